@@ -1,0 +1,90 @@
+//! What makes an effect happen once: the key of a call, and the hash under it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// A SHA-256.
+pub type Hash = [u8; 32];
+
+/// Hashes `parts` with their lengths, so that no two lists of parts share an encoding.
+pub fn hash(parts: &[&[u8]]) -> Hash {
+    let mut sha = Sha256::new();
+    for part in parts {
+        sha.update((part.len() as u64).to_le_bytes());
+        sha.update(part);
+    }
+    sha.finalize().into()
+}
+
+/// What makes a call's effect happen once, and what shows that it is the same call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectKey {
+    /// The caller's key: `Idempotency-Key` or `idempotency_key`.
+    pub key: String,
+    /// What was called.
+    pub tool: String,
+    /// Hash of tool and arguments; the same key with another one is an error.
+    pub args: Hash,
+}
+
+impl EffectKey {
+    /// The key of a call with these arguments (the key itself is not one of them).
+    pub fn new(key: String, tool: &str, args: &Value) -> Self {
+        Self {
+            key,
+            tool: tool.to_owned(),
+            args: hash(&[tool.as_bytes(), canonical(args).as_bytes()]),
+        }
+    }
+
+    /// The key a worker gives its `n`-th call of `tool` with equal arguments, from 1: the same in every attempt.
+    pub fn numbered(tool: &str, args: &Value, n: u32) -> String {
+        let hash = hash(&[tool.as_bytes(), canonical(args).as_bytes(), &n.to_le_bytes()]);
+        hash[..16].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    }
+}
+
+/// One spelling for equal values: object keys sorted, no spaces.
+pub fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let mut fields: Vec<_> = map.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            let fields = fields.into_iter().map(|(name, value)| {
+                format!("{}:{}", Value::String(name.clone()), canonical(value))
+            });
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(","))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_arguments_have_one_spelling_whatever_their_order() {
+        let a: Value =
+            serde_json::from_str(r#"{"b": [1, {"d": 2, "c": "x y"}], "a": null}"#).unwrap();
+        let b: Value = serde_json::from_str(r#"{"a":null,"b":[1,{"c":"x y","d":2}]}"#).unwrap();
+        assert_eq!(canonical(&a), r#"{"a":null,"b":[1,{"c":"x y","d":2}]}"#);
+        assert_eq!(EffectKey::numbered("t", &a, 1), EffectKey::numbered("t", &b, 1));
+    }
+
+    #[test]
+    fn the_second_equal_call_has_another_key() {
+        let args = serde_json::json!({"message": "ping"});
+        let keys = [("t", 1), ("t", 2), ("u", 1)].map(|(t, n)| EffectKey::numbered(t, &args, n));
+        assert!(keys[0] != keys[1] && keys[0] != keys[2]);
+    }
+
+    #[test]
+    fn no_two_lists_of_parts_share_a_hash() {
+        assert_ne!(hash(&[b"ab", b"c"]), hash(&[b"a", b"bc"]));
+    }
+}

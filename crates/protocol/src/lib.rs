@@ -1,0 +1,39 @@
+//! WORDS: what the rooms say to each other, and the only place where the wire is spelt.
+//!
+//! Names, ids, states, messages, events, the worker's job, the HTTP bodies, the one error shape.
+//! Not here: I/O, async, clocks, randomness. A value of these types has already been checked.
+
+mod agent;
+pub mod api;
+mod effect;
+mod event;
+mod id;
+mod job;
+mod message;
+mod mock;
+mod name;
+mod problem;
+mod span;
+mod state;
+mod target;
+mod time;
+
+pub use agent::{AgentSettings, Backend, Limits, Retry};
+pub use effect::{EffectKey, Hash, canonical, hash};
+pub use event::{Event, EventKind};
+pub use id::{AttemptId, Epoch, Position, ResourceId, Revision, RunId, Seq, WorkflowId};
+pub use job::{
+    EventsReply, EventsRequest, Finished, JobLimits, LiveEvent, NumberedEvent, Order, WorkerEvent,
+    WorkerJob, WorkerOutcome,
+};
+pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
+pub use mock::{MockCall, MockFailure, MockRule};
+pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
+pub use problem::{Code, Problem};
+pub use span::{BadSpan, Span};
+pub use state::{
+    AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,
+    PauseCause, RunMode, RunState,
+};
+pub use target::{BadTarget, InstanceRef, Target};
+pub use time::Millis;

@@ -1,0 +1,183 @@
+//! `agent@workflow:tag`: the one place that reads and writes this syntax.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::{AgentName, BadName, Tag, WorkflowName};
+
+const GLOBAL: &str = "global";
+
+/// One instance of a workflow: `review:pr-123`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct InstanceRef {
+    /// Which workflow.
+    pub name: WorkflowName,
+    /// Which instance of it.
+    pub tag: Tag,
+}
+
+/// What a command line may point at. What was left out stays left out: the daemon, which knows who is there, fills it in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Target {
+    /// `coder`; without it the whole instance is meant.
+    pub agent: Option<AgentName>,
+    /// `@review`
+    pub workflow: Option<WorkflowName>,
+    /// `:pr-123`
+    pub tag: Option<Tag>,
+}
+
+/// Why a target was refused.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BadTarget {
+    /// Nothing was written, or nothing that names anybody.
+    #[error(
+        "a target is `agent`, `agent@workflow`, `agent@workflow:tag`, `@workflow` or `@workflow:tag`"
+    )]
+    Empty,
+    /// One of its parts is not a name.
+    #[error(transparent)]
+    Name(#[from] BadName),
+}
+
+impl InstanceRef {
+    /// `global:main`, where agents live that belong to no workflow.
+    pub fn is_global(&self) -> bool {
+        self.name.as_str() == GLOBAL && self.tag == Tag::default()
+    }
+}
+
+impl Target {
+    /// The whole of one instance.
+    pub fn instance(instance: &InstanceRef) -> Self {
+        Self { agent: None, workflow: Some(instance.name.clone()), tag: Some(instance.tag.clone()) }
+    }
+
+    /// One agent of one instance.
+    pub fn agent(agent: AgentName, instance: &InstanceRef) -> Self {
+        Self { agent: Some(agent), ..Self::instance(instance) }
+    }
+}
+
+fn place(text: &str) -> Result<(WorkflowName, Option<Tag>), BadName> {
+    match text.split_once(':') {
+        Some((name, tag)) => Ok((name.parse()?, Some(tag.parse()?))),
+        None => Ok((text.parse()?, None)),
+    }
+}
+
+impl FromStr for Target {
+    type Err = BadTarget;
+
+    fn from_str(text: &str) -> Result<Self, BadTarget> {
+        let (agent, rest) = match text.split_once('@') {
+            Some((agent, rest)) => (agent, Some(rest)),
+            None => (text, None),
+        };
+        let (workflow, tag) = match rest.map(place).transpose()? {
+            Some((workflow, tag)) => (Some(workflow), tag),
+            None => (None, None),
+        };
+        let agent = if agent.is_empty() { None } else { Some(agent.parse()?) };
+        if agent.is_none() && workflow.is_none() {
+            return Err(BadTarget::Empty);
+        }
+        Ok(Self { agent, workflow, tag })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(agent) = &self.agent {
+            agent.fmt(f)?;
+        }
+        let tag = self.tag.as_ref().filter(|tag| **tag != Tag::default());
+        match &self.workflow {
+            Some(workflow)
+                if self.agent.is_some() && workflow.as_str() == GLOBAL && tag.is_none() => {}
+            Some(workflow) => write!(f, "@{workflow}")?,
+            None => {}
+        }
+        match tag {
+            Some(tag) => write!(f, ":{tag}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for InstanceRef {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let (name, tag) = place(text)?;
+        Ok(Self { name, tag: tag.unwrap_or_default() })
+    }
+}
+
+impl fmt::Display for InstanceRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.fmt(f)?;
+        if self.tag == Tag::default() { Ok(()) } else { write!(f, ":{}", self.tag) }
+    }
+}
+
+macro_rules! text {
+    ($($ty:ident, $error:ident);*) => {$(
+        impl TryFrom<String> for $ty {
+            type Error = $error;
+            fn try_from(text: String) -> Result<Self, $error> { text.parse() }
+        }
+        impl From<$ty> for String {
+            fn from(value: $ty) -> Self { value.to_string() }
+        }
+    )*};
+}
+text!(Target, BadTarget; InstanceRef, BadName);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_is_the_shortest_text_that_means_the_same() {
+        for (written, shown) in [
+            ("alice", "alice"),
+            ("alice@global", "alice"),
+            ("alice@global:main", "alice"),
+            ("alice@review", "alice@review"),
+            ("alice@review:main", "alice@review"),
+            ("alice@review:pr-123", "alice@review:pr-123"),
+            ("@review", "@review"),
+            ("@global", "@global"),
+            ("@review:pr-123", "@review:pr-123"),
+        ] {
+            let target: Target = written.parse().unwrap();
+            assert_eq!(target.to_string(), shown);
+            assert_eq!(shown.parse::<Target>().unwrap().to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn a_target_with_a_bad_part_names_that_part() {
+        for (written, part) in
+            [("all@review", "`all`"), ("al ice", "`al ice`"), ("a@b:c:d", "`c:d`"), ("@", "``")]
+        {
+            let error = written.parse::<Target>().unwrap_err().to_string();
+            assert!(error.contains(part), "{written}: {error}");
+        }
+        assert_eq!("".parse::<Target>(), Err(BadTarget::Empty));
+    }
+
+    #[test]
+    fn an_instance_reads_what_it_writes() {
+        for (written, shown) in
+            [("review", "review"), ("review:main", "review"), ("review:pr-1", "review:pr-1")]
+        {
+            let instance: InstanceRef = written.parse().unwrap();
+            assert_eq!(instance.to_string(), shown);
+            assert_eq!(shown.parse::<InstanceRef>().unwrap(), instance);
+        }
+    }
+}
