@@ -1,1 +1,18 @@
-//! Placeholder.
+//! HOST: the machine beneath us: lock files, process trees, and the daemon's socket from outside.
+//!
+//! Used by every room that is a process. Nothing here knows what an agent is.
+
+mod dial;
+mod event_stream;
+mod line;
+mod lock;
+mod procfs;
+mod tree;
+
+pub use dial::{Daemon, DialError};
+pub use event_stream::EventStream;
+pub use lock::LockFile;
+pub use tree::{
+    ATTEMPT_MARKER, Process, ancestors, children, descendants, end, environment_value, marked,
+    own_descendants, reap,
+};

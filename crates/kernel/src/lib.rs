@@ -1,1 +1,42 @@
-//! Placeholder.
+//! DECISIONS: what happens next, and the loops that do it.
+//!
+//! Pure functions decide (`mention`, `recipients`, `limits`, `idle`, `policy`, `target`), dull loops carry it out
+//! (`scheduler`), and [`Kernel`] is the one object behind every door.
+//! Not here: HTTP, MCP, SQL, processes. Time and chance are parameters.
+
+mod attempts;
+mod channel;
+mod clock;
+mod documents;
+mod error;
+mod events;
+mod idle;
+mod inbox;
+mod kernel;
+mod limits;
+mod live;
+mod mention;
+mod policy;
+mod prompt;
+mod recipients;
+mod resources;
+mod runner;
+mod runs;
+mod scheduler;
+mod sizes;
+mod target;
+mod tokens;
+mod views;
+
+pub use agent_worker_store::Base;
+pub use channel::{Place, Reading};
+pub use clock::{Clock, Dice};
+pub use documents::{DocumentEntry, DocumentText, DocumentWritten};
+pub use error::Error;
+pub use events::{Feed, Watched};
+pub use inbox::{Acked, Inbox};
+pub use kernel::{Kernel, Parts, Principal};
+pub use resources::{ResourceKept, ResourceText};
+pub use runner::{Departure, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting};
+pub use scheduler::{Options, Recovered};
+pub use views::{Breadth, Tally};

@@ -187,6 +187,11 @@ pub enum AgentState {
         /// What the provider said.
         why: String,
     },
+    /// Its run is paused; it is woken again when that is resumed.
+    Paused {
+        /// What paused it.
+        why: String,
+    },
     /// Is not woken any more in this run.
     Stopped {
         /// What stopped it.
@@ -293,6 +298,7 @@ impl fmt::Display for AgentState {
                 write!(f, "backing off: {why}, next try {until}")
             }
             Self::Parked { until, why } => write!(f, "parked: {why}, until {until}"),
+            Self::Paused { why } => write!(f, "paused: {why}"),
             Self::Stopped { why } => write!(f, "stopped: {why}"),
         }
     }

@@ -1,1 +1,23 @@
-//! Placeholder.
+//! MEMORY: what the system remembers. The only room that speaks SQL.
+//!
+//! Invariant: every method of [`Store`] is one atomic operation; no transaction leaves the room.
+//! Invariant: every operation that changes an instance's rows locks the instance's own row first and saves it last.
+//! Invariant: the store has no clock, no randomness and no policy; it is told the time and handed the decisions.
+
+mod error;
+mod model;
+mod sqlite;
+
+mod store;
+
+pub use error::Error;
+pub use model::{
+    AgentRow, AttemptRow, Base, Blame, By, Change, DeadNote, Decide, Document, DocumentInfo,
+    DocumentWrite, EventQuery, Fence, FinishedAttempt, Instance, JournalEntry, Keep, Lease,
+    LeaseFacts, LeaseRule, Leased, LiveAttempt, MessageQuery, NewAgent, NewAttempt, NewMessage,
+    NewRun, NotBefore, Once, Order, ReadyAgent, Recipient, ResourcePart, RunFacts, RunQuery,
+    RunRow, RunStep, Settlement, ShownMessage, Wait, Wake, Who,
+};
+
+pub use sqlite::Sqlite;
+pub use store::Store;

@@ -1,0 +1,48 @@
+//! The event log as it grows: server-sent events, each with the id to go on from.
+
+use std::{future::poll_fn, pin::Pin, task::Poll};
+
+use agent_worker_protocol::Event;
+use futures_core::Stream as _;
+use hyper::body::Incoming;
+use sse_stream::{Error, SseStream};
+
+use crate::{dial::DialError, line::Driven};
+
+/// Events, one after the other.
+pub struct EventStream {
+    events: SseStream<Incoming>,
+    connection: Driven,
+    last_id: String,
+}
+
+impl EventStream {
+    pub(crate) fn new(body: Incoming, connection: Driven, after: Option<String>) -> Self {
+        Self { events: SseStream::new(body), connection, last_id: after.unwrap_or_default() }
+    }
+
+    /// Waits for the next event. `None`: the daemon has nothing more to tell and says so.
+    ///
+    /// The id is what to resume after. What is live only has none of its own and comes with the last one.
+    pub async fn next(&mut self) -> Result<Option<(String, Event)>, DialError> {
+        loop {
+            let Self { events, connection, .. } = self;
+            let next = poll_fn(|cx| {
+                connection.poll_beside(cx, |cx| -> Poll<_> { Pin::new(&mut *events).poll_next(cx) })
+            });
+            let entry = match next.await {
+                None => return Ok(None),
+                Some(Ok(entry)) => entry,
+                Some(Err(Error::Body(source))) => return Err(DialError::Lost { source }),
+                Some(Err(other)) => return Err(DialError::Garbled { what: other.to_string() }),
+            };
+            if let Some(id) = entry.id {
+                self.last_id = id;
+            }
+            let Some(data) = entry.data.filter(|data| !data.is_empty()) else { continue };
+            let event = serde_json::from_str(&data)
+                .map_err(|error| DialError::Garbled { what: format!("an event: {error}") })?;
+            return Ok(Some((self.last_id.clone(), event)));
+        }
+    }
+}

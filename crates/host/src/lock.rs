@@ -1,0 +1,175 @@
+//! A file that somebody holds for as long as they live.
+//!
+//! The kernel lets go of it when its owner dies, however it dies: a held lock is a living owner.
+//! Invariant: the descriptor is close-on-exec (std opens every file so); an inherited lock would
+//! outlive its owner.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// A lock that is held until this is dropped.
+#[derive(Debug)]
+pub struct LockFile {
+    /// Held open, not read: closing it is what releases the lock.
+    _file: File,
+}
+
+impl LockFile {
+    /// Takes the lock at `path`, unless somebody has it.
+    pub fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
+        let file = open(path)?;
+        loop {
+            if lock(&file, FlockOperation::NonBlockingLockExclusive)? {
+                return Self::sign(file).map(Some);
+            }
+            if !lock(&file, FlockOperation::NonBlockingLockShared)? {
+                return Ok(None);
+            }
+            // A shared lock can be had, so nobody owns it: a probe stood in the way, and is over soon.
+            flock(&file, FlockOperation::Unlock)?;
+            std::thread::yield_now();
+        }
+    }
+
+    /// Takes the lock at `path`, waiting for whoever has it. Blocks the thread.
+    pub fn acquire(path: &Path) -> io::Result<Self> {
+        let file = open(path)?;
+        while let Err(error) = flock(&file, FlockOperation::LockExclusive) {
+            if error != rustix::io::Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        Self::sign(file)
+    }
+
+    /// Whether somebody has the lock at `path`. Looking never takes it from its owner-to-be.
+    pub fn is_held(path: &Path) -> io::Result<bool> {
+        Ok(held(path)?.is_some())
+    }
+
+    /// Who has the lock at `path`, if anybody has it and has already signed it.
+    ///
+    /// For people and logs: a pid can be anybody's a moment later. What counts is the lock.
+    pub fn holder(path: &Path) -> io::Result<Option<u32>> {
+        let Some(mut file) = held(path)? else { return Ok(None) };
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Ok(text.trim().parse().ok())
+    }
+
+    /// Writes our pid into a file we have locked.
+    fn sign(mut file: File) -> io::Result<Self> {
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// The lock's file, if somebody has it.
+fn held(path: &Path) -> io::Result<Option<File>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // Shared, so that two who look do not take each other for an owner.
+    Ok(if lock(&file, FlockOperation::NonBlockingLockShared)? { None } else { Some(file) })
+}
+
+/// Whether the lock was to be had.
+fn lock(file: &File, how: FlockOperation) -> io::Result<bool> {
+    match flock(file, how) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_lock_has_one_owner_until_it_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        assert!(!LockFile::is_held(&path).unwrap());
+        let lock = LockFile::try_acquire(&path).unwrap().unwrap();
+        assert!(LockFile::try_acquire(&path).unwrap().is_none());
+        assert!(LockFile::is_held(&path).unwrap());
+        drop(lock);
+        assert!(!LockFile::is_held(&path).unwrap());
+        assert!(LockFile::try_acquire(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn the_pid_inside_counts_only_while_the_lock_is_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        std::fs::write(&path, "123456789 and more than a pid needs\n").unwrap();
+        assert_eq!(LockFile::holder(&path).unwrap(), None);
+        let lock = LockFile::acquire(&path).unwrap();
+        assert_eq!(LockFile::holder(&path).unwrap(), Some(std::process::id()));
+        drop(lock);
+        assert_eq!(LockFile::holder(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn whoever_waits_gets_the_lock_when_it_is_let_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        let first = LockFile::acquire(&path).unwrap();
+        thread::scope(|scope| {
+            let second = scope.spawn(|| LockFile::acquire(&path).unwrap());
+            drop(first);
+            let _second = second.join().unwrap();
+            assert!(LockFile::is_held(&path).unwrap());
+        });
+    }
+
+    #[test]
+    fn looking_never_makes_an_acquisition_fail() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    LockFile::is_held(&path).unwrap();
+                }
+            });
+            let won = (0..500).all(|_| LockFile::try_acquire(&path).unwrap().is_some());
+            over.store(true, Ordering::Relaxed);
+            assert!(won);
+        });
+    }
+
+    #[test]
+    fn a_child_process_does_not_inherit_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        let lock = LockFile::acquire(&path).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        drop(lock);
+        let held = LockFile::is_held(&path).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!held);
+    }
+}

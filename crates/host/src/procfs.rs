@@ -1,0 +1,82 @@
+//! What `/proc` says of processes. The only file that reads it; another system gets another file.
+
+use std::{fs, io};
+
+/// One process, as it was when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    /// In ticks since boot. With the pid it names one process for good.
+    pub(crate) start_time: u64,
+    /// Dead, and not yet waited for by its parent.
+    pub(crate) is_zombie: bool,
+}
+
+/// Every process there is.
+pub(crate) fn all() -> Vec<Stat> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(stat).collect()
+}
+
+/// One process, if it is there.
+pub(crate) fn stat(pid: u32) -> Option<Stat> {
+    parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The values a process was started with for the variable `name`.
+///
+/// A process may have set it twice; both are told. One that is gone has none.
+pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
+    let block = fs::read(format!("/proc/{pid}/environ"))?;
+    let values = block.split(|byte| *byte == 0).filter_map(|entry| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    });
+    Ok(values.collect())
+}
+
+/// Reads a line of `/proc/<pid>/stat`. A command's name may hold spaces and parentheses: the last one ends it.
+fn parse(pid: u32, line: &[u8]) -> Option<Stat> {
+    let after_name = line.iter().rposition(|byte| *byte == b')')? + 1;
+    let rest = std::str::from_utf8(&line[after_name..]).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let [state, parent, ..] = fields[..] else { return None };
+    let threads: u32 = fields.get(17)?.parse().ok()?;
+    Some(Stat {
+        pid,
+        parent: parent.parse().ok()?,
+        start_time: fields.get(19)?.parse().ok()?,
+        // A leader that left its other threads running looks dead and is not.
+        is_zombie: matches!(state, "Z" | "X") && threads <= 1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_line_is_read_whatever_its_command_is_called() {
+        let tail = "7 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0";
+        for (line, threads, is_zombie) in [
+            (format!("42 (sh) S {tail}"), 1, false),
+            (format!("42 (a) Z (b)) S {tail}"), 1, false),
+            (format!("42 (sh) Z {tail}"), 1, true),
+            (format!("42 (threads) Z {tail}"), 3, false),
+        ] {
+            let line = format!("{line} {threads} 0 98765 1000 2000");
+            let expected = Stat { pid: 42, parent: 7, start_time: 98765, is_zombie };
+            assert_eq!(parse(42, line.as_bytes()), Some(expected), "{line}");
+        }
+        assert_eq!(parse(42, b"42 (sh"), None);
+    }
+
+    #[test]
+    fn our_own_process_is_there_and_has_a_parent() {
+        let own = stat(std::process::id()).unwrap();
+        assert_eq!(own.parent, std::os::unix::process::parent_id());
+        assert!(all().contains(&own));
+    }
+}

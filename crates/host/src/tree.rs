@@ -1,0 +1,224 @@
+//! Processes: who descends from whom, which belong to an attempt, and how they are ended.
+//!
+//! A process is named by pid and start time, and signalled through a descriptor that was checked
+//! against both, so that a pid the system has given to somebody else is never hit.
+
+use std::{collections::BTreeSet, io, time::Duration};
+
+use rustix::{
+    io::Errno,
+    process::{
+        Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open,
+        pidfd_send_signal, waitid,
+    },
+};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::procfs::{self, Stat};
+
+/// The environment variable that every process of an attempt carries, with the attempt's id.
+pub const ATTEMPT_MARKER: &str = "AGENT_WORKER_ATTEMPT";
+
+/// The longest [`end`] waits before it looks for processes that appeared meanwhile.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// How soon it notices that the ones it has found are gone.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// One process, and never another one that got its number later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// When it began, in the system's own unit.
+    pub start_time: u64,
+}
+
+impl Process {
+    /// The process that has this number now, if one does and it lives.
+    pub fn of(pid: u32) -> Option<Self> {
+        procfs::stat(pid).filter(|stat| !stat.is_zombie).map(Self::from)
+    }
+
+    /// Whether it still lives. One that is dead and not yet waited for does not.
+    pub fn is_alive(self) -> bool {
+        Self::of(self.pid) == Some(self)
+    }
+
+    /// Sends a signal. A process that is gone takes it without complaint.
+    pub fn signal(self, signal: Signal) -> io::Result<()> {
+        let sent = match self.open() {
+            Ok(fd) => pidfd_send_signal(fd, signal),
+            // A kernel without such descriptors: as near as it can be had.
+            Err(Errno::NOSYS) if self.is_alive() => kill_process(self.pid()?, signal),
+            Err(Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match sent {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A descriptor of it. Checked after opening: what it names then cannot change any more.
+    fn open(self) -> rustix::io::Result<std::os::fd::OwnedFd> {
+        let fd = pidfd_open(self.pid()?, PidfdFlags::empty())?;
+        if self.is_alive() { Ok(fd) } else { Err(Errno::SRCH) }
+    }
+
+    fn pid(self) -> rustix::io::Result<Pid> {
+        i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)
+    }
+}
+
+impl From<Stat> for Process {
+    fn from(stat: Stat) -> Self {
+        Self { pid: stat.pid, start_time: stat.start_time }
+    }
+}
+
+/// Every living process below `pid`, not itself.
+pub fn descendants(pid: u32) -> Vec<Process> {
+    below(&procfs::all(), pid)
+}
+
+/// Every living process below us; for a subreaper at its end.
+///
+/// Waits for dead orphans on the way, and would take the exit status of a child somebody still waits
+/// for. Exact where [`descendants`] is a snapshot: an orphan becomes its subreaper's child, so whoever
+/// has no children has no descendants.
+pub fn own_descendants() -> Vec<Process> {
+    let any = || waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    loop {
+        match any() {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return descendants(std::process::id()),
+            Err(_) => return Vec::new(),
+        }
+    }
+}
+
+/// Every living child of ours, and those whom dead parents below us left to us.
+pub fn children() -> Vec<Process> {
+    let own = std::process::id();
+    let living = procfs::all().into_iter().filter(|stat| stat.parent == own && !stat.is_zombie);
+    living.map(Process::from).collect()
+}
+
+/// Waits for dead children of ours that `is_stray` picks; the others have somebody who waits for them.
+pub fn reap(is_stray: impl Fn(u32) -> bool) {
+    let own = std::process::id();
+    let dead = procfs::all().into_iter().filter(|stat| stat.parent == own && stat.is_zombie);
+    for stray in dead.filter(|stat| is_stray(stat.pid)) {
+        if let Ok(pid) = Process::from(stray).pid() {
+            // Gone meanwhile is as good.
+            let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        }
+    }
+}
+
+/// The parents of `pid`, nearest first, as far as they can be seen.
+pub fn ancestors(pid: u32) -> Vec<Process> {
+    let parent = |child: &Stat| procfs::stat(child.parent);
+    let first = procfs::stat(pid).and_then(|own| parent(&own));
+    std::iter::successors(first, parent).map(Process::from).collect()
+}
+
+/// Every living process that was started with this attempt's id in its environment.
+pub fn marked(attempt: &str) -> Vec<Process> {
+    let is_marked = |stat: &Stat| {
+        let values = procfs::environment(stat.pid, ATTEMPT_MARKER).unwrap_or_default();
+        values.iter().any(|value| value == attempt)
+    };
+    let living = procfs::all().into_iter().filter(|stat| !stat.is_zombie);
+    living.filter(is_marked).map(Process::from).collect()
+}
+
+/// The value `pid` was started with for the variable `name`. An error means: not to be known.
+pub fn environment_value(pid: u32, name: &str) -> io::Result<Option<String>> {
+    Ok(procfs::environment(pid, name)?.into_iter().next())
+}
+
+/// Ends whatever `find` finds, until it finds nothing: TERM at first sight, KILL when `grace` is over.
+///
+/// Returns how many processes it ended. What we may not signal (a setuid program) is left alone.
+pub async fn end(find: impl Fn() -> Vec<Process>, grace: Duration) -> usize {
+    let deadline = Instant::now() + grace;
+    let mut ended = BTreeSet::new();
+    let mut out_of_reach = BTreeSet::new();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let mut found = find();
+        found.retain(|process| !out_of_reach.contains(process));
+        if found.is_empty() {
+            return ended.len();
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        for process in &found {
+            let sent = match (left.is_zero(), ended.insert(*process)) {
+                (true, _) => process.signal(Signal::KILL),
+                (false, true) => process.signal(Signal::TERM),
+                (false, false) => Ok(()),
+            };
+            if sent.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+                ended.remove(process);
+                out_of_reach.insert(*process);
+            }
+        }
+        let wait = if left.is_zero() { pause } else { pause.min(left) };
+        // Over early when all are gone; else it is time to look for new ones.
+        let _ = timeout(wait, all_gone(&found)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Waits until all are gone. Asking after a few processes is cheap; finding new ones is not.
+async fn all_gone(processes: &[Process]) {
+    while processes.iter().any(|process| process.is_alive()) {
+        sleep(GLANCE).await;
+    }
+}
+
+/// The living processes below `root` in a snapshot.
+fn below(all: &[Stat], root: u32) -> Vec<Process> {
+    let mut parents = vec![root];
+    let mut seen = BTreeSet::from([root]);
+    let mut found = Vec::new();
+    while let Some(parent) = parents.pop() {
+        for child in all.iter().filter(|stat| stat.parent == parent) {
+            if seen.insert(child.pid) {
+                parents.push(child.pid);
+                found.push(*child);
+            }
+        }
+    }
+    found.into_iter().filter(|stat| !stat.is_zombie).map(Process::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_are_children_of_children_and_living() {
+        let process = |pid, parent, is_zombie| Stat { pid, parent, start_time: 9, is_zombie };
+        let all = [
+            process(1, 0, false),
+            process(10, 1, false),
+            process(30, 20, false),
+            process(20, 10, false),
+            process(21, 10, true),
+            process(11, 1, false),
+        ];
+        let pids = |root| below(&all, root).iter().map(|p| p.pid).collect::<BTreeSet<_>>();
+        assert_eq!(pids(10), BTreeSet::from([20, 30]));
+        assert_eq!(pids(11), BTreeSet::new());
+        assert_eq!(pids(1), BTreeSet::from([10, 11, 20, 30]));
+    }
+
+    #[test]
+    fn a_snapshot_torn_by_a_reused_pid_still_ends() {
+        let process = |pid, parent| Stat { pid, parent, start_time: 9, is_zombie: false };
+        assert_eq!(below(&[process(10, 20), process(20, 10)], 10).len(), 1);
+    }
+}

@@ -1,0 +1,64 @@
+//! What workers report.
+
+use agent_worker_protocol::{
+    AttemptId, Event, EventKind, EventsReply, EventsRequest, LiveEvent, Order,
+};
+use agent_worker_store::AttemptRow;
+use serde_json::json;
+
+use crate::{
+    error::{Error, Result},
+    kernel::{Card, Kernel, Principal},
+};
+
+impl Kernel {
+    /// Stores a worker's events, shows its live ones, and tells it whether to go on.
+    pub async fn attempt_report(
+        &self,
+        who: &Principal,
+        attempt: AttemptId,
+        request: EventsRequest,
+    ) -> Result<EventsReply> {
+        let row = match who {
+            Principal::Agent(row) if row.id == attempt => row,
+            Principal::Nobody => return Err(Error::Unauthorized),
+            Principal::User | Principal::Client(_) | Principal::Agent(_) => {
+                return Err(Error::Forbidden("an attempt is reported by its own worker only"));
+            }
+        };
+        self.live.hear(attempt);
+        let stored = if request.events.is_empty() {
+            row.last_no
+        } else {
+            self.store.attempt_events(attempt, request.events, self.clock.now()).await?
+        };
+        if !request.live.is_empty() {
+            let card = self.card(row.run).await?;
+            for live in request.live {
+                self.live.show(card.workflow, self.live_event(&card, row, live));
+            }
+        }
+        let order = if self.scheduler.is_stopping(attempt) { Order::Stop } else { Order::Continue };
+        Ok(EventsReply { stored, order })
+    }
+
+    fn live_event(&self, card: &Card, row: &AttemptRow, live: LiveEvent) -> Event {
+        let (kind, data) = match live {
+            LiveEvent::Text { text } => (EventKind::Text, json!({ "text": text })),
+            LiveEvent::Heartbeat => (EventKind::Heartbeat, serde_json::Value::Null),
+        };
+        Event {
+            pos: None,
+            ts: self.clock.now(),
+            instance: card.instance.clone(),
+            run: Some(card.run),
+            kind,
+            agent: Some(row.fence.agent.clone()),
+            attempt: Some(row.id),
+            cause: None,
+            by: None,
+            next: None,
+            data,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What can go wrong in this room, and the one place where that becomes what a caller is told.
+
+use agent_worker_protocol::{Code, InstanceRef, Problem, api::UnknownMention};
+use agent_worker_store as store;
+use agent_worker_workflow as workflow;
+
+use crate::clock::NoDice;
+
+/// The room's result.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong in this room.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The workflow file is wrong.
+    #[error("{}", .0.summary())]
+    Script(#[from] workflow::Error),
+    /// The caller is known and may not.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// The token is not known, or its attempt is over.
+    #[error("this token is not known, or its attempt is over")]
+    Unauthorized,
+    /// No instance goes by that name.
+    #[error("there is no {0}")]
+    NoInstance(String),
+    /// Several instances could be meant.
+    #[error("`{target}` could be {}", .candidates.join(" or "))]
+    Ambiguous {
+        /// What was asked for.
+        target: String,
+        /// What it could be.
+        candidates: Vec<String>,
+    },
+    /// An address is nobody.
+    #[error("there is no agent `{}` here", .0.name)]
+    NoAgent(UnknownMention),
+    /// The instance has no live run.
+    #[error("{0} has no live run")]
+    NoRun(InstanceRef),
+    /// More than is taken.
+    #[error("{what} is {size} bytes; at most {most} are taken")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// How much it was.
+        size: usize,
+        /// How much it may be.
+        most: usize,
+    },
+    /// The request makes no sense.
+    #[error("{0}")]
+    BadRequest(String),
+    /// The daemon is stopping.
+    #[error("the daemon is stopping and starts nothing new")]
+    Draining,
+    /// A run's private folder could not be used.
+    #[error("the run's private folder failed")]
+    Folder(#[source] std::io::Error),
+    /// No randomness.
+    #[error(transparent)]
+    NoDice(#[from] NoDice),
+}
+
+impl Error {
+    /// Whether the log should have the cause.
+    pub fn is_internal(&self) -> bool {
+        matches!(self.code(), Code::Internal | Code::ReadOnly)
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::Store(error) => store_code(error),
+            Self::Script(_) | Self::BadRequest(_) | Self::NoAgent(_) => Code::BadRequest,
+            Self::Forbidden(_) => Code::Forbidden,
+            Self::Unauthorized => Code::Unauthorized,
+            Self::NoInstance(_) => Code::NotFound,
+            Self::Ambiguous { .. } => Code::Conflict,
+            Self::NoRun(_) => Code::NoRun,
+            Self::TooLarge { .. } => Code::TooLarge,
+            Self::Draining => Code::Unavailable,
+            Self::Folder(_) | Self::NoDice(_) => Code::Internal,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoAgent(UnknownMention { suggestion: Some(name), .. }) => {
+                Some(format!("did you mean `{name}`?"))
+            }
+            Self::NoAgent(_) => Some("`agent-worker ls` shows who is there".into()),
+            Self::NoInstance(_) => Some("`agent-worker ls --all` shows what there is".into()),
+            Self::Ambiguous { .. } => Some("name it whole: agent@workflow:tag".into()),
+            Self::NoRun(instance) => Some(format!(
+                "start one with `agent-worker start FILE --tag {}`, or use `run`",
+                instance.tag
+            )),
+            Self::Store(store::Error::RunLive(_)) => {
+                Some("stop it first with `agent-worker stop`, or use another --tag".into())
+            }
+            Self::Store(store::Error::StaleRevision(_)) => {
+                Some("read the document and pass that as base_revision".into())
+            }
+            Self::Store(store::Error::KeyReused) => {
+                Some("use a new idempotency_key for a new call".into())
+            }
+            Self::TooLarge { .. } => {
+                Some("put the rest into a resource with resource_create".into())
+            }
+            Self::Store(_)
+            | Self::Script(_)
+            | Self::BadRequest(_)
+            | Self::Forbidden(_)
+            | Self::Unauthorized
+            | Self::Draining
+            | Self::Folder(_)
+            | Self::NoDice(_) => None,
+        }
+    }
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        let message = match error.code() {
+            // The cause may hold a path or a query: it goes to the log.
+            Code::Internal => {
+                "something went wrong in the daemon; its log has the cause".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        Self { code: error.code(), message, hint: error.hint() }
+    }
+}
+
+fn store_code(error: &store::Error) -> Code {
+    match error {
+        store::Error::NotFound(_) => Code::NotFound,
+        store::Error::Exists(_)
+        | store::Error::RunLive(_)
+        | store::Error::KeyReused
+        | store::Error::StaleRevision(_)
+        | store::Error::WrongState(_) => Code::Conflict,
+        store::Error::NoRun => Code::RunEnded,
+        store::Error::Fenced => Code::StaleEpoch,
+        store::Error::Closed => Code::Unavailable,
+        store::Error::ReadOnly(_) => Code::ReadOnly,
+        store::Error::Corrupt(_)
+        | store::Error::Unknown
+        | store::Error::Newer { .. }
+        | store::Error::Database(_)
+        | store::Error::Garbled(_)
+        | store::Error::File(_) => Code::Internal,
+    }
+}

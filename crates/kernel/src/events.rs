@@ -1,0 +1,128 @@
+//! What watchers see: the stored events of an instance or a run, in order and without a gap, and live ones between them.
+
+use std::collections::VecDeque;
+
+use agent_worker_protocol::{Event, EventKind, Position, RunId, RunState, WorkflowId};
+use agent_worker_store::{Change, EventQuery};
+
+use crate::{
+    channel::Place,
+    error::Result,
+    kernel::{Kernel, Principal},
+    live::LiveReader,
+};
+
+const PAGE: u32 = 256;
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub enum Watched {
+    /// One run, from its start to its end.
+    Run(RunId),
+    /// An instance, from now on and without end.
+    Instance(Place),
+}
+
+/// An open watch. Cutting it loses nothing: the next one goes on from the position of the last event.
+pub struct Feed {
+    kernel: Kernel,
+    workflow: WorkflowId,
+    run: Option<RunId>,
+    after: Position,
+    seen: Change,
+    page: VecDeque<Event>,
+    live: LiveReader,
+    over: bool,
+}
+
+impl Kernel {
+    /// Watches from `after` on; without it, a run from its start and an instance from now.
+    pub async fn watch(
+        &self,
+        who: &Principal,
+        watched: Watched,
+        after: Option<Position>,
+    ) -> Result<Feed> {
+        who.require_known()?;
+        let (workflow, run) = match watched {
+            Watched::Run(run) => {
+                let row = self.store.run_get(run).await?;
+                if let Principal::Agent(attempt) = who {
+                    attempt_sees(attempt.fence.workflow, row.workflow)?;
+                }
+                (row.workflow, Some(run))
+            }
+            Watched::Instance(place) => (self.instance_of(who, &place).await?.id, None),
+        };
+        let mut feed = Feed {
+            kernel: self.clone(),
+            workflow,
+            run,
+            after: after.unwrap_or_default(),
+            seen: Change::default(),
+            page: VecDeque::new(),
+            live: self.live.watch(),
+            over: false,
+        };
+        if run.is_none() && after.is_none() {
+            feed.skip_to_now().await?;
+        }
+        Ok(feed)
+    }
+}
+
+fn attempt_sees(own: WorkflowId, other: WorkflowId) -> Result<()> {
+    if own == other {
+        return Ok(());
+    }
+    Err(crate::Error::Forbidden("an agent watches its own instance only"))
+}
+
+impl Feed {
+    /// The next event; none once the run that is watched is over.
+    pub async fn next(&mut self) -> Result<Option<Event>> {
+        loop {
+            if let Some(event) = self.page.pop_front() {
+                self.after = event.pos.unwrap_or(self.after);
+                self.over = self.run.is_some() && event.kind == EventKind::RunEnded;
+                return Ok(Some(event));
+            }
+            if self.over {
+                return Ok(None);
+            }
+            tokio::select! {
+                change = self.kernel.store.change_wait(self.workflow, self.seen) => {
+                    self.seen = change;
+                    self.turn_page().await?;
+                }
+                event = self.live.next(self.workflow) => {
+                    if self.run.is_none() || event.run == self.run {
+                        return Ok(Some(Event::clone(&event)));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn turn_page(&mut self) -> Result<()> {
+        let store = &self.kernel.store;
+        let query =
+            EventQuery { workflow: self.workflow, run: self.run, after: self.after, limit: PAGE };
+        self.page = store.event_list(query).await?.into();
+        // More may lie behind this page without any further change.
+        if self.page.len() == PAGE as usize {
+            self.seen = Change::default();
+        }
+        // A watch that begins after the end sees no `run.ended` go by.
+        if let (true, Some(run)) = (self.page.is_empty(), self.run) {
+            self.over = matches!(store.run_get(run).await?.state, RunState::Ended { .. });
+        }
+        Ok(())
+    }
+
+    async fn skip_to_now(&mut self) -> Result<()> {
+        let store = &self.kernel.store;
+        self.after = store.event_last(self.workflow).await?;
+        Ok(())
+    }
+}

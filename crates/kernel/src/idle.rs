@@ -1,0 +1,127 @@
+//! Whether a run goes on, pauses or is over. Pure; called inside the store's transaction.
+
+use agent_worker_protocol::{LimitKind, Millis, Outcome, PauseCause, RunMode, RunState};
+use agent_worker_store::{RunFacts, RunStep};
+
+/// Decides about a run from what is true of it now.
+pub(crate) fn settle(facts: &RunFacts, now: Millis) -> RunStep {
+    match facts.state {
+        RunState::Running => {}
+        RunState::Setup | RunState::Electing | RunState::Paused { .. } | RunState::Ended { .. } => {
+            return RunStep::Stay;
+        }
+    }
+    let idle = facts.waking == 0 && facts.attempts == 0;
+    match facts.mode {
+        RunMode::Run if idle => return over(facts),
+        RunMode::Run | RunMode::Start => {}
+    }
+    wall(facts, now).map_or(RunStep::Stay, RunStep::Pause)
+}
+
+/// The step that ends a run because a person said so.
+pub(crate) fn stop(facts: &RunFacts, by: &str) -> RunStep {
+    match facts.state {
+        RunState::Ended { .. } => RunStep::Stay,
+        RunState::Setup | RunState::Electing | RunState::Running | RunState::Paused { .. } => {
+            RunStep::End { outcome: Outcome::Stopped, why: format!("stopped by {by}"), error: None }
+        }
+    }
+}
+
+fn over(facts: &RunFacts) -> RunStep {
+    let count = |n: u32, what: &str, why: &str| {
+        let plural = if n == 1 { "" } else { "s" };
+        (n > 0).then(|| format!("{n} {what}{plural}{why}"))
+    };
+    let wrong: Vec<String> = [
+        count(facts.dead, "dead letter", ""),
+        count(facts.dropped, "message", " dropped"),
+        count(facts.stranded, "message", " for an agent that was stopped"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let (outcome, why) = if wrong.is_empty() {
+        (Outcome::Done, "nobody has anything left to do".to_owned())
+    } else {
+        (Outcome::Failed, wrong.join(", "))
+    };
+    RunStep::End { outcome, why, error: None }
+}
+
+fn wall(facts: &RunFacts, now: Millis) -> Option<PauseCause> {
+    let wall = facts.limits.wall?;
+    let end = facts.started.plus(wall.duration());
+    let detail = match facts.all_wait_until {
+        _ if now >= end => format!("{wall} allowed"),
+        Some(until) if until > end => format!("everybody waits until {until}, {wall} allowed"),
+        Some(_) | None => return None,
+    };
+    Some(PauseCause::Limit { limit: LimitKind::Wall, detail })
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{Limits, Span};
+
+    use super::*;
+
+    fn facts() -> RunFacts {
+        RunFacts {
+            state: RunState::Running,
+            mode: RunMode::Run,
+            limits: Limits { hops: 50, turns: None, wall: Some(Span::from_secs(100)) },
+            started: Millis::new(0),
+            waking: 0,
+            all_wait_until: None,
+            stranded: 0,
+            attempts: 0,
+            turns: 1,
+            dead: 0,
+            dropped: 0,
+        }
+    }
+
+    fn word(facts: &RunFacts, now: i64) -> String {
+        match settle(facts, Millis::new(now)) {
+            RunStep::Stay => "stay".into(),
+            RunStep::Pause(cause) => cause.to_string(),
+            RunStep::Resume => "resume".into(),
+            RunStep::End { outcome, why, .. } => format!("{outcome}: {why}"),
+        }
+    }
+
+    #[test]
+    fn a_run_ends_when_and_only_when_nobody_has_anything_left_to_do() {
+        let done = "done: nobody has anything left to do";
+        let paused = RunState::Paused { cause: PauseCause::User };
+        for (facts, expected) in [
+            (facts(), done),
+            (RunFacts { waking: 1, ..facts() }, "stay"),
+            (RunFacts { attempts: 1, ..facts() }, "stay"),
+            (RunFacts { mode: RunMode::Start, ..facts() }, "stay"),
+            (RunFacts { state: RunState::Setup, ..facts() }, "stay"),
+            (RunFacts { state: paused, ..facts() }, "stay"),
+            (RunFacts { dead: 2, ..facts() }, "failed: 2 dead letters"),
+            (RunFacts { dropped: 1, ..facts() }, "failed: 1 message dropped"),
+            (
+                RunFacts { stranded: 1, ..facts() },
+                "failed: 1 message for an agent that was stopped",
+            ),
+        ] {
+            assert_eq!(word(&facts, 1), expected, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn the_wall_limit_pauses_and_a_wait_beyond_it_does_so_at_once() {
+        let busy = RunFacts { waking: 1, ..facts() };
+        let parked = |until| RunFacts { all_wait_until: Some(Millis::new(until)), ..busy.clone() };
+        assert_eq!(word(&busy, 99_999), "stay");
+        assert_eq!(word(&busy, 100_000), "wall limit (100s allowed)");
+        assert_eq!(word(&parked(100_000), 5), "stay");
+        assert!(word(&parked(100_001), 5).starts_with("wall limit (everybody waits until"));
+        assert_eq!(word(&facts(), 100_000), "done: nobody has anything left to do");
+    }
+}

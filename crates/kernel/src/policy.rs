@@ -1,0 +1,261 @@
+//! What the end of an attempt means: whose fault it was, when to try again, when to give up. Pure.
+
+use std::time::Duration;
+
+use agent_worker_protocol::{
+    AgentName, AttemptEnd, FailureClass, Finished, Millis, Retry, Seq, WorkerOutcome,
+};
+use agent_worker_store::{Blame, NotBefore, Settlement, Wait};
+
+use crate::runner::Departure;
+
+/// Uncounted failures in a row after which a delivery is dead all the same.
+const MOST_SETBACKS: u32 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+
+/// Why the daemon itself ended a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ordered {
+    /// It outlived its own clocks.
+    Overdue(String),
+    /// The daemon is stopping.
+    Drain,
+    /// Its run is over; nobody asks how it ended.
+    RunOver,
+}
+
+/// What is known when a worker is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Remains<'a> {
+    /// The worker's last word.
+    pub(crate) finished: Option<&'a Finished>,
+    /// Whether it ever reported.
+    pub(crate) started: bool,
+    /// How it left.
+    pub(crate) departure: &'a Departure,
+    /// Whether we ended it.
+    pub(crate) ordered: Option<&'a Ordered>,
+}
+
+/// What the failures so far say about the next pause.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    /// Which try this was, from 1.
+    pub(crate) number: u32,
+    /// Uncounted failures in a row before this one.
+    pub(crate) setbacks: u32,
+    /// The agent's settings.
+    pub(crate) retry: Retry,
+    /// What time it is.
+    pub(crate) now: Millis,
+}
+
+/// Tells how an attempt ended. The worker's own word counts; without one, what was seen of it.
+pub(crate) fn verdict(remains: &Remains<'_>) -> AttemptEnd {
+    let outcome = remains.finished.map(|finished| &finished.outcome);
+    match (outcome, remains.ordered) {
+        (Some(WorkerOutcome::Ok), _) => AttemptEnd::Ok,
+        (Some(WorkerOutcome::Failed { class, why, .. }), _) => {
+            AttemptEnd::Failed { class: *class, why: why.clone() }
+        }
+        (_, Some(Ordered::Overdue(why))) => {
+            AttemptEnd::Failed { class: FailureClass::Timeout, why: why.clone() }
+        }
+        (_, Some(Ordered::Drain)) => AttemptEnd::Interrupted { why: "the daemon stopped".into() },
+        (_, Some(Ordered::RunOver)) => AttemptEnd::Stopped,
+        (Some(WorkerOutcome::Interrupted { why }), None) => {
+            AttemptEnd::Interrupted { why: why.clone() }
+        }
+        (None, None) if remains.departure.seen_alive => {
+            let status = remains.departure.status.as_deref().unwrap_or("nobody saw how");
+            let why = format!("the worker was gone without a word ({status})");
+            AttemptEnd::Failed { class: FailureClass::Crash, why }
+        }
+        (None, None) => {
+            AttemptEnd::Interrupted { why: "its worker was gone when the daemon looked".into() }
+        }
+    }
+}
+
+/// Tells what an end means for the deliveries and for the agent's next turn.
+pub(crate) fn settlement(end: AttemptEnd, remains: &Remains<'_>, record: &Record) -> Settlement {
+    let blame = blame(&end, remains, record);
+    let pause = |wait, at, why: &str| NotBefore { at, wait, why: why.to_owned() };
+    let not_before = match (&end, blame) {
+        (AttemptEnd::Failed { class: FailureClass::RateLimited, why }, _) => {
+            let soonest = record.now.plus(backoff(&record.retry, record.setbacks));
+            Some(pause(Wait::Park, retry_at(remains).unwrap_or(soonest).max(soonest), why))
+        }
+        // What has just died need not be waited for.
+        (_, Blame::Counted { most }) if record.number >= most => None,
+        (AttemptEnd::Failed { why, .. }, Blame::Counted { .. }) => {
+            let at = record.now.plus(backoff(&record.retry, record.number.saturating_sub(1)));
+            Some(pause(Wait::BackOff, at, why))
+        }
+        (
+            AttemptEnd::Failed { why, .. } | AttemptEnd::Interrupted { why },
+            Blame::Uncounted { .. },
+        ) => {
+            let at = record.now.plus(backoff(&record.retry, record.setbacks));
+            Some(pause(Wait::BackOff, at, why))
+        }
+        (
+            AttemptEnd::Ok
+            | AttemptEnd::Stopped
+            | AttemptEnd::Failed { .. }
+            | AttemptEnd::Interrupted { .. },
+            _,
+        ) => None,
+    };
+    let stop = match &end {
+        AttemptEnd::Failed { class: class @ (FailureClass::Auth | FailureClass::Billing), why } => {
+            Some(format!("{class}: {why}"))
+        }
+        AttemptEnd::Ok
+        | AttemptEnd::Failed { .. }
+        | AttemptEnd::Interrupted { .. }
+        | AttemptEnd::Stopped => None,
+    };
+    Settlement { end, blame, answer: None, not_before, stop, dead_note }
+}
+
+fn blame(end: &AttemptEnd, remains: &Remains<'_>, record: &Record) -> Blame {
+    match end {
+        AttemptEnd::Ok
+        | AttemptEnd::Stopped
+        | AttemptEnd::Failed { class: FailureClass::Auth | FailureClass::Billing, .. } => {
+            Blame::None
+        }
+        AttemptEnd::Failed { class, .. } if class.counts() => {
+            Blame::Counted { most: record.retry.max_attempts }
+        }
+        // A worker that said it was told to stop, that we stopped, or that never began, proves nothing.
+        AttemptEnd::Interrupted { .. }
+            if remains.finished.is_some() || remains.ordered.is_some() || !remains.started =>
+        {
+            Blame::None
+        }
+        AttemptEnd::Failed { .. } | AttemptEnd::Interrupted { .. } => {
+            Blame::Uncounted { most: MOST_SETBACKS }
+        }
+    }
+}
+
+fn retry_at(remains: &Remains<'_>) -> Option<Millis> {
+    match remains.finished.map(|finished| &finished.outcome) {
+        Some(WorkerOutcome::Failed { retry_at, .. }) => *retry_at,
+        Some(WorkerOutcome::Ok | WorkerOutcome::Interrupted { .. }) | None => None,
+    }
+}
+
+/// The pause after so many failures before this one.
+fn backoff(retry: &Retry, before: u32) -> Duration {
+    let factor = retry.multiplier.powi(i32::try_from(before).unwrap_or(i32::MAX));
+    let pause = retry.backoff.duration().as_secs_f64() * factor;
+    Duration::try_from_secs_f64(pause).map_or(LONGEST_PAUSE, |pause| pause.min(LONGEST_PAUSE))
+}
+
+fn dead_note(agent: &AgentName, seq: Seq, why: &str) -> String {
+    format!("Message {seq} for {agent} is a dead letter: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(class: FailureClass) -> Finished {
+        let outcome = WorkerOutcome::Failed { class, why: "why".into(), retry_at: None };
+        Finished { text: String::new(), outcome }
+    }
+
+    fn interrupted() -> Finished {
+        let outcome = WorkerOutcome::Interrupted { why: "told to".into() };
+        Finished { text: String::new(), outcome }
+    }
+
+    fn done() -> Finished {
+        Finished { text: "done".into(), outcome: WorkerOutcome::Ok }
+    }
+
+    #[test]
+    fn the_workers_last_word_counts_and_without_one_what_was_seen() {
+        let seen = Departure { seen_alive: true, status: Some("signal: 9".into()), ended: 0 };
+        let unseen = Departure::default();
+        let overdue = Ordered::Overdue("31 min".into());
+        for (finished, departure, ordered, expected) in [
+            (Some(done()), &seen, None, "ok"),
+            (Some(done()), &unseen, Some(&overdue), "ok"),
+            (Some(failed(FailureClass::Fatal)), &seen, None, "failed (fatal): why"),
+            (Some(interrupted()), &seen, None, "interrupted: told to"),
+            (Some(interrupted()), &seen, Some(&overdue), "failed (timeout): 31 min"),
+            (Some(interrupted()), &seen, Some(&Ordered::Drain), "interrupted: the daemon stopped"),
+            (None, &seen, Some(&Ordered::RunOver), "stopped"),
+            (None, &seen, None, "failed (crash): the worker was gone without a word (signal: 9)"),
+            (None, &unseen, None, "interrupted: its worker was gone when the daemon looked"),
+        ] {
+            let finished = finished.as_ref();
+            let remains = Remains { finished, started: true, departure, ordered };
+            assert_eq!(verdict(&remains).to_string(), expected, "{remains:?}");
+        }
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Seen {
+        Alive,
+        Never,
+    }
+
+    fn settled(finished: Option<&Finished>, seen: Seen, number: u32, setbacks: u32) -> String {
+        let started = seen == Seen::Alive;
+        let departure = Departure { seen_alive: started, ..Departure::default() };
+        let remains = Remains { finished, started, departure: &departure, ordered: None };
+        let record = Record { number, setbacks, retry: Retry::default(), now: Millis::new(0) };
+        let settlement = settlement(verdict(&remains), &remains, &record);
+        let blame = match settlement.blame {
+            Blame::None => "none".to_owned(),
+            Blame::Uncounted { most } => format!("uncounted {most}"),
+            Blame::Counted { most } => format!("counted {most}"),
+        };
+        let wait = settlement.not_before.map(|wait| format!(" {:?} {}", wait.wait, wait.at.get()));
+        let stop = settlement.stop.map(|why| format!(" stop {why}"));
+        format!("{blame}{}{}", wait.unwrap_or_default(), stop.unwrap_or_default())
+    }
+
+    #[test]
+    fn each_end_has_its_blame_its_pause_and_its_stop() {
+        for (finished, seen, number, setbacks, expected) in [
+            (Some(done()), Seen::Alive, 1, 0, "none"),
+            (Some(failed(FailureClass::Fatal)), Seen::Alive, 1, 0, "counted 3 BackOff 1000"),
+            (Some(failed(FailureClass::Fatal)), Seen::Alive, 2, 0, "counted 3 BackOff 2000"),
+            (Some(failed(FailureClass::Fatal)), Seen::Alive, 3, 0, "counted 3"),
+            (Some(failed(FailureClass::Permission)), Seen::Alive, 1, 5, "counted 3 BackOff 1000"),
+            (Some(failed(FailureClass::Transient)), Seen::Alive, 1, 0, "uncounted 10 BackOff 1000"),
+            (Some(failed(FailureClass::Transient)), Seen::Alive, 1, 3, "uncounted 10 BackOff 8000"),
+            (
+                Some(failed(FailureClass::Transient)),
+                Seen::Alive,
+                1,
+                60,
+                "uncounted 10 BackOff 300000",
+            ),
+            (Some(failed(FailureClass::RateLimited)), Seen::Alive, 1, 0, "uncounted 10 Park 1000"),
+            (Some(failed(FailureClass::Auth)), Seen::Alive, 1, 0, "none stop auth: why"),
+            (Some(failed(FailureClass::Billing)), Seen::Alive, 1, 0, "none stop billing: why"),
+            (Some(interrupted()), Seen::Alive, 1, 0, "none"),
+            (None, Seen::Alive, 1, 0, "counted 3 BackOff 1000"),
+            (None, Seen::Never, 1, 0, "none"),
+        ] {
+            let shown = settled(finished.as_ref(), seen, number, setbacks);
+            assert_eq!(shown, expected, "{finished:?} {number} {setbacks}");
+        }
+    }
+
+    #[test]
+    fn a_rate_limit_parks_until_the_instant_the_provider_named() {
+        let class = FailureClass::RateLimited;
+        let retry_at = Some(Millis::new(60_000));
+        let outcome = WorkerOutcome::Failed { class, why: "429".into(), retry_at };
+        let finished = Finished { text: String::new(), outcome };
+        assert_eq!(settled(Some(&finished), Seen::Alive, 1, 0), "uncounted 10 Park 60000");
+    }
+}

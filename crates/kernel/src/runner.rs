@@ -1,0 +1,102 @@
+//! The seam between deciding that something runs and running it: worker processes in the daemon, a script in tests.
+
+use std::{collections::BTreeMap, io, path::PathBuf};
+
+use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
+use agent_worker_workflow::Prepared;
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+/// What runs outside the daemon's own process.
+#[async_trait]
+pub trait Runner: Send + Sync {
+    /// Keeps a run's environment where only we can read it, until the run is over.
+    async fn run_open(&self, run: RunId, env: BTreeMap<String, String>) -> io::Result<()>;
+    /// Reads a run's environment back.
+    async fn run_env(&self, run: RunId) -> io::Result<BTreeMap<String, String>>;
+    /// Forgets a run's environment and ends what its setup left behind. Answers with how many processes that were.
+    async fn run_close(&self, run: RunId) -> u32;
+
+    /// Where an attempt's folder is and what its worker talks to.
+    fn place(&self, run: RunId, attempt: AttemptId) -> Place;
+    /// Starts a worker and waits until it is gone with its whole tree. `stop` ends the tree.
+    async fn attempt(&self, run: RunId, job: WorkerJob, stop: CancellationToken) -> Departure;
+    /// Looks for a worker an earlier daemon started.
+    async fn attempt_look(&self, run: RunId, attempt: AttemptId) -> Sighting;
+    /// Waits for a worker an earlier daemon started, as [`Runner::attempt`] does.
+    async fn attempt_adopt(
+        &self,
+        run: RunId,
+        attempt: AttemptId,
+        stop: CancellationToken,
+    ) -> Departure;
+    /// Reads what a worker wrote down after event `after`.
+    async fn attempt_events(
+        &self,
+        run: RunId,
+        attempt: AttemptId,
+        after: i64,
+    ) -> io::Result<Vec<NumberedEvent>>;
+    /// Ends whatever is left of an attempt whose worker is gone.
+    async fn attempt_sweep(&self, attempt: AttemptId) -> u32;
+
+    /// Runs a shell command of a run to its end.
+    async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd>;
+}
+
+/// Where an attempt lives.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// A folder of its own.
+    pub folder: PathBuf,
+    /// The daemon's socket.
+    pub socket: PathBuf,
+}
+
+/// Whether a worker is alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sighting {
+    /// It holds its lock.
+    Alive,
+    /// Nobody does.
+    Gone,
+}
+
+/// How a worker left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Departure {
+    /// Whether it was seen to live: else nobody knows whether it ever began.
+    pub seen_alive: bool,
+    /// How its process ended, for people.
+    pub status: Option<String>,
+    /// How many processes had to be ended.
+    pub ended: u32,
+}
+
+/// One shell command of a run.
+#[derive(Clone, Debug)]
+pub struct ShellCommand {
+    /// Whose.
+    pub run: RunId,
+    /// The script and the values it reads.
+    pub prepared: Prepared,
+    /// The program that runs it.
+    pub program: String,
+    /// What the program is told before the script's path.
+    pub options: Vec<String>,
+    /// Where.
+    pub cwd: PathBuf,
+    /// With what environment.
+    pub env: BTreeMap<String, String>,
+}
+
+/// How a shell command ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShellEnd {
+    /// Its exit status; absent when a signal ended it.
+    pub status: Option<i32>,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// The last part of what it complained about.
+    pub stderr: String,
+}

@@ -1,0 +1,85 @@
+//! How a run begins: the file is read, checked and copied, its instance is found or made.
+
+use std::path::Path;
+
+use agent_worker_protocol::{
+    InstanceRef,
+    api::{RunRequest, RunStarted},
+};
+use agent_worker_store::{Keep, NewAgent, NewRun};
+use agent_worker_workflow::{Provider, Workflow};
+
+use crate::{
+    error::{Error, Result},
+    kernel::{Kernel, Principal, Script},
+    scheduler::tend::Busy,
+};
+
+impl Kernel {
+    /// Makes a run and begins its setup. From here on it is durable.
+    pub async fn run_new(&self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
+        who.require_user("only the user starts a run")?;
+        if self.is_draining() {
+            return Err(Error::Draining);
+        }
+        if !request.file.is_absolute() || !request.cwd.is_absolute() {
+            return Err(Error::BadRequest("`file` and `cwd` must be absolute paths".into()));
+        }
+        let workflow = read(&request.file).await?;
+        let tag = request.tag.unwrap_or_default();
+        // Wrong parameters are told now, not after the run exists.
+        workflow.scope(&request.params, &request.env, &tag)?;
+        let project =
+            request.file.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+        let instance = InstanceRef { name: workflow.name.clone(), tag: tag.clone() };
+        let id = self.store.instance_open(project, instance.clone()).await?;
+        let (mode, now) = (request.mode, self.clock.now());
+        let run = self.dice.run(now)?;
+        let agents = workflow.agents.iter().map(|agent| agent.name.clone()).collect();
+        let script = Script { workflow, tag, params: request.params, cwd: request.cwd };
+        let new = new_run(run, mode, &script)?;
+        self.runner.run_open(run, request.env).await.map_err(Error::Folder)?;
+        if let Err(error) = self.store.run_create(id, new, now).await {
+            self.runner.run_close(run).await;
+            return Err(error.into());
+        }
+        let card = self.card(run).await?;
+        self.begin_run(card, Busy::default());
+        Ok(RunStarted { run, instance, agents })
+    }
+}
+
+async fn read(file: &Path) -> Result<Workflow> {
+    let file = file.to_owned();
+    let loaded = tokio::task::spawn_blocking(move || agent_worker_workflow::load(&file)).await;
+    match loaded {
+        Ok(workflow) => Ok(workflow?),
+        Err(_) => Err(Error::BadRequest("reading the file was cut short".into())),
+    }
+}
+
+fn new_run(
+    id: agent_worker_protocol::RunId,
+    mode: agent_worker_protocol::RunMode,
+    script: &Script,
+) -> Result<NewRun> {
+    let json = |error: serde_json::Error| {
+        Error::Store(agent_worker_store::Error::Garbled(format!("run script: {error}")))
+    };
+    let workflow = &script.workflow;
+    let agents = workflow.agents.iter().map(|agent| {
+        let settings = serde_json::to_string(agent).map_err(json)?;
+        Ok(NewAgent { name: agent.name.clone(), settings })
+    });
+    Ok(NewRun {
+        id,
+        mode,
+        limits: workflow.limits.for_mode(mode),
+        agents: agents.collect::<Result<_>>()?,
+        keep: match workflow.context.provider {
+            Provider::Memory => Keep::WhileLive,
+            Provider::Sqlite | Provider::Off => Keep::Always,
+        },
+        script: serde_json::to_string(script).map_err(json)?,
+    })
+}

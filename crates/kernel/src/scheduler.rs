@@ -1,0 +1,119 @@
+//! Who runs when. Loops here are dull: they look at the store, ask a pure function, and do what it says.
+//!
+//! Invariant: first start, wake, retry and crash recovery are one path: look at the store and go on.
+//! Invariant: a worker is known by its leash before it is leased, so that a stop never misses one.
+
+mod leash;
+mod recover;
+mod setup;
+mod shutdown;
+pub(crate) mod tend;
+mod turn;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use agent_worker_protocol::{AttemptId, RunId, Span};
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use leash::Leash;
+pub use recover::Recovered;
+
+/// How much runs at once, and how patient the daemon is.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Workers at once.
+    pub workers: usize,
+    /// Workers at once in one instance.
+    pub workers_per_instance: usize,
+    /// How long a worker goes on without a daemon.
+    pub orphan_grace: Span,
+    /// How long a process has between TERM and KILL.
+    pub kill_grace: Span,
+    /// How often the store is looked at though nothing woke us.
+    pub sweep: Span,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: 8,
+            workers_per_instance: 4,
+            orphan_grace: Span::from_secs(60),
+            kill_grace: Span::from_secs(10),
+            sweep: Span::from_secs(5),
+        }
+    }
+}
+
+/// What runs now. The truth about it is in the store; this is how to reach it.
+#[derive(Clone)]
+pub(crate) struct Scheduler {
+    pub(crate) options: Options,
+    tracker: TaskTracker,
+    /// Nothing more is leased.
+    draining: CancellationToken,
+    /// The loops end; workers stay.
+    closing: CancellationToken,
+    slots: Arc<Semaphore>,
+    runs: Arc<Mutex<HashMap<RunId, CancellationToken>>>,
+    leashes: Arc<Mutex<HashMap<AttemptId, Arc<Leash>>>>,
+}
+
+impl Scheduler {
+    pub(crate) fn new(options: Options) -> Self {
+        Self {
+            options,
+            tracker: TaskTracker::new(),
+            draining: CancellationToken::new(),
+            closing: CancellationToken::new(),
+            slots: Arc::new(Semaphore::new(options.workers)),
+            runs: Arc::default(),
+            leashes: Arc::default(),
+        }
+    }
+
+    /// Whether nothing new is started.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.is_cancelled()
+    }
+
+    /// Whether a worker is wanted no longer.
+    pub(crate) fn is_stopping(&self, attempt: AttemptId) -> bool {
+        self.leashes().get(&attempt).is_some_and(|leash| leash.is_pulled())
+    }
+
+    /// Starts caring for a run; the token ends that.
+    fn adopt_run(&self, run: RunId) -> CancellationToken {
+        let token = self.closing.child_token();
+        self.lock_runs().insert(run, token.clone());
+        token
+    }
+
+    fn leave_run(&self, run: RunId) {
+        if let Some(token) = self.lock_runs().remove(&run) {
+            token.cancel();
+        }
+    }
+
+    fn leash(&self, attempt: AttemptId, leash: Leash) -> Arc<Leash> {
+        let leash = Arc::new(leash);
+        self.leashes().insert(attempt, Arc::clone(&leash));
+        leash
+    }
+
+    fn unleash(&self, attempt: AttemptId) {
+        self.leashes().remove(&attempt);
+    }
+
+    fn leashes(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, Arc<Leash>>> {
+        self.leashes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_runs(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, CancellationToken>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,136 @@
+//! What a daemon does before it opens its doors: find the workers of the one before, and go on with every run.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use agent_worker_protocol::{Millis, PauseCause, RunId, RunMode, RunState};
+use agent_worker_store::{AttemptRow, Keep, RunQuery, RunRow, RunStep};
+
+use super::{
+    leash::Leash,
+    tend::{Busy, Place},
+};
+use crate::{
+    error::Result,
+    kernel::{Card, Kernel},
+    runner::{Departure, Sighting},
+};
+
+/// A `run` that was cut off longer ago than this waits for a person.
+const STALE: Duration = Duration::from_mins(10);
+/// Keys of users and clients are kept so long.
+const KEYS_KEPT: Duration = Duration::from_hours(7 * 24);
+
+/// What was found of the daemon before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Runs that go on.
+    pub runs: usize,
+    /// Workers that still live.
+    pub adopted: usize,
+    /// Attempts that were settled from what their workers left.
+    pub settled: usize,
+}
+
+impl Kernel {
+    /// Takes over from the daemon before. Called once, before anybody can ask for anything.
+    pub async fn recover(&self) -> Result<Recovered> {
+        let now = self.clock.now();
+        self.store.effect_expire(Millis::new(now.get() - millis(KEYS_KEPT))).await?;
+        let last = self.store.pulse_last().await?;
+        let mut recovered = Recovered::default();
+        let mut busy: HashMap<RunId, Busy> = HashMap::new();
+        for attempt in self.store.attempt_live().await? {
+            let card = self.card(attempt.run).await?;
+            match self.runner.attempt_look(card.run, attempt.id).await {
+                Sighting::Alive => {
+                    let place = busy.entry(card.run).or_default().enter(&attempt.fence.agent);
+                    self.adopt(card, attempt, place);
+                    recovered.adopted += 1;
+                }
+                Sighting::Gone => {
+                    self.runner.attempt_sweep(attempt.id).await;
+                    self.conclude(&card, attempt.id, &Departure::default(), None).await;
+                    recovered.settled += 1;
+                }
+            }
+        }
+        for run in self.store.run_list(RunQuery::Live).await? {
+            self.pause_stale(&run, last, now).await?;
+            let busy = busy.remove(&run.id).unwrap_or_default();
+            let card = self.card(run.id).await?;
+            self.begin_run(card, busy);
+            recovered.runs += 1;
+        }
+        self.forget_ended().await?;
+        self.store.pulse(now).await?;
+        self.beat();
+        Ok(recovered)
+    }
+
+    /// Waits for a worker of the daemon before, as if it were our own.
+    fn adopt(&self, card: Arc<Card>, attempt: AttemptRow, place: Option<Place>) {
+        let kernel = self.clone();
+        let leash = Leash::new(card.run, attempt.fence.agent.clone());
+        let leash = self.scheduler.leash(attempt.id, leash);
+        self.scheduler.tracker.spawn(async move {
+            let closing = kernel.scheduler.closing.clone();
+            tokio::select! {
+                () = closing.cancelled() => {}
+                () = kernel.attend(&card, &attempt, &leash) => {}
+            }
+            drop(place);
+        });
+    }
+
+    async fn attend(&self, card: &Card, attempt: &AttemptRow, leash: &Leash) {
+        let pull = leash.pull.clone();
+        let running = self.runner.attempt_adopt(card.run, attempt.id, pull);
+        let departure = match card.agent(&attempt.fence.agent) {
+            Ok(settings) => self.guard(attempt.id, settings, leash, running).await,
+            Err(_) => running.await,
+        };
+        self.conclude(card, attempt.id, &departure, leash.why()).await;
+        self.scheduler.unleash(attempt.id);
+        self.live.forget(attempt.id);
+        leash.let_go(departure.ended);
+    }
+
+    async fn pause_stale(&self, run: &RunRow, last: Option<Millis>, now: Millis) -> Result<()> {
+        let cut_off = last.is_some_and(|last| now.since(last) > STALE);
+        if run.mode == RunMode::Run && run.state == RunState::Running && cut_off {
+            let decide = Box::new(|_: &_| RunStep::Pause(PauseCause::Interrupted));
+            self.store.run_settle(run.id, decide, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn forget_ended(&self) -> Result<()> {
+        for instance in self.store.instance_list().await? {
+            let (None, Some(last)) = (instance.live, instance.last) else { continue };
+            if self.store.run_get(last).await?.keep == Keep::WhileLive {
+                self.store.instance_forget(instance.id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes now and then that we live, for the next start.
+    fn beat(&self) {
+        let kernel = self.clone();
+        self.scheduler.tracker.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = kernel.scheduler.closing.cancelled() => return,
+                    () = tokio::time::sleep(STALE / 10) => {}
+                }
+                if let Err(error) = kernel.store.pulse(kernel.clock.now()).await {
+                    tracing::error!(%error, "the store takes no pulse");
+                }
+            }
+        });
+    }
+}
+
+fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,162 @@
+//! One loop per live run: look who has mail and may run, start their turns, and notice when the run is over.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use agent_worker_protocol::{AgentName, Millis};
+use agent_worker_store::{Change, Keep, RunStep};
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    error::Result,
+    idle,
+    kernel::{Card, Kernel},
+};
+
+/// How long the rows of a `provider: memory` run stay after its end, for those who watch it end.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// The agents of one run that have a turn, or wait for a free slot.
+#[derive(Clone, Default)]
+pub(crate) struct Busy {
+    names: Arc<Mutex<HashSet<AgentName>>>,
+    left: Arc<Notify>,
+}
+
+impl Busy {
+    /// Takes an agent's place; none if it is taken.
+    pub(super) fn enter(&self, agent: &AgentName) -> Option<Place> {
+        let entered = self.lock().insert(agent.clone());
+        entered.then(|| Place { busy: self.clone(), agent: agent.clone() })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<AgentName>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An agent's place among the busy, given back when dropped.
+pub(super) struct Place {
+    busy: Busy,
+    agent: AgentName,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.busy.lock().remove(&self.agent);
+        self.busy.left.notify_one();
+    }
+}
+
+/// What a look found.
+enum Looked {
+    /// Look again at a change, or at this instant.
+    Until(Instant),
+    /// The run is over.
+    Over,
+}
+
+impl Kernel {
+    /// Cares for a run until it is over, the daemon closes, or `stop`.
+    pub(super) async fn tend(&self, card: &Arc<Card>, busy: Busy, stop: CancellationToken) {
+        let slots =
+            Arc::new(tokio::sync::Semaphore::new(self.scheduler.options.workers_per_instance));
+        let mut seen = Change::default();
+        let mut next = Instant::now();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                change = self.store.change_wait(card.workflow, seen) => seen = change,
+                () = busy.left.notified() => {}
+                () = tokio::time::sleep_until(next) => {}
+            }
+            match self.look(card, &busy, &slots).await {
+                Ok(Looked::Until(instant)) => next = instant,
+                Ok(Looked::Over) => break,
+                Err(error) => {
+                    tracing::error!(run = %card.run, %error, "looking at a run failed; trying again");
+                    next = Instant::now() + self.scheduler.options.sweep.duration();
+                }
+            }
+        }
+        self.farewell(card).await;
+    }
+
+    async fn look(
+        &self,
+        card: &Arc<Card>,
+        busy: &Busy,
+        slots: &Arc<tokio::sync::Semaphore>,
+    ) -> Result<Looked> {
+        let now = self.clock.now();
+        let mut next = now.plus(self.scheduler.options.sweep.duration());
+        if self.scheduler.is_draining() {
+            return Ok(Looked::Until(instant(now, next)));
+        }
+        for ready in self.store.agent_ready(card.workflow).await? {
+            match ready.not_before {
+                Some(at) if at > now => next = next.min(at),
+                Some(_) | None => {
+                    if let Some(place) = busy.enter(&ready.name) {
+                        self.begin_turn(card, ready.name, Arc::clone(slots), place);
+                    }
+                }
+            }
+        }
+        let due = match card.limits.wall {
+            Some(wall) => card.started.plus(wall.duration()),
+            None => Millis::new(i64::MAX),
+        };
+        // While somebody works or is about to, the run cannot be over; only its time can be up.
+        if !busy.is_empty() && now < due {
+            return Ok(Looked::Until(instant(now, next.min(due))));
+        }
+        let decide = Box::new(move |facts: &_| idle::settle(facts, now));
+        match self.store.run_settle(card.run, decide, now).await? {
+            RunStep::End { .. } => Ok(Looked::Over),
+            RunStep::Stay | RunStep::Pause(_) | RunStep::Resume => {
+                let next = if due > now { next.min(due) } else { next };
+                Ok(Looked::Until(instant(now, next)))
+            }
+        }
+    }
+
+    /// Puts away what a run that is over leaves behind.
+    pub(super) async fn farewell(&self, card: &Arc<Card>) {
+        self.scheduler.leave_run(card.run);
+        self.runner.run_close(card.run).await;
+        self.card_drop(card.run);
+        match self.store.run_get(card.run).await.map(|row| row.keep) {
+            Ok(Keep::WhileLive) => {
+                tokio::select! {
+                    () = tokio::time::sleep(FAREWELL) => {}
+                    () = self.scheduler.closing.cancelled() => {}
+                }
+                self.forget(card).await;
+            }
+            Ok(Keep::Always) => {}
+            Err(error) => tracing::error!(run = %card.run, %error, "reading an ended run failed"),
+        }
+    }
+
+    async fn forget(&self, card: &Card) {
+        match self.store.instance_forget(card.workflow).await {
+            // The next run of the instance has begun and forgets it at its own end.
+            Ok(()) | Err(agent_worker_store::Error::RunLive(_)) => {}
+            Err(error) => tracing::error!(run = %card.run, %error, "forgetting a run failed"),
+        }
+    }
+}
+
+/// When, by the clock of timers, it will be `at`.
+fn instant(now: Millis, at: Millis) -> Instant {
+    Instant::now() + at.since(now)
+}

@@ -1,0 +1,272 @@
+//! One attempt from lease to finish.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use agent_worker_protocol::{
+    AgentName, AgentSettings, AttemptEnd, AttemptId, JobLimits, MessageKind, WorkerJob,
+};
+use agent_worker_store::{
+    AttemptRow, By, Error as StoreError, Lease, Leased, NewAttempt, NewMessage, Who,
+};
+use tokio::{sync::Semaphore, time::Instant};
+
+use super::{leash::Leash, tend::Place};
+use crate::{
+    error::Result,
+    kernel::{Card, Kernel},
+    limits, policy,
+    policy::{Ordered, Record, Remains},
+    prompt,
+    recipients::Recipients,
+    runner::Departure,
+    sizes::Text,
+    tokens,
+};
+
+/// What every worker's children get of the caller's environment, beside the names its agent asks for.
+const BASE_ENV: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TZ", "SSH_AUTH_SOCK"];
+/// How much later than the worker's own clocks the daemon's strike.
+const BACKSTOP: Duration = Duration::from_secs(30);
+
+impl Kernel {
+    /// Waits for a free slot, then leases and runs one attempt of `agent`.
+    pub(super) fn begin_turn(
+        &self,
+        card: &Arc<Card>,
+        agent: AgentName,
+        slots: Arc<Semaphore>,
+        place: Place,
+    ) {
+        let (kernel, card) = (self.clone(), Arc::clone(card));
+        self.scheduler.tracker.spawn(async move {
+            let closing = kernel.scheduler.closing.clone();
+            tokio::select! {
+                () = closing.cancelled() => {}
+                result = kernel.turn(&card, &agent, &slots) => {
+                    if let Err(error) = result {
+                        tracing::error!(%agent, run = %card.run, %error, "a turn could not be started");
+                        // The sweep tries again; a tight loop would not help.
+                        tokio::time::sleep(kernel.scheduler.options.sweep.duration()).await;
+                    }
+                }
+            }
+            drop(place);
+        });
+    }
+
+    async fn turn(&self, card: &Arc<Card>, agent: &AgentName, slots: &Semaphore) -> Result<()> {
+        let _own = slots.acquire().await;
+        let _any = self.scheduler.slots.acquire().await;
+        if self.scheduler.is_draining() {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let (id, token) = (self.dice.attempt(now)?, tokens::secret(&self.dice)?);
+        let held = self.scheduler.leash(id, Leash::new(card.run, agent.clone()));
+        let new = NewAttempt { id, token: tokens::digest(&token) };
+        let leased = self
+            .store
+            .attempt_lease(card.workflow, agent.clone(), new, limits::turn_limit, now)
+            .await;
+        let ended = match leased {
+            Ok(Leased::Attempt(lease)) => self.work(card, &lease, token, &held).await,
+            Ok(Leased::Nothing | Leased::Paused(_)) => Ok(0),
+            Err(error) => Err(error.into()),
+        };
+        self.scheduler.unleash(id);
+        self.live.forget(id);
+        held.let_go(*ended.as_ref().unwrap_or(&0));
+        ended.map(drop)
+    }
+
+    /// Runs a leased attempt's worker and settles it. Answers with how many processes had to be ended.
+    async fn work(
+        &self,
+        card: &Arc<Card>,
+        lease: &Lease,
+        token: String,
+        held: &Leash,
+    ) -> Result<u32> {
+        let departure = match self.job(card, lease, token).await {
+            Ok(job) => {
+                let running = self.runner.attempt(card.run, job, held.pull.clone());
+                let settings = card.agent(&lease.fence.agent)?;
+                self.guard(lease.id, settings, held, running).await
+            }
+            Err(error) => {
+                tracing::error!(attempt = %lease.id, %error, "a worker could not be prepared");
+                Departure {
+                    status: Some("it could not be prepared".into()),
+                    ..Departure::default()
+                }
+            }
+        };
+        self.conclude(card, lease.id, &departure, held.why()).await;
+        Ok(departure.ended)
+    }
+
+    /// Waits for a worker, and ends it when it outlives its own clocks.
+    pub(super) async fn guard(
+        &self,
+        id: AttemptId,
+        settings: &AgentSettings,
+        leash: &Leash,
+        running: impl Future<Output = Departure>,
+    ) -> Departure {
+        tokio::pin!(running);
+        tokio::select! {
+            departure = &mut running => return departure,
+            why = self.overdue(id, settings) => leash.end(Ordered::Overdue(why)),
+        }
+        running.await
+    }
+
+    /// Returns when a worker should long have ended or spoken.
+    async fn overdue(&self, id: AttemptId, settings: &AgentSettings) -> String {
+        let late = BACKSTOP + self.scheduler.options.kill_grace.duration();
+        let started = Instant::now();
+        let (timeout, silence) = (settings.timeout, settings.silence);
+        loop {
+            let heard = self.live.heard(id).unwrap_or(started);
+            let (wall, quiet) =
+                (started + timeout.duration() + late, heard + silence.duration() + late);
+            tokio::time::sleep_until(wall.min(quiet)).await;
+            let now = Instant::now();
+            if now >= wall {
+                return format!("it took longer than {timeout} and did not end by itself");
+            }
+            if now >= self.live.heard(id).unwrap_or(started) + silence.duration() + late {
+                return format!("nothing was heard of it for {silence}");
+            }
+        }
+    }
+
+    async fn job(&self, card: &Card, lease: &Lease, token: String) -> Result<WorkerJob> {
+        let settings = card.agent(&lease.fence.agent)?;
+        let place = self.runner.place(card.run, lease.id);
+        let env = self.runner.run_env(card.run).await.map_err(crate::Error::Folder)?;
+        let own = settings.system_prompt.as_deref();
+        let options = &self.scheduler.options;
+        Ok(WorkerJob {
+            attempt: lease.id,
+            activation: format!("{}/{}/{}", lease.run, lease.fence.agent, lease.oldest),
+            number: lease.number,
+            agent: lease.fence.agent.clone(),
+            instance: card.instance.clone(),
+            socket: place.socket,
+            token,
+            folder: place.folder,
+            cwd: settings
+                .cwd
+                .as_ref()
+                .map_or(card.script.cwd.clone(), |cwd| card.script.cwd.join(cwd)),
+            env: worker_env(env, settings),
+            system_prompt: prompt::system_prompt(
+                &lease.fence.agent,
+                &card.instance,
+                &card.team,
+                own,
+            ),
+            prompt: prompt::prompt(lease),
+            woken_by: prompt::woken_by(lease),
+            backend: settings.backend.clone(),
+            model: settings.model.clone(),
+            max_steps: settings.max_steps,
+            limits: JobLimits {
+                wall: settings.timeout,
+                silence: settings.silence,
+                orphan_grace: options.orphan_grace,
+                kill_grace: options.kill_grace,
+            },
+        })
+    }
+
+    /// Settles an attempt whose worker is gone. The store must take it: until it does, nothing else of this agent runs.
+    pub(super) async fn conclude(
+        &self,
+        card: &Card,
+        id: AttemptId,
+        departure: &Departure,
+        ordered: Option<&Ordered>,
+    ) {
+        loop {
+            match self.settle(card, id, departure, ordered).await {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::error!(attempt = %id, %error, "settling an attempt failed; trying again");
+                    tokio::time::sleep(self.scheduler.options.sweep.duration()).await;
+                }
+            }
+        }
+    }
+
+    async fn settle(
+        &self,
+        card: &Card,
+        id: AttemptId,
+        departure: &Departure,
+        ordered: Option<&Ordered>,
+    ) -> Result<()> {
+        let row = self.read_to_the_end(card, id).await?;
+        if row.ended.is_some() {
+            return Ok(());
+        }
+        let seen_alive = departure.seen_alive || self.live.heard(id).is_some();
+        let departure = Departure { seen_alive, ..departure.clone() };
+        let remains = Remains {
+            finished: row.finished.as_ref(),
+            started: row.last_no > 0,
+            departure: &departure,
+            ordered,
+        };
+        let retry = card.agent(&row.fence.agent)?.retry;
+        let (number, setbacks, now) = (row.number, row.setbacks, self.clock.now());
+        let record = Record { number, setbacks, retry, now };
+        let mut settlement = policy::settlement(policy::verdict(&remains), &remains, &record);
+        if settlement.end == AttemptEnd::Ok {
+            settlement.answer = self.answer(card, &row).await?;
+        }
+        match self.store.attempt_finish(row.fence.clone(), settlement, now).await {
+            // Its run was stopped while we looked.
+            Ok(_) | Err(StoreError::Fenced) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Stores what the worker wrote down and could not post.
+    pub(super) async fn read_to_the_end(&self, card: &Card, id: AttemptId) -> Result<AttemptRow> {
+        let row = self.store.attempt_get(id).await?;
+        if row.ended.is_some() || row.finished.is_some() {
+            return Ok(row);
+        }
+        let tail = self.runner.attempt_events(card.run, id, row.last_no).await;
+        let tail = tail.map_err(crate::Error::Folder)?;
+        if tail.is_empty() {
+            return Ok(row);
+        }
+        match self.store.attempt_events(id, tail, self.clock.now()).await {
+            Ok(_) | Err(StoreError::Fenced) => Ok(self.store.attempt_get(id).await?),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn answer(&self, card: &Card, row: &AttemptRow) -> Result<Option<NewMessage>> {
+        let text = row.finished.as_ref().map_or("", |finished| finished.text.trim_end());
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let by = By::new(Who::Agent(row.fence.clone()));
+        let hops = limits::hops(&row.shown, None);
+        let text = Text::own(text.to_owned());
+        let message = self.message(&by, card, text, &Recipients::default(), hops, None).await?;
+        Ok(Some(NewMessage { kind: MessageKind::Answer, ..message }))
+    }
+}
+
+fn worker_env(
+    mut env: BTreeMap<String, String>,
+    settings: &AgentSettings,
+) -> BTreeMap<String, String> {
+    env.retain(|name, _| BASE_ENV.contains(&name.as_str()) || settings.env.contains(name));
+    env
+}

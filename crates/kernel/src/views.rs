@@ -1,0 +1,260 @@
+//! How things stand, for people: runs and agents with the words that are true of them now.
+
+use agent_worker_protocol::{
+    AgentState, DeliveryState, Millis, RunId, RunState,
+    api::{AgentView, RunView},
+};
+use agent_worker_store::{AgentRow, Instance, RunQuery, RunRow, Wait};
+
+use crate::{
+    channel::Place,
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+};
+
+const MOST_RUNS: u32 = 100;
+
+/// How widely to look when no target is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breadth {
+    /// The caller's project.
+    Project,
+    /// Everything.
+    All,
+}
+
+/// How much is going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// Runs that are not over.
+    pub runs: u32,
+    /// Attempts that live.
+    pub attempts: u32,
+}
+
+impl Kernel {
+    /// One run.
+    pub async fn run_view(&self, who: &Principal, run: RunId) -> Result<RunView> {
+        let row = self.store.run_get(run).await?;
+        if let Principal::Agent(attempt) = who
+            && attempt.fence.workflow != row.workflow
+        {
+            return Err(Error::Forbidden("an agent sees its own instance only"));
+        }
+        who.require_known()?;
+        self.view(row).await
+    }
+
+    /// The runs of a target, of the caller's project, or all; newest first.
+    pub async fn run_views(
+        &self,
+        who: &Principal,
+        place: &Place,
+        breadth: Breadth,
+    ) -> Result<Vec<RunView>> {
+        let mut views = Vec::new();
+        for instance in self.instances(who, place, breadth).await? {
+            let query = RunQuery::Of(instance.id, MOST_RUNS);
+            for row in self.store.run_list(query).await? {
+                views.push(self.view(row).await?);
+            }
+        }
+        views.sort_by_key(|view| std::cmp::Reverse(view.started));
+        views.truncate(MOST_RUNS as usize);
+        Ok(views)
+    }
+
+    /// The agents of a target, of the caller's project, or all.
+    pub async fn agent_views(
+        &self,
+        who: &Principal,
+        place: &Place,
+        breadth: Breadth,
+    ) -> Result<Vec<AgentView>> {
+        let mut views = Vec::new();
+        let wanted = place.target.as_ref().and_then(|target| target.agent.as_ref());
+        for instance in self.instances(who, place, breadth).await? {
+            let Some(run) = instance.live.or(instance.last) else { continue };
+            let run = self.store.run_get(run).await?;
+            views.extend(self.agents_of(&run).await?);
+        }
+        views.retain(|view| wanted.is_none_or(|name| *name == view.name));
+        Ok(views)
+    }
+
+    /// How much is going on.
+    pub async fn tally(&self) -> Result<Tally> {
+        let runs = self.store.run_list(RunQuery::Live).await?.len();
+        let attempts = self.store.attempt_live().await?.len();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Ok(Tally { runs: count(runs), attempts: count(attempts) })
+    }
+
+    /// Writes to disk, to know that writes go through.
+    pub async fn pulse(&self) -> Result<()> {
+        Ok(self.store.pulse(self.clock.now()).await?)
+    }
+
+    async fn instances(
+        &self,
+        who: &Principal,
+        place: &Place,
+        breadth: Breadth,
+    ) -> Result<Vec<Instance>> {
+        who.require_known()?;
+        if matches!(who, Principal::Agent(_)) || place.target.is_some() {
+            return Ok(vec![self.instance_of(who, place).await?]);
+        }
+        let project = place.project.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let mut instances = self.store.instance_list().await?;
+        instances.retain(|instance| match breadth {
+            Breadth::All => true,
+            Breadth::Project => Some(&instance.project) == project.as_ref(),
+        });
+        Ok(instances)
+    }
+
+    async fn view(&self, row: RunRow) -> Result<RunView> {
+        let failures = self.store.run_failures(row.id).await?;
+        let in_state = |state| failures.iter().filter(move |one| one.state == state).cloned();
+        // The agents' rows are those of the instance's newest run.
+        let newest = self.store.run_list(RunQuery::Of(row.workflow, 1)).await?;
+        let current = newest.first().is_some_and(|newest| newest.id == row.id);
+        let agents = if current { self.agents_of(&row).await? } else { Vec::new() };
+        Ok(RunView {
+            run: row.id,
+            dead_letters: in_state(DeliveryState::Dead).collect(),
+            dropped: in_state(DeliveryState::Dropped).collect(),
+            agents,
+            instance: row.instance,
+            project: row.project.into(),
+            mode: row.mode,
+            state: row.state,
+            error: row.error,
+            started: row.started,
+            ended: row.ended,
+            turns: row.turns,
+            messages: row.messages,
+            usage: row.usage,
+        })
+    }
+
+    async fn agents_of(&self, run: &RunRow) -> Result<Vec<AgentView>> {
+        let card = self.card(run.id).await;
+        let now = self.clock.now();
+        let rows = self.store.agent_list(run.workflow).await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| AgentView {
+                backend: match &card {
+                    Ok(card) => {
+                        card.agent(&row.name).map_or("", |agent| agent.backend.word()).into()
+                    }
+                    Err(_) => String::new(),
+                },
+                state: state(&row, &run.state, now),
+                name: row.name,
+                instance: run.instance.clone(),
+                project: run.project.clone().into(),
+                waiting: row.waiting,
+                turns: row.turns,
+                messages: row.messages,
+                usage: row.usage,
+            })
+            .collect())
+    }
+}
+
+/// What an agent is doing, from what is stored of it. Derived each time, so it cannot be stale.
+fn state(row: &AgentRow, run: &RunState, now: Millis) -> AgentState {
+    if let RunState::Ended { outcome } = run {
+        return AgentState::Stopped { why: format!("its run is {outcome}") };
+    }
+    if let Some(why) = &row.stopped {
+        return AgentState::Stopped { why: why.clone() };
+    }
+    if let Some(live) = &row.live {
+        return AgentState::Running { attempt: live.attempt, since: live.since };
+    }
+    if let RunState::Paused { cause } = run {
+        return AgentState::Paused { why: cause.to_string() };
+    }
+    match &row.not_before {
+        _ if row.waiting == 0 => AgentState::Idle,
+        Some(wait) if wait.at > now => match wait.wait {
+            Wait::BackOff => AgentState::BackingOff { until: wait.at, why: wait.why.clone() },
+            Wait::Park => AgentState::Parked { until: wait.at, why: wait.why.clone() },
+        },
+        Some(_) | None => AgentState::Queued,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{AttemptId, Outcome, PauseCause, Usage};
+    use agent_worker_store::{LiveAttempt, NotBefore};
+
+    use super::*;
+
+    #[test]
+    fn an_agents_word_is_derived_from_what_is_true_now() {
+        let idle = AgentRow {
+            name: "coder".parse().unwrap(),
+            settings: String::new(),
+            stopped: None,
+            not_before: None,
+            live: None,
+            waiting: 0,
+            turns: 0,
+            messages: 0,
+            usage: Usage::default(),
+        };
+        let mail = AgentRow { waiting: 1, ..idle.clone() };
+        let attempt = AttemptId::new(uuid::Uuid::nil());
+        let live = Some(LiveAttempt { attempt, since: Millis::new(0) });
+        let wait = |wait| Some(NotBefore { at: Millis::new(9_000), wait, why: "429".into() });
+        let paused = RunState::Paused { cause: PauseCause::User };
+        let ended = RunState::Ended { outcome: Outcome::Done };
+        let at = "1970-01-01T00:00:09.000Z";
+        for (row, run, now, expected) in [
+            (&idle, &RunState::Running, 0, "idle".to_owned()),
+            (&mail, &RunState::Running, 0, "queued".into()),
+            (&AgentRow { live, ..mail.clone() }, &RunState::Running, 0, "running".into()),
+            (&AgentRow { live, ..mail.clone() }, &paused, 0, "running".into()),
+            (&mail, &paused, 0, "paused: by the user".into()),
+            (
+                &AgentRow { not_before: wait(Wait::BackOff), ..mail.clone() },
+                &RunState::Running,
+                0,
+                format!("backing off: 429, next try {at}"),
+            ),
+            (
+                &AgentRow { not_before: wait(Wait::Park), ..mail.clone() },
+                &RunState::Running,
+                0,
+                format!("parked: 429, until {at}"),
+            ),
+            (
+                &AgentRow { not_before: wait(Wait::Park), ..mail.clone() },
+                &RunState::Running,
+                9_000,
+                "queued".into(),
+            ),
+            (
+                &AgentRow { not_before: wait(Wait::Park), ..idle.clone() },
+                &RunState::Running,
+                0,
+                "idle".into(),
+            ),
+            (
+                &AgentRow { stopped: Some("auth: 401".into()), ..mail.clone() },
+                &RunState::Running,
+                0,
+                "stopped: auth: 401".into(),
+            ),
+            (&mail, &ended, 0, "stopped: its run is done".into()),
+        ] {
+            assert_eq!(state(row, run, Millis::new(now)).to_string(), expected, "{row:?} {run}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What can go wrong in this room.
+
+use agent_worker_protocol::{DeliveryState, Revision, RunId, Seq};
+
+/// The room's result.
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong in this room.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing goes by that name.
+    #[error("there is no such {0}")]
+    NotFound(&'static str),
+    /// Something goes by that name already.
+    #[error("there is already such a {0}")]
+    Exists(&'static str),
+    /// The instance has no live run, so nothing can be written in it.
+    #[error("the instance has no live run")]
+    NoRun,
+    /// An instance has one live run at a time.
+    #[error("run {0} is still live")]
+    RunLive(RunId),
+    /// The attempt is over, or a later one has begun.
+    #[error("this attempt is no longer the live one")]
+    Fenced,
+    /// An idempotency key came back with other arguments.
+    #[error("this key was used before with other arguments")]
+    KeyReused,
+    /// The document moved on.
+    #[error("the document is at revision {0}")]
+    StaleRevision(Revision),
+    /// The delivery is not in a state that allows this.
+    #[error("the delivery is {0}")]
+    WrongState(DeliveryState),
+    /// A stored message is missing or is not what was written.
+    #[error("message {0} is missing or does not match its hash")]
+    Corrupt(Seq),
+    /// The commit failed, so nobody knows whether the write will be found; ask again with its key.
+    #[error("the disk refused the commit; the write may or may not be there")]
+    Unknown,
+    /// The store takes no writes.
+    #[error("the store takes no writes: {0}")]
+    ReadOnly(String),
+    /// The file was written by a newer program.
+    #[error("the database has schema {found}, this program knows {known}: upgrade agent-worker")]
+    Newer {
+        /// What the file has.
+        found: i64,
+        /// What this program reads.
+        known: i64,
+    },
+    /// The store has shut down.
+    #[error("the store is closed")]
+    Closed,
+    /// The database refused.
+    #[error("the database failed")]
+    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A stored value could not be read.
+    #[error("a stored value is not what it should be: {0}")]
+    Garbled(String),
+    /// A resource's file could not be written or read.
+    #[error("a resource's file failed")]
+    File(#[from] std::io::Error),
+}

@@ -1,0 +1,162 @@
+//! The life of an attempt: lease, events, finish.
+
+use agent_worker_protocol::{
+    AgentName, AttemptEnd, AttemptId, Finished, Hash, Limits, Message, Millis, PauseCause, RunId,
+    Seq, Usage,
+};
+
+use super::{Fence, NewMessage, NotBefore};
+
+/// What an attempt is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct NewAttempt {
+    /// Made by the caller, who has the randomness.
+    pub id: AttemptId,
+    /// The hash of the token that will prove who it is.
+    pub token: Hash,
+}
+
+/// What the permission to start one more attempt rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseFacts {
+    /// Turns taken.
+    pub turns: u32,
+    /// Attempts that live.
+    pub attempts: u32,
+    /// Where the run stops by itself.
+    pub limits: Limits,
+}
+
+/// Decides whether one more attempt may start; if not, the run pauses for this cause.
+pub type LeaseRule = fn(&LeaseFacts) -> Option<PauseCause>;
+
+/// What came of asking for a lease.
+#[derive(Clone, Debug)]
+pub enum Leased {
+    /// The run does not run, the agent is not free or not due, or no waking mail waits.
+    Nothing,
+    /// A limit was reached and the run is paused.
+    Paused(PauseCause),
+    /// An attempt lives.
+    Attempt(Box<Lease>),
+}
+
+/// A started attempt.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    /// The attempt.
+    pub id: AttemptId,
+    /// What its writes pass by.
+    pub fence: Fence,
+    /// Its run.
+    pub run: RunId,
+    /// The seq of the oldest waking delivery: with the agent's name, the activation's id, stable over attempts.
+    pub oldest: Seq,
+    /// Which try this is, from 1: the most counted failures among the deliveries, and one.
+    pub number: u32,
+    /// The most uncounted failures in a row among the deliveries.
+    pub setbacks: u32,
+    /// What it is shown, waking first, urgent first, then by age.
+    pub messages: Vec<ShownMessage>,
+    /// What earlier attempts that shared a delivery did, oldest first.
+    pub journal: Vec<JournalEntry>,
+    /// The agent's settings as JSON.
+    pub settings: String,
+}
+
+/// A message as an attempt is shown it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownMessage {
+    /// The message.
+    pub message: Message,
+    /// Whether it started the turn, or is only read along.
+    pub wakes: bool,
+}
+
+/// Something an earlier attempt did in the daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalEntry {
+    /// The tool that was called.
+    pub tool: String,
+    /// What it answered, as JSON.
+    pub result: String,
+}
+
+/// An attempt as stored.
+#[derive(Clone, Debug)]
+pub struct AttemptRow {
+    /// The attempt.
+    pub id: AttemptId,
+    /// What its writes pass by.
+    pub fence: Fence,
+    /// Its run.
+    pub run: RunId,
+    /// The activation's oldest waking delivery.
+    pub oldest: Seq,
+    /// Which try it is, as its lease said.
+    pub number: u32,
+    /// Uncounted failures in a row before it, as its lease said.
+    pub setbacks: u32,
+    /// What it was shown so far, each with its hops.
+    pub shown: Vec<(Seq, u32)>,
+    /// The highest event number stored.
+    pub last_no: i64,
+    /// The worker's last word, once it is stored.
+    pub finished: Option<Finished>,
+    /// When it was leased.
+    pub started: Millis,
+    /// How it ended, once it has.
+    pub ended: Option<AttemptEnd>,
+    /// What it used so far.
+    pub usage: Usage,
+}
+
+/// How an attempt is to be closed, decided by the kernel's policy.
+#[derive(Clone, Debug)]
+pub struct Settlement {
+    /// How it ended.
+    pub end: AttemptEnd,
+    /// What its failure means for the deliveries it was shown.
+    pub blame: Blame,
+    /// Its final text for the channel, if it has one; written only when it ended ok.
+    pub answer: Option<NewMessage>,
+    /// When its agent may next be leased.
+    pub not_before: Option<NotBefore>,
+    /// Why its agent is not woken any more in this run.
+    pub stop: Option<String>,
+    /// What a dead letter is told as.
+    pub dead_note: DeadNote,
+}
+
+/// What an attempt's end means for the deliveries it was shown. An end that is ok acks them whatever this says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// Nothing: they are pending again as they were.
+    None,
+    /// Tried again together; dead after so many in a row.
+    Uncounted {
+        /// The most there may be in a row.
+        most: u32,
+    },
+    /// Counted and tried alone from now on; dead at so many.
+    Counted {
+        /// The most there may be.
+        most: u32,
+    },
+}
+
+/// Words the note in the channel that tells of a dead letter: whose, which, why.
+pub type DeadNote = fn(&AgentName, Seq, &str) -> String;
+
+/// What became of an attempt's deliveries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinishedAttempt {
+    /// Deliveries acked.
+    pub acted: Vec<Seq>,
+    /// Deliveries that wait again.
+    pub pending: Vec<Seq>,
+    /// Deliveries whose attempts are used up.
+    pub dead: Vec<Seq>,
+    /// The answer in the channel.
+    pub answer: Option<Seq>,
+}

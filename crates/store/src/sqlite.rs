@@ -1,0 +1,127 @@
+//! The store on one SQLite file: a writer thread, a small pool of readers, and a file per noun.
+
+mod agents;
+mod attempts;
+mod author;
+mod changes;
+mod columns;
+mod connection;
+mod content;
+mod deliveries;
+mod documents;
+mod effects;
+mod events;
+mod head;
+mod inbox;
+mod instances;
+mod messages;
+mod methods;
+mod readers;
+mod resources;
+mod runs;
+mod settle;
+mod tokens;
+mod writer;
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::error::{Error, Result};
+use changes::Changes;
+use readers::Readers;
+use resources::Files;
+use writer::{Tx, Writer};
+
+/// The database's name in its folder.
+const FILE: &str = "agent-worker.db";
+
+/// A handle to the database. Cloning it is cheap.
+#[derive(Clone)]
+pub struct Sqlite {
+    writer: Writer,
+    changes: Changes,
+    place: Place,
+}
+
+/// Where the data is.
+#[derive(Clone)]
+enum Place {
+    File {
+        readers: Readers,
+        files: Files,
+    },
+    /// Only the writer's connection sees it.
+    Memory,
+}
+
+impl Sqlite {
+    /// Opens `agent-worker.db` in `folder`, making it if need be. Only one process may have it open.
+    pub fn open(folder: &Path) -> std::result::Result<Self, Error> {
+        let path = folder.join(FILE);
+        let changes = Changes::default();
+        let files = Files::in_folder(folder)?;
+        let readers = Readers::new(path.clone());
+        let writer = Writer::start(move || connection::writing(&path), changes.clone())?;
+        Ok(Self { writer, changes, place: Place::File { readers, files } })
+    }
+
+    /// A store that is gone with its last handle.
+    pub fn in_memory() -> std::result::Result<Self, Error> {
+        let changes = Changes::default();
+        let mut first = Some(connection::in_memory()?);
+        let gone = || Error::ReadOnly("what was in memory is gone".to_owned());
+        let writer = Writer::start(move || first.take().ok_or_else(gone), changes.clone())?;
+        Ok(Self { writer, changes, place: Place::Memory })
+    }
+
+    /// Waits until everything asked for is done and the file is closed; what other handles ask from then on is refused.
+    /// Await this before the file is opened again: a reader that came while it was closing has met a short read.
+    pub async fn close(self) {
+        if let Place::File { readers, .. } = self.place {
+            readers.close().await;
+        }
+        self.writer.close().await;
+    }
+
+    /// Runs `work` on one snapshot: it sees everything that was answered before.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match &self.place {
+            Place::File { readers, .. } => readers.read(work).await,
+            Place::Memory => self.writer.write(|tx| work(tx)).await,
+        }
+    }
+
+    /// Runs `work` in the writer thread and answers when it is on disk.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.writer.write(work).await
+    }
+
+    fn files(&self) -> Option<Files> {
+        match &self.place {
+            Place::File { files, .. } => Some(files.clone()),
+            Place::Memory => None,
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error {
+            rusqlite::Error::FromSqlConversionFailure(_, _, why) => Self::Garbled(why.to_string()),
+            other => Self::Database(Box::new(other)),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Garbled(error.to_string())
+    }
+}

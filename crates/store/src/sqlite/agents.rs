@@ -1,0 +1,73 @@
+//! Agents: the participants of a run, and who of them could be leased.
+
+use agent_worker_protocol::WorkflowId;
+use rusqlite::{Connection, Row};
+
+use super::{columns, instances};
+use crate::{
+    error::Result,
+    model::{AgentRow, LiveAttempt, NotBefore, ReadyAgent},
+};
+
+pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
+    instances::name(db, workflow)?;
+    let sql = "SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
+        (SELECT count(*) FROM delivery d INDEXED BY delivery_open
+          WHERE d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
+        a.turns, a.messages, a.input_tokens, a.output_tokens, a.cost_micros
+        FROM workflow w JOIN agent a ON a.workflow = w.id AND a.run = w.last_run WHERE w.id = ?1 ORDER BY a.place";
+    let agents = db
+        .prepare_cached(sql)?
+        .query_map([workflow.get()], agent)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(agents)
+}
+
+fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
+    let not_before = match columns::if_any(row, 3, columns::millis)? {
+        Some(at) => Some(NotBefore {
+            at,
+            wait: columns::word(row, 4, columns::wait_read)?,
+            why: row.get(5)?,
+        }),
+        None => None,
+    };
+    let live = match columns::if_any(row, 6, columns::attempt_id)? {
+        Some(attempt) => Some(LiveAttempt { attempt, since: columns::millis(row, 7)? }),
+        None => None,
+    };
+    Ok(AgentRow {
+        name: columns::parsed(row, 0)?,
+        settings: row.get(1)?,
+        stopped: row.get(2)?,
+        not_before,
+        live,
+        waiting: row.get(8)?,
+        turns: row.get(9)?,
+        messages: row.get(10)?,
+        usage: columns::usage(row, 11)?,
+    })
+}
+
+/// Whoever has waited longest for its next message comes first.
+pub(super) fn ready(db: &Connection, workflow: WorkflowId) -> Result<Vec<ReadyAgent>> {
+    let sql = "SELECT name, not_before FROM (
+          SELECT a.name, a.not_before, (
+            SELECT d.seq FROM delivery d INDEXED BY delivery_open
+            WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1
+            ORDER BY d.prio DESC, d.seq LIMIT 1) AS next
+          FROM workflow w JOIN run r ON r.workflow = w.id AND r.id = w.live_run AND r.state = 'running'
+          JOIN agent a ON a.workflow = w.id AND a.run = w.live_run
+          WHERE w.id = ?1 AND a.live IS NULL AND a.stopped IS NULL)
+        WHERE next IS NOT NULL ORDER BY next";
+    let agents = db
+        .prepare_cached(sql)?
+        .query_map([workflow.get()], |row| {
+            Ok(ReadyAgent {
+                name: columns::parsed(row, 0)?,
+                not_before: columns::if_any(row, 1, columns::millis)?,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(agents)
+}

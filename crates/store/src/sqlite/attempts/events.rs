@@ -1,0 +1,96 @@
+//! What a worker reports of its attempt: each number once, without a gap.
+
+use agent_worker_protocol::{
+    AttemptId, EventKind, Finished, Millis, NumberedEvent, Usage, WorkerEvent,
+};
+use rusqlite::params;
+use serde_json::Value;
+
+use crate::{
+    error::{Error, Result},
+    model::AttemptRow,
+    sqlite::{
+        attempts,
+        columns::{self, ADD_USAGE},
+        events::Entry,
+        head::Head,
+        writer::Tx,
+    },
+};
+
+pub(in crate::sqlite) fn store(
+    tx: &Tx<'_>,
+    id: AttemptId,
+    events: &[NumberedEvent],
+    now: Millis,
+) -> Result<i64> {
+    let attempt = attempts::get(tx, id)?;
+    let mut head = Head::lock(tx, attempt.fence.workflow)?;
+    if attempt.ended.is_some() {
+        return Err(Error::Fenced);
+    }
+    let mut last = attempt.last_no;
+    for numbered in events.iter().filter(|numbered| numbered.no > attempt.last_no) {
+        if numbered.no != last + 1 {
+            let gap = format!("event {} of attempt {id} follows {last}", numbered.no);
+            return Err(Error::Garbled(gap));
+        }
+        note(&mut head, &attempt, numbered, now)?;
+        last = numbered.no;
+    }
+    if last > attempt.last_no {
+        tx.prepare_cached("UPDATE attempt SET last_no = ?2 WHERE id = ?1")?
+            .execute(params![id.get().as_bytes(), last])?;
+        head.save()?;
+    }
+    Ok(last)
+}
+
+/// Writes one of them down. Its time is the worker's, for it may be told long after it happened, but never the future's.
+fn note(
+    head: &mut Head<'_>,
+    attempt: &AttemptRow,
+    numbered: &NumberedEvent,
+    now: Millis,
+) -> Result<()> {
+    let kind = match &numbered.event {
+        WorkerEvent::Started { .. } => EventKind::AttemptRunning,
+        WorkerEvent::ToolCall { .. } => EventKind::ToolCall,
+        WorkerEvent::ToolResult { .. } => EventKind::ToolResult,
+        WorkerEvent::Usage(usage) => {
+            add_usage(head, attempt, usage)?;
+            EventKind::Usage
+        }
+        WorkerEvent::Retry { .. } => EventKind::Retry,
+        // The log tells of it when the attempt is ended.
+        WorkerEvent::Finished(finished) => return finish(head.tx, attempt.id, finished),
+    };
+    let mut data = serde_json::to_value(&numbered.event)?;
+    if let Value::Object(fields) = &mut data {
+        fields.remove("kind");
+    }
+    let entry = Entry::of(kind).agent(&attempt.fence.agent).attempt(attempt.id).data(data);
+    head.event(&entry, numbered.ts.min(now))
+}
+
+fn finish(tx: &Tx<'_>, attempt: AttemptId, finished: &Finished) -> Result<()> {
+    tx.prepare_cached("UPDATE attempt SET finished = ?2 WHERE id = ?1")?
+        .execute(params![attempt.get().as_bytes(), serde_json::to_string(finished)?])?;
+    Ok(())
+}
+
+/// Adds to what the attempt, its agent and its run used.
+fn add_usage(head: &Head<'_>, attempt: &AttemptRow, usage: &Usage) -> Result<()> {
+    let (input, output, cost) = columns::usage_columns(usage);
+    let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
+    head.tx
+        .prepare_cached(&format!("UPDATE attempt SET {ADD_USAGE} WHERE id = ?4"))?
+        .execute(params![input, output, cost, attempt.id.get().as_bytes()])?;
+    head.tx
+        .prepare_cached(&format!("UPDATE agent SET {ADD_USAGE} WHERE workflow = ?4 AND name = ?5"))?
+        .execute(params![input, output, cost, workflow, agent])?;
+    head.tx
+        .prepare_cached(&format!("UPDATE run SET {ADD_USAGE} WHERE uuid = ?4"))?
+        .execute(params![input, output, cost, attempt.run.get().as_bytes()])?;
+    Ok(())
+}

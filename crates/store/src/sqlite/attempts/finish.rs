@@ -1,0 +1,311 @@
+//! Ending an attempt: fence, ack or count, answer, dead letters and their notes, in one step.
+
+use agent_worker_protocol::{AttemptEnd, EventKind, MessageKind, Millis, Priority, Sender, Seq};
+use rusqlite::params;
+use serde_json::{Value, json};
+
+use crate::{
+    error::Result,
+    model::{Blame, Fence, FinishedAttempt, NewMessage, Settlement},
+    sqlite::{
+        author::{Author, Live},
+        columns, effects,
+        events::Entry,
+        head::Head,
+        writer::Tx,
+    },
+};
+
+/// A delivery the attempt has.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    seq: Seq,
+    /// It came during the turn.
+    joined: bool,
+    failures: u32,
+    uncounted: u32,
+    alone: bool,
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Acted,
+    /// Waits again, with these counts.
+    Pending(Counts),
+    Dead(Counts),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    failures: u32,
+    uncounted: u32,
+    /// Tried by itself from now on.
+    alone: bool,
+}
+
+pub(in crate::sqlite) fn finish(
+    tx: &Tx<'_>,
+    fence: &Fence,
+    settlement: &Settlement,
+    now: Millis,
+) -> Result<FinishedAttempt> {
+    let mut head = Head::lock(tx, fence.workflow)?;
+    let live = Live::pass(tx, fence)?;
+    let mut finished = deal_out(&head, &live, settlement)?;
+    if let (AttemptEnd::Ok, Some(answer)) = (&settlement.end, &settlement.answer) {
+        let answer =
+            NewMessage { kind: MessageKind::Answer, recipients: Vec::new(), ..answer.clone() };
+        let seq = head.message(&Author::Attempt(live.clone()), &answer, now)?;
+        finished.answer = Some(seq);
+    }
+    tell_of_the_dead(&mut head, &live, settlement, &finished.dead, now)?;
+    close(&mut head, &live, settlement, finished.answer, now)?;
+    if settlement.end == AttemptEnd::Ok {
+        effects::clear_unless_open(tx, fence.workflow, &live.agent)?;
+    }
+    let entry = Entry::of(EventKind::AttemptEnded).agent(&live.agent).attempt(live.id);
+    let entry = entry
+        .cause(settlement.end.to_string())
+        .next(settlement.not_before.as_ref().map(|until| until.at))
+        .data(told(&settlement.end, &finished)?);
+    head.event(&entry, now)?;
+    head.save()?;
+    Ok(finished)
+}
+
+/// The end's own fields, and what became of its deliveries.
+fn told(end: &AttemptEnd, finished: &FinishedAttempt) -> Result<Value> {
+    let mut data = serde_json::to_value(end)?;
+    data["acted"] = serde_json::to_value(&finished.acted)?;
+    data["pending"] = serde_json::to_value(&finished.pending)?;
+    data["dead"] = serde_json::to_value(&finished.dead)?;
+    if let Some(answer) = finished.answer {
+        data["answer"] = serde_json::to_value(answer)?;
+    }
+    Ok(data)
+}
+
+/// Moves every delivery the attempt has to where it belongs.
+fn deal_out(head: &Head<'_>, live: &Live, settlement: &Settlement) -> Result<FinishedAttempt> {
+    let mut finished =
+        FinishedAttempt { acted: Vec::new(), pending: Vec::new(), dead: Vec::new(), answer: None };
+    let why = settlement.end.to_string();
+    for delivery in held(head, live)? {
+        match verdict(&delivery, &settlement.end, settlement.blame) {
+            Verdict::Acted => {
+                act(head, live, delivery.seq)?;
+                finished.acted.push(delivery.seq);
+            }
+            Verdict::Pending(counts) => {
+                give_back(head, live, delivery.seq, counts)?;
+                finished.pending.push(delivery.seq);
+            }
+            Verdict::Dead(counts) => {
+                bury(head, live, delivery.seq, counts, &why)?;
+                finished.dead.push(delivery.seq);
+            }
+        }
+    }
+    Ok(finished)
+}
+
+/// Mail that joined during the turn is not what the attempt was woken for: a failure says nothing about it.
+fn verdict(held: &Held, end: &AttemptEnd, blame: Blame) -> Verdict {
+    if *end == AttemptEnd::Ok {
+        return Verdict::Acted;
+    }
+    let Held { failures, uncounted, alone, .. } = *held;
+    let as_it_was = Counts { failures, uncounted, alone };
+    let judged = |counts, count, most| {
+        if count >= most { Verdict::Dead(counts) } else { Verdict::Pending(counts) }
+    };
+    match blame {
+        Blame::None => Verdict::Pending(as_it_was),
+        Blame::Uncounted { .. } | Blame::Counted { .. } if held.joined => {
+            Verdict::Pending(as_it_was)
+        }
+        Blame::Uncounted { most } => {
+            let uncounted = uncounted + 1;
+            judged(Counts { uncounted, ..as_it_was }, uncounted, most)
+        }
+        Blame::Counted { most } => {
+            let failures = failures + 1;
+            judged(Counts { failures, uncounted: 0, alone: true }, failures, most)
+        }
+    }
+}
+
+/// What is leased is this attempt's: an agent has one at a time.
+fn held(head: &Head<'_>, live: &Live) -> Result<Vec<Held>> {
+    let sql =
+        "SELECT seq, joined, failures, uncounted, alone FROM delivery INDEXED BY delivery_open
+        WHERE workflow = ?1 AND state = 1 AND state <= 2 AND agent = ?2 ORDER BY seq";
+    let deliveries = head
+        .tx
+        .prepare_cached(sql)?
+        .query_map(params![head.workflow.get(), live.agent.as_str()], |row| {
+            Ok(Held {
+                seq: columns::seq(row, 0)?,
+                joined: row.get(1)?,
+                failures: row.get(2)?,
+                uncounted: row.get(3)?,
+                alone: row.get(4)?,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(deliveries)
+}
+
+fn act(head: &Head<'_>, live: &Live, seq: Seq) -> Result<()> {
+    let sql = "UPDATE delivery SET state = 3 WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
+    head.tx.prepare_cached(sql)?.execute(params![
+        head.workflow.get(),
+        seq.get(),
+        live.agent.as_str()
+    ])?;
+    Ok(())
+}
+
+fn give_back(head: &Head<'_>, live: &Live, seq: Seq, counts: Counts) -> Result<()> {
+    let sql = "UPDATE delivery SET state = 0, epoch = NULL, joined = 0, failures = ?4, uncounted = ?5, alone = ?6
+        WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
+    head.tx.prepare_cached(sql)?.execute(params![
+        head.workflow.get(),
+        seq.get(),
+        live.agent.as_str(),
+        counts.failures,
+        counts.uncounted,
+        counts.alone
+    ])?;
+    Ok(())
+}
+
+fn bury(head: &Head<'_>, live: &Live, seq: Seq, counts: Counts, why: &str) -> Result<()> {
+    let sql = "UPDATE delivery SET state = 2, failures = ?4, uncounted = ?5, alone = ?6, why = ?7
+        WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
+    head.tx.prepare_cached(sql)?.execute(params![
+        head.workflow.get(),
+        seq.get(),
+        live.agent.as_str(),
+        counts.failures,
+        counts.uncounted,
+        counts.alone,
+        why
+    ])?;
+    Ok(())
+}
+
+/// A dead letter is an event, and said in the channel to whoever reads it.
+fn tell_of_the_dead(
+    head: &mut Head<'_>,
+    live: &Live,
+    settlement: &Settlement,
+    dead: &[Seq],
+    now: Millis,
+) -> Result<()> {
+    let why = settlement.end.to_string();
+    for seq in dead {
+        let entry = Entry::of(EventKind::DeliveryDead).agent(&live.agent).attempt(live.id);
+        let entry = entry.seq(*seq).cause(why.clone()).data(json!({ "seq": seq }));
+        head.event(&entry, now)?;
+        let note = NewMessage {
+            kind: MessageKind::System,
+            body: (settlement.dead_note)(&live.agent, *seq, &why),
+            data: Vec::new(),
+            reply_to: None,
+            hops: 0,
+            priority: Priority::Normal,
+            resource: None,
+            recipients: Vec::new(),
+        };
+        head.message(&Author::Other(Sender::System), &note, now)?;
+    }
+    Ok(())
+}
+
+/// Ends the attempt's row and frees its agent.
+fn close(
+    head: &mut Head<'_>,
+    live: &Live,
+    settlement: &Settlement,
+    answer: Option<Seq>,
+    now: Millis,
+) -> Result<()> {
+    head.tx
+        .prepare_cached("UPDATE attempt SET ended = ?2, how = ?3, answer = ?4 WHERE id = ?1")?
+        .execute(params![
+        live.id.get().as_bytes(),
+        now.get(),
+        serde_json::to_string(&settlement.end)?,
+        answer.map(Seq::get)
+    ])?;
+    let turn = match settlement.end {
+        AttemptEnd::Ok | AttemptEnd::Failed { .. } => 1,
+        AttemptEnd::Interrupted { .. } | AttemptEnd::Stopped => 0,
+    };
+    let run = head.live()?.number;
+    head.tx
+        .prepare_cached("UPDATE run SET turns = turns + ?3 WHERE workflow = ?1 AND id = ?2")?
+        .execute(params![head.workflow.get(), run.0, turn])?;
+    let until = settlement.not_before.as_ref();
+    head.tx
+        .prepare_cached(
+            "UPDATE agent SET live = NULL, live_since = NULL, turns = turns + ?3, not_before = ?4, wait = ?5, why = ?6,
+             stopped = coalesce(?7, stopped) WHERE workflow = ?1 AND name = ?2",
+        )?
+        .execute(params![
+            head.workflow.get(),
+            live.agent.as_str(),
+            turn,
+            until.map(|until| until.at.get()),
+            until.map(|until| columns::wait_word(until.wait)),
+            until.map(|until| until.why.as_str()),
+            settlement.stop
+        ])?;
+    if let Some(why) = &settlement.stop {
+        let entry = Entry::of(EventKind::AgentStopped).agent(&live.agent).attempt(live.id);
+        head.event(&entry.cause(why.clone()), now)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::FailureClass;
+
+    use super::*;
+
+    #[test]
+    fn what_becomes_of_a_delivery_follows_from_how_its_attempt_ended() {
+        let failed = AttemptEnd::Failed { class: FailureClass::Crash, why: "gone".into() };
+        let cut = AttemptEnd::Interrupted { why: "drain".into() };
+        let counted = Blame::Counted { most: 3 };
+        let uncounted = Blame::Uncounted { most: 10 };
+        let own = |failures, uncounted| Held {
+            seq: Seq::new(1),
+            joined: false,
+            failures,
+            uncounted,
+            alone: false,
+        };
+        let joined = Held { joined: true, ..own(2, 9) };
+        let pending =
+            |failures, uncounted, alone| Verdict::Pending(Counts { failures, uncounted, alone });
+        let dead =
+            |failures, uncounted, alone| Verdict::Dead(Counts { failures, uncounted, alone });
+        for (held, end, blame, expected) in [
+            (own(0, 0), &AttemptEnd::Ok, counted, Verdict::Acted),
+            (joined, &AttemptEnd::Ok, Blame::None, Verdict::Acted),
+            (own(0, 4), &failed, counted, pending(1, 0, true)),
+            (own(2, 4), &failed, counted, dead(3, 0, true)),
+            (own(1, 8), &failed, uncounted, pending(1, 9, false)),
+            (own(1, 9), &cut, uncounted, dead(1, 10, false)),
+            (own(2, 9), &cut, Blame::None, pending(2, 9, false)),
+            (joined, &failed, counted, pending(2, 9, false)),
+            (joined, &cut, uncounted, pending(2, 9, false)),
+        ] {
+            assert_eq!(verdict(&held, end, blame), expected, "{held:?} {end} {blame:?}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Starting an attempt: whether one may start, what it takes, and that it is the only one.
+
+use agent_worker_protocol::{
+    AgentName, Epoch, EventKind, Millis, RunState, Sender, Seq, WorkflowId,
+};
+use rusqlite::{OptionalExtension, params};
+use serde_json::json;
+
+use crate::{
+    error::Result,
+    model::{Fence, JournalEntry, Lease, LeaseFacts, LeaseRule, Leased, NewAttempt, ShownMessage},
+    sqlite::{
+        columns, effects,
+        events::Entry,
+        head::{Head, LiveRun},
+        inbox::{self, Which},
+        messages,
+        writer::Tx,
+    },
+};
+
+/// What one activation may take.
+const MOST_MESSAGES: u32 = 20;
+const MOST_BYTES: usize = 64 * 1024;
+
+/// An agent that could be leased.
+struct Free {
+    fence: Fence,
+    settings: String,
+    facts: LeaseFacts,
+}
+
+/// A delivery that starts a turn.
+struct Waking {
+    seq: Seq,
+    alone: bool,
+}
+
+pub(in crate::sqlite) fn lease(
+    tx: &Tx<'_>,
+    workflow: WorkflowId,
+    agent: &AgentName,
+    new: &NewAttempt,
+    rule: LeaseRule,
+    now: Millis,
+) -> Result<Leased> {
+    let mut head = Head::lock(tx, workflow)?;
+    let running = |live: &&LiveRun| live.state == RunState::Running;
+    let Some(live) = head.live_if_any().filter(running).cloned() else {
+        return Ok(Leased::Nothing);
+    };
+    let Some(free) = free(&head, &live, agent, now)? else { return Ok(Leased::Nothing) };
+    let Some(oldest) = oldest(&head, agent)? else { return Ok(Leased::Nothing) };
+    if let Some(cause) = rule(&free.facts) {
+        head.pause(cause.clone(), &Sender::System, now)?;
+        head.save()?;
+        return Ok(Leased::Paused(cause));
+    }
+    let mut messages = activation(&head, agent, &oldest)?;
+    messages::recipients(tx, workflow, messages.iter_mut().map(|shown| &mut shown.message))?;
+    let taken = take(&head, &free.fence, &messages)?;
+    let lease = Lease {
+        id: new.id,
+        fence: free.fence,
+        run: live.id,
+        oldest: oldest.seq,
+        number: taken.failures + 1,
+        setbacks: taken.setbacks,
+        messages,
+        journal: taken.journal,
+        settings: free.settings,
+    };
+    start(&mut head, &live, &lease, new, now)?;
+    head.save()?;
+    Ok(Leased::Attempt(Box::new(lease)))
+}
+
+/// The agent, if it takes part, has no attempt, is not stopped and is due.
+fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Result<Option<Free>> {
+    let sql = "SELECT a.name, a.epoch + 1, a.settings, r.turns, r.limits,
+        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL)
+        FROM agent a JOIN run r ON r.workflow = a.workflow AND r.id = a.run
+        WHERE a.workflow = ?1 AND a.name = ?2 AND a.run = ?3 AND a.live IS NULL AND a.stopped IS NULL
+        AND coalesce(a.not_before, ?4) <= ?4";
+    let values = params![head.workflow.get(), agent.as_str(), live.number.0, now.get()];
+    Ok(head
+        .tx
+        .prepare_cached(sql)?
+        .query_row(values, |row| {
+            Ok(Free {
+                fence: Fence {
+                    workflow: head.workflow,
+                    agent: columns::parsed(row, 0)?,
+                    epoch: Epoch::new(row.get(1)?),
+                },
+                settings: row.get(2)?,
+                facts: LeaseFacts {
+                    turns: row.get(3)?,
+                    limits: columns::json(row, 4)?,
+                    attempts: row.get(5)?,
+                },
+            })
+        })
+        .optional()?)
+}
+
+/// The oldest waking delivery that waits, urgent or not: the activation is named after it, so it is in every attempt.
+fn oldest(head: &Head<'_>, agent: &AgentName) -> Result<Option<Waking>> {
+    let sql = "SELECT seq, alone FROM delivery INDEXED BY delivery_open
+        WHERE workflow = ?1 AND state = 0 AND state <= 2 AND agent = ?2 AND wakes = 1 AND prio = ?3
+        ORDER BY seq LIMIT 1";
+    let mut query = head.tx.prepare_cached(sql)?;
+    let mut oldest: Option<Waking> = None;
+    for prio in [0, 1] {
+        let first = query
+            .query_row(params![head.workflow.get(), agent.as_str(), prio], |row| {
+                Ok(Waking { seq: columns::seq(row, 0)?, alone: row.get(1)? })
+            })
+            .optional()?;
+        oldest = oldest.into_iter().chain(first).min_by_key(|waking| waking.seq);
+    }
+    Ok(oldest)
+}
+
+/// What the attempt is shown: the oldest by itself if it is `alone`, else with all that fits beside it.
+fn activation(head: &Head<'_>, agent: &AgentName, oldest: &Waking) -> Result<Vec<ShownMessage>> {
+    let mail = |which, limit| inbox::pending_of(head.tx, head.workflow, agent, which, limit);
+    let first = mail(Which::One(oldest.seq), 1)?;
+    if oldest.alone {
+        return Ok(first);
+    }
+    Ok(fit(first, mail(Which::NotAlone, MOST_MESSAGES)?))
+}
+
+/// Adds `others`, in their order, to `first` while there is room; what was taken is shown in that order.
+fn fit(first: Vec<ShownMessage>, others: Vec<ShownMessage>) -> Vec<ShownMessage> {
+    let mut taken = first;
+    let mut bytes: usize = taken.iter().map(|shown| shown.message.body.len()).sum();
+    let here: Vec<_> = taken.iter().map(|shown| shown.message.seq).collect();
+    for other in others.into_iter().filter(|other| !here.contains(&other.message.seq)) {
+        bytes += other.message.body.len();
+        if taken.len() >= MOST_MESSAGES as usize || bytes > MOST_BYTES {
+            break;
+        }
+        taken.push(other);
+    }
+    taken.sort_by_key(|shown| {
+        let ShownMessage { message, wakes } = shown;
+        (!wakes, std::cmp::Reverse(message.priority), message.seq)
+    });
+    taken
+}
+
+/// What the deliveries of a lease went through before, at most.
+struct Taken {
+    failures: u32,
+    setbacks: u32,
+    journal: Vec<JournalEntry>,
+}
+
+/// Leases the deliveries. The journal is looked for only when one of them was shown to an attempt before.
+fn take(head: &Head<'_>, fence: &Fence, messages: &[ShownMessage]) -> Result<Taken> {
+    let seqs: Vec<_> = messages.iter().map(|shown| shown.message.seq).collect();
+    let sql = "UPDATE delivery SET state = 1, epoch = ?4, joined = 0, first_epoch = coalesce(first_epoch, ?4)
+        WHERE workflow = ?1 AND seq = ?2 AND agent = ?3 RETURNING failures, uncounted, first_epoch";
+    let mut lease = head.tx.prepare_cached(sql)?;
+    let mut taken = Taken { failures: 0, setbacks: 0, journal: Vec::new() };
+    let mut shown_before = false;
+    for seq in &seqs {
+        let key = params![fence.workflow.get(), seq.get(), fence.agent.as_str(), fence.epoch.get()];
+        let (failures, setbacks, first): (_, _, i64) =
+            lease.query_row(key, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        taken.failures = taken.failures.max(failures);
+        taken.setbacks = taken.setbacks.max(setbacks);
+        shown_before |= first < fence.epoch.get();
+    }
+    if shown_before {
+        taken.journal = effects::journal(head.tx, fence, &serde_json::to_string(&seqs)?)?;
+    }
+    Ok(taken)
+}
+
+/// Writes the attempt down as its agent's live one.
+fn start(
+    head: &mut Head<'_>,
+    live: &LiveRun,
+    lease: &Lease,
+    new: &NewAttempt,
+    now: Millis,
+) -> Result<()> {
+    let (workflow, agent) = (lease.fence.workflow.get(), lease.fence.agent.as_str());
+    let epoch = lease.fence.epoch.get();
+    let seen = |shown: &ShownMessage| (shown.message.seq, shown.message.hops);
+    let shown: Vec<_> = lease.messages.iter().map(seen).collect();
+    head.tx
+        .prepare_cached(
+            "INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(params![
+            workflow,
+            agent,
+            epoch,
+            lease.id.get().as_bytes(),
+            live.number.0,
+            lease.oldest.get(),
+            lease.number,
+            lease.setbacks,
+            serde_json::to_string(&shown)?,
+            new.token,
+            now.get()
+        ])?;
+    head.tx
+        .prepare_cached(
+            "UPDATE agent SET epoch = ?3, live = ?4, live_since = ?5, not_before = NULL, wait = NULL, why = NULL
+             WHERE workflow = ?1 AND name = ?2",
+        )?
+        .execute(params![workflow, agent, epoch, lease.id.get().as_bytes(), now.get()])?;
+    let seqs: Vec<_> = shown.iter().map(|(seq, _)| seq).collect();
+    let entry = Entry::of(EventKind::AttemptStarting).agent(&lease.fence.agent).attempt(lease.id);
+    head.event(&entry.data(json!({ "seqs": seqs, "number": lease.number })), now)
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{Message, MessageKind, Priority, RunId};
+
+    use super::*;
+
+    fn mail(seq: i64, priority: Priority, bytes: usize) -> ShownMessage {
+        let message = Message {
+            seq: Seq::new(seq),
+            run: RunId::new(uuid::Uuid::nil()),
+            ts: Millis::new(0),
+            from: Sender::User,
+            kind: MessageKind::Message,
+            body: "x".repeat(bytes),
+            reply_to: None,
+            hops: 0,
+            priority,
+            to: Vec::new(),
+            resource: None,
+        };
+        ShownMessage { message, wakes: true }
+    }
+
+    fn taken(first: ShownMessage, others: Vec<ShownMessage>) -> Vec<i64> {
+        fit(vec![first], others).iter().map(|shown| shown.message.seq.get()).collect()
+    }
+
+    #[test]
+    fn the_oldest_is_in_every_activation_however_much_is_more_urgent() {
+        let urgent = (2..=30).map(|seq| mail(seq, Priority::High, 1)).collect();
+        let seqs = taken(mail(1, Priority::Normal, 1), urgent);
+        assert_eq!(seqs, (2..=20).chain([1]).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_does_not_fit_waits_and_nothing_overtakes_it() {
+        let sizes = [(2, 30_000), (3, 40_000), (4, 1)];
+        let others = sizes.map(|(seq, bytes)| mail(seq, Priority::Normal, bytes)).to_vec();
+        assert_eq!(taken(mail(1, Priority::Normal, 10), others.clone()), [1, 2]);
+        assert_eq!(taken(mail(1, Priority::Normal, 200_000), others), [1]);
+    }
+
+    #[test]
+    fn mail_that_only_is_read_along_comes_last() {
+        let cc = ShownMessage { wakes: false, ..mail(2, Priority::High, 1) };
+        let urgent = mail(3, Priority::High, 1);
+        assert_eq!(taken(mail(1, Priority::Normal, 1), vec![urgent, cc]), [3, 1, 2]);
+    }
+}

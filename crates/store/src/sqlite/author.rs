@@ -1,0 +1,88 @@
+//! Who writes, once the fence has let them pass.
+
+use agent_worker_protocol::{AgentName, AttemptId, Epoch, Sender, Seq};
+use rusqlite::{OptionalExtension, params};
+
+use super::{columns, head::Head, writer::Tx};
+use crate::{
+    error::{Error, Result},
+    model::{Fence, Who},
+};
+
+/// Somebody who may write.
+pub(super) enum Author {
+    /// A live attempt.
+    Attempt(Live),
+    /// Somebody who needs no fence.
+    Other(Sender),
+}
+
+/// A live attempt.
+#[derive(Clone)]
+pub(super) struct Live {
+    pub(super) id: AttemptId,
+    /// As its run spells it.
+    pub(super) agent: AgentName,
+    pub(super) epoch: Epoch,
+    /// With the agent, its activation.
+    pub(super) oldest: Seq,
+}
+
+impl Author {
+    /// Lets `who` write in the instance that is held.
+    pub(super) fn pass(head: &Head<'_>, who: &Who) -> Result<Self> {
+        match who {
+            Who::Agent(fence) if fence.workflow != head.workflow => Err(Error::Fenced),
+            Who::Agent(fence) => Live::pass(head.tx, fence).map(Self::Attempt),
+            Who::User | Who::Client(_) | Who::System => Ok(Self::Other(who.sender())),
+        }
+    }
+
+    /// The name a message of theirs carries.
+    pub(super) fn sender(&self) -> Sender {
+        match self {
+            Self::Attempt(live) => Sender::Agent(live.agent.clone()),
+            Self::Other(sender) => sender.clone(),
+        }
+    }
+
+    /// The attempt they are.
+    pub(super) fn attempt(&self) -> Option<AttemptId> {
+        match self {
+            Self::Attempt(live) => Some(live.id),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// That attempt's number.
+    pub(super) fn epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::Attempt(live) => Some(live.epoch),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl Live {
+    /// Lets a live attempt pass. An epoch alone would let a late write in between a finish and the next lease,
+    /// so the agent must also have an attempt in hand.
+    pub(super) fn pass(tx: &Tx<'_>, fence: &Fence) -> Result<Self> {
+        let sql = "SELECT a.live, a.name, t.oldest FROM agent a
+            JOIN attempt t ON t.workflow = a.workflow AND t.agent = a.name AND t.epoch = a.epoch
+            WHERE a.workflow = ?1 AND a.name = ?2 AND a.epoch = ?3 AND a.live IS NOT NULL";
+        tx.prepare_cached(sql)?
+            .query_row(
+                params![fence.workflow.get(), fence.agent.as_str(), fence.epoch.get()],
+                |row| {
+                    Ok(Self {
+                        id: columns::attempt_id(row, 0)?,
+                        agent: columns::parsed(row, 1)?,
+                        epoch: fence.epoch,
+                        oldest: columns::seq(row, 2)?,
+                    })
+                },
+            )
+            .optional()?
+            .ok_or(Error::Fenced)
+    }
+}

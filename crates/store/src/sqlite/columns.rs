@@ -1,0 +1,223 @@
+//! How the words of `protocol` are spelt in columns: readers and writers side by side.
+
+use std::{error, str::FromStr};
+
+use agent_worker_protocol::{
+    AttemptId, DeliveryState, MessageKind, Millis, Outcome, PauseCause, Priority, RunId, RunState,
+    Seq, Usage,
+};
+use rusqlite::{
+    Row,
+    types::{Type, ValueRef},
+};
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::{
+    error::Result,
+    model::{Keep, Wait},
+};
+
+/// A run's number within its instance. Outside it goes by its [`RunId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RunNo(pub(super) i64);
+
+/// A column's value that no writer of this program left there.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a word for it")]
+struct NotAWord(String);
+
+fn garbled(column: usize, error: impl error::Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+}
+
+/// Reads text that has a grammar.
+pub(super) fn parsed<T>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
+where
+    T: FromStr<Err: error::Error + Send + Sync + 'static>,
+{
+    row.get::<_, String>(column)?.parse().map_err(|error| garbled(column, error))
+}
+
+/// Reads one word of a list of words.
+pub(super) fn word<T>(
+    row: &Row<'_>,
+    column: usize,
+    read: fn(&str) -> Option<T>,
+) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    read(&text).ok_or_else(|| garbled(column, NotAWord(text)))
+}
+
+/// Reads JSON.
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|error| garbled(column, error))
+}
+
+/// Reads with `read` what need not be there.
+pub(super) fn if_any<T>(
+    row: &Row<'_>,
+    column: usize,
+    read: fn(&Row<'_>, usize) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        _ => read(row, column).map(Some),
+    }
+}
+
+pub(super) fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {
+    Ok(RunId::new(Uuid::from_bytes(row.get(column)?)))
+}
+
+pub(super) fn attempt_id(row: &Row<'_>, column: usize) -> rusqlite::Result<AttemptId> {
+    Ok(AttemptId::new(Uuid::from_bytes(row.get(column)?)))
+}
+
+pub(super) fn seq(row: &Row<'_>, column: usize) -> rusqlite::Result<Seq> {
+    row.get(column).map(Seq::new)
+}
+
+pub(super) fn millis(row: &Row<'_>, column: usize) -> rusqlite::Result<Millis> {
+    row.get(column).map(Millis::new)
+}
+
+/// Reads a number of bytes, tokens, …
+pub(super) fn size(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    u64::try_from(row.get::<_, i64>(column)?).map_err(|error| garbled(column, error))
+}
+
+/// A number as a column can hold it.
+pub(super) fn size_column(size: impl TryInto<i64>) -> i64 {
+    size.try_into().unwrap_or(i64::MAX)
+}
+
+/// Reads the three columns of what was used, from `first` on.
+pub(super) fn usage(row: &Row<'_>, first: usize) -> rusqlite::Result<Usage> {
+    Ok(Usage {
+        input_tokens: size(row, first)?,
+        output_tokens: size(row, first + 1)?,
+        cost_micros: if_any(row, first + 2, size)?,
+    })
+}
+
+/// Adds the parameters `?1`, `?2`, `?3` to those columns. Stops short of a number that would not fit its column.
+pub(super) const ADD_USAGE: &str = "input_tokens = min(input_tokens + ?1, 1 << 62), \
+     output_tokens = min(output_tokens + ?2, 1 << 62), \
+     cost_micros = iif(?3 IS NULL, cost_micros, min(coalesce(cost_micros, 0) + ?3, 1 << 62))";
+
+/// The parameters of [`ADD_USAGE`].
+pub(super) fn usage_columns(usage: &Usage) -> (i64, i64, Option<i64>) {
+    let column = |count: u64| i64::try_from(count).unwrap_or(1 << 62).min(1 << 62);
+    (column(usage.input_tokens), column(usage.output_tokens), usage.cost_micros.map(column))
+}
+
+/// A run's state as its word and what belongs to it.
+pub(super) fn state_columns(state: &RunState) -> Result<(&'static str, Option<String>)> {
+    Ok(match state {
+        RunState::Setup => ("setup", None),
+        RunState::Electing => ("electing", None),
+        RunState::Running => ("running", None),
+        RunState::Paused { cause } => ("paused", Some(serde_json::to_string(cause)?)),
+        RunState::Ended { outcome } => ("ended", Some(outcome.word().to_owned())),
+    })
+}
+
+/// Reads the two columns of a run's state, from `first` on.
+pub(super) fn state(row: &Row<'_>, first: usize) -> rusqlite::Result<RunState> {
+    let text: String = row.get(first)?;
+    Ok(match text.as_str() {
+        "setup" => RunState::Setup,
+        "electing" => RunState::Electing,
+        "running" => RunState::Running,
+        "paused" => RunState::Paused { cause: json::<PauseCause>(row, first + 1)? },
+        "ended" => RunState::Ended { outcome: word(row, first + 1, Outcome::from_word)? },
+        _ => return Err(garbled(first, NotAWord(text))),
+    })
+}
+
+/// Reads a delivery's state. The open ones come first, so that an index can say `<= 2`.
+pub(super) fn delivery(row: &Row<'_>, column: usize) -> rusqlite::Result<DeliveryState> {
+    Ok(match row.get::<_, i64>(column)? {
+        0 => DeliveryState::Pending,
+        1 => DeliveryState::Leased,
+        2 => DeliveryState::Dead,
+        3 => DeliveryState::Acted,
+        4 => DeliveryState::Dropped,
+        other => return Err(garbled(column, NotAWord(other.to_string()))),
+    })
+}
+
+pub(super) const fn priority_number(priority: Priority) -> i64 {
+    match priority {
+        Priority::Normal => 0,
+        Priority::High => 1,
+    }
+}
+
+pub(super) fn priority(row: &Row<'_>, column: usize) -> rusqlite::Result<Priority> {
+    let urgent: bool = row.get(column)?;
+    Ok(if urgent { Priority::High } else { Priority::Normal })
+}
+
+macro_rules! words {
+    ($($write:ident, $read:ident: $ty:ident { $($arm:ident => $word:literal),* $(,)? })*) => {$(
+        pub(super) const fn $write(value: $ty) -> &'static str {
+            match value { $($ty::$arm => $word),* }
+        }
+        pub(super) fn $read(text: &str) -> Option<$ty> {
+            match text { $($word => Some($ty::$arm),)* _ => None }
+        }
+    )*};
+}
+words! {
+    kind_word, kind_read: MessageKind { Message => "message", Answer => "answer", System => "system" }
+    keep_word, keep_read: Keep { Always => "always", WhileLive => "while_live" }
+    wait_word, wait_read: Wait { BackOff => "back_off", Park => "park" }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::LimitKind;
+    use rusqlite::Connection;
+
+    use super::*;
+
+    #[test]
+    fn a_runs_state_reads_back_as_it_was_written() {
+        let db = Connection::open_in_memory().unwrap();
+        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        for written in [
+            RunState::Setup,
+            RunState::Electing,
+            RunState::Running,
+            RunState::Paused { cause },
+            RunState::Ended { outcome: Outcome::Failed },
+        ] {
+            let columns = state_columns(&written).unwrap();
+            let read = db.query_row("SELECT ?1, ?2", columns, |row| state(row, 0)).unwrap();
+            assert_eq!(read, written);
+        }
+    }
+
+    #[test]
+    fn no_usage_is_too_large_to_be_added_up() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(
+            "CREATE TABLE t (input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER) STRICT;
+             INSERT INTO t VALUES (0, 0, NULL)",
+        )
+        .unwrap();
+        let add = |usage: Usage| {
+            db.execute(&format!("UPDATE t SET {ADD_USAGE}"), usage_columns(&usage)).unwrap();
+            db.query_row("SELECT * FROM t", [], |row| super::usage(row, 0)).unwrap()
+        };
+        let small = Usage { input_tokens: 2, output_tokens: 3, cost_micros: None };
+        assert_eq!(add(small), small);
+        let huge = Usage { input_tokens: u64::MAX, output_tokens: 1, cost_micros: Some(7) };
+        let most = Usage { input_tokens: 1 << 62, output_tokens: 4, cost_micros: Some(7) };
+        assert_eq!(add(huge), most);
+        assert_eq!(add(huge).input_tokens, 1 << 62);
+    }
+}

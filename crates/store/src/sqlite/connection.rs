@@ -1,0 +1,124 @@
+//! Opening the database: who may read the file, how it is set up, which schema it has.
+
+use std::{
+    fs::{OpenOptions, Permissions},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
+    time::Duration,
+};
+
+use rusqlite::{Connection, config::DbConfig};
+
+use crate::error::{Error, Result};
+
+/// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
+const STEPS: [&str; 1] = [include_str!("schema.sql")];
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Above the number of distinct statements in this room, so that each is planned once.
+const STATEMENTS: usize = 256;
+
+/// The connection that writes, its schema brought up to date and looked at.
+pub(super) fn writing(path: &Path) -> Result<Connection> {
+    // Made by us first: SQLite would make it readable for everybody, and its companions copy this mode.
+    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    drop(file);
+    let mut db = at(path)?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    db.pragma_update(None, "synchronous", "FULL")?;
+    ready(&mut db)?;
+    Ok(db)
+}
+
+/// A connection that cannot write.
+pub(super) fn reading(path: &Path) -> Result<Connection> {
+    let db = at(path)?;
+    db.pragma_update(None, "query_only", true)?;
+    Ok(db)
+}
+
+/// A database that is gone with its connection.
+pub(super) fn in_memory() -> Result<Connection> {
+    let mut db = Connection::open_in_memory()?;
+    settings(&db)?;
+    ready(&mut db)?;
+    Ok(db)
+}
+
+fn at(path: &Path) -> Result<Connection> {
+    #[expect(clippy::disallowed_methods, reason = "this is the store")]
+    let db = Connection::open(path)?;
+    settings(&db)?;
+    Ok(db)
+}
+
+fn settings(db: &Connection) -> Result<()> {
+    db.busy_timeout(PATIENCE)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Savepoints copy each page they touch; in a temporary file that is half of all bytes written.
+    db.pragma_update(None, "temp_store", "MEMORY")?;
+    // Else the bundled build plans cached statements again for each new value bound: a third of the writer's time.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
+}
+
+/// Takes the missing steps, then looks whether the schema can be read.
+fn ready(db: &mut Connection) -> Result<()> {
+    let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+    let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > known {
+        return Err(Error::Newer { found, known });
+    }
+    for (version, step) in (1_i64..).zip(STEPS).skip(usize::try_from(found).unwrap_or(0)) {
+        let step_taken = db.transaction()?;
+        step_taken.execute_batch(step)?;
+        step_taken.pragma_update(None, "user_version", version)?;
+        step_taken.commit()?;
+    }
+    db.query_row(
+        "SELECT count(last_seq) FROM (SELECT last_seq FROM workflow LIMIT 1)",
+        [],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        writing(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        assert!(matches!(writing(&path), Err(Error::Newer { found: 99, known: 1 })));
+        let version: i64 = reading(&path)
+            .unwrap()
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .unwrap();
+        assert_eq!(version, 99);
+    }
+
+    #[test]
+    fn nobody_else_may_read_the_file_or_its_companions() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let _open = writing(&path).unwrap();
+        let mut modes = Vec::new();
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            modes.push(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777);
+        }
+        assert_eq!(modes, [0o600; 3]);
+    }
+
+    #[test]
+    fn a_reader_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let _open = writing(&path).unwrap();
+        assert!(reading(&path).unwrap().execute("DELETE FROM meta", []).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! Effects that happen once per key: claim, effect and stored result are one step.
+
+use agent_worker_protocol::{AgentName, EffectKey, Hash, Millis, WorkflowId};
+use rusqlite::{OptionalExtension, params};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{author::Author, head::Head, writer::Tx};
+use crate::{
+    error::{Error, Result},
+    model::{By, Fence, JournalEntry, Once},
+};
+
+/// Does `effect` unless it was done before, keeps its result and saves the instance's row.
+///
+/// An attempt's keys are its activation's, so that the next attempt finds them; anybody else's are their own.
+pub(super) fn once<T: Serialize + DeserializeOwned>(
+    mut head: Head<'_>,
+    by: &By,
+    now: Millis,
+    effect: impl FnOnce(&mut Head<'_>, &Author) -> Result<T>,
+) -> Result<Once<T>> {
+    let author = Author::pass(&head, &by.who)?;
+    let slot = by.key.as_ref().map(|key| Slot::of(&author, key));
+    if let Some(slot) = &slot
+        && let Some(result) = slot.find(&head)?
+    {
+        return Ok(Once::Deduplicated(serde_json::from_str(&result)?));
+    }
+    let value = effect(&mut head, &author)?;
+    if let Some(slot) = &slot {
+        slot.fill(&head, &serde_json::to_string(&value)?, now)?;
+    }
+    head.save()?;
+    Ok(Once::New(value))
+}
+
+/// Where a key's result lies.
+struct Slot<'a> {
+    scope: String,
+    oldest: i64,
+    epoch: Option<i64>,
+    key: &'a EffectKey,
+}
+
+impl<'a> Slot<'a> {
+    fn of(author: &Author, key: &'a EffectKey) -> Self {
+        match author {
+            Author::Attempt(live) => {
+                let epoch = Some(live.epoch.get());
+                Self { scope: live.agent.folded(), oldest: live.oldest.get(), epoch, key }
+            }
+            Author::Other(sender) => {
+                Self { scope: sender.to_string(), oldest: 0, epoch: None, key }
+            }
+        }
+    }
+
+    fn find(&self, head: &Head<'_>) -> Result<Option<String>> {
+        let sql = "SELECT tool, args, result FROM effect
+            WHERE workflow = ?1 AND scope = ?2 AND oldest = ?3 AND key = ?4";
+        let found = head
+            .tx
+            .prepare_cached(sql)?
+            .query_row(params![head.workflow.get(), self.scope, self.oldest, self.key.key], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, Hash>(1)?, row.get(2)?))
+            })
+            .optional()?;
+        match found {
+            Some((tool, args, result)) if tool == self.key.tool && self.key.args == args => {
+                Ok(Some(result))
+            }
+            Some(_) => Err(Error::KeyReused),
+            None => Ok(None),
+        }
+    }
+
+    fn fill(&self, head: &Head<'_>, result: &str, now: Millis) -> Result<()> {
+        head.tx
+            .prepare_cached(
+                "INSERT INTO effect (workflow, scope, oldest, key, args, tool, result, epoch, run, position, at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            )?
+            .execute(params![
+                head.workflow.get(),
+                self.scope,
+                self.oldest,
+                self.key.key,
+                self.key.args,
+                self.key.tool,
+                result,
+                self.epoch,
+                head.live_if_any().map(|live| live.number.0),
+                head.position(),
+                now.get()
+            ])?;
+        Ok(())
+    }
+}
+
+/// What earlier attempts of the agent did that were shown one of `seqs` (a JSON list), oldest first.
+pub(super) fn journal(tx: &Tx<'_>, fence: &Fence, seqs: &str) -> Result<Vec<JournalEntry>> {
+    let sql = "SELECT e.tool, e.result FROM effect e
+        JOIN attempt t ON t.workflow = e.workflow AND t.agent = e.scope AND t.epoch = e.epoch
+        WHERE e.workflow = ?1 AND e.scope = ?2 AND e.epoch < ?3 AND EXISTS (
+          SELECT 1 FROM json_each(t.shown) AS theirs JOIN json_each(?4) AS mine
+          WHERE json_extract(theirs.value, '$[0]') = mine.value)
+        ORDER BY e.position";
+    let entries = tx
+        .prepare_cached(sql)?
+        .query_map(
+            params![fence.workflow.get(), fence.agent.folded(), fence.epoch.get(), seqs],
+            |row| Ok(JournalEntry { tool: row.get(0)?, result: row.get(1)? }),
+        )?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(entries)
+}
+
+/// Forgets an agent's effects once nothing that was shown to an attempt is open: no retry can ask for them again.
+pub(super) fn clear_unless_open(
+    tx: &Tx<'_>,
+    workflow: WorkflowId,
+    agent: &AgentName,
+) -> Result<()> {
+    let sql = "DELETE FROM effect WHERE workflow = ?1 AND scope = ?2 AND epoch IS NOT NULL AND NOT EXISTS (
+          SELECT 1 FROM delivery INDEXED BY delivery_shown
+          WHERE workflow = ?1 AND agent = ?3 AND state <= 2 AND first_epoch IS NOT NULL)";
+    tx.prepare_cached(sql)?.execute(params![workflow.get(), agent.folded(), agent.as_str()])?;
+    Ok(())
+}
+
+/// Forgets the keys of users and clients from before `before`.
+pub(super) fn expire(tx: &Tx<'_>, before: Millis) -> Result<u32> {
+    let forgotten = tx
+        .prepare_cached(
+            "DELETE FROM effect INDEXED BY effect_expiring WHERE epoch IS NULL AND at < ?1",
+        )?
+        .execute([before.get()])?;
+    Ok(u32::try_from(forgotten).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,195 @@
+//! The event log: one entry per operation, naming rows; what it points at is joined when it is read.
+
+use agent_worker_protocol::{
+    AgentName, AttemptId, Event, EventKind, InstanceRef, Millis, Position, RunId, Sender, Seq,
+    WorkflowId,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::Value;
+
+use super::{
+    columns::{self, RunNo},
+    head::Head,
+    instances, messages,
+    writer::Tx,
+};
+use crate::{
+    error::{Error, Result},
+    model::EventQuery,
+};
+
+/// An event to be written.
+pub(super) struct Entry<'a> {
+    kind: EventKind,
+    run: Option<RunNo>,
+    agent: Option<&'a AgentName>,
+    attempt: Option<AttemptId>,
+    seq: Option<Seq>,
+    cause: Option<String>,
+    by: Option<String>,
+    next: Option<Millis>,
+    data: Value,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn of(kind: EventKind) -> Self {
+        Self {
+            kind,
+            run: None,
+            agent: None,
+            attempt: None,
+            seq: None,
+            cause: None,
+            by: None,
+            next: None,
+            data: Value::Null,
+        }
+    }
+    /// Another run than the live one.
+    pub(super) fn run(self, run: RunNo) -> Self {
+        Self { run: Some(run), ..self }
+    }
+    pub(super) fn agent(self, agent: &'a AgentName) -> Self {
+        Self { agent: Some(agent), ..self }
+    }
+    pub(super) fn attempt(self, attempt: impl Into<Option<AttemptId>>) -> Self {
+        Self { attempt: attempt.into(), ..self }
+    }
+    /// The message it is about.
+    pub(super) fn seq(self, seq: Seq) -> Self {
+        Self { seq: Some(seq), ..self }
+    }
+    pub(super) fn cause(self, cause: impl Into<Option<String>>) -> Self {
+        Self { cause: cause.into(), ..self }
+    }
+    pub(super) fn by(self, by: &Sender) -> Self {
+        Self { by: Some(by.to_string()), ..self }
+    }
+    pub(super) fn next(self, next: impl Into<Option<Millis>>) -> Self {
+        Self { next: next.into(), ..self }
+    }
+    pub(super) fn data(self, data: Value) -> Self {
+        Self { data, ..self }
+    }
+
+    pub(super) fn insert(
+        &self,
+        tx: &Tx<'_>,
+        workflow: WorkflowId,
+        position: i64,
+        live: Option<RunNo>,
+        now: Millis,
+    ) -> Result<()> {
+        let data = if self.data.is_null() { None } else { Some(self.data.to_string()) };
+        tx.prepare_cached(
+            "INSERT INTO event (workflow, position, run, kind, agent, attempt, seq, cause, whose, next, data, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        )?
+        .execute(params![
+            workflow.get(),
+            position,
+            self.run.or(live).map(|run| run.0),
+            self.kind.word(),
+            self.agent.map(AgentName::as_str),
+            self.attempt.map(|attempt| *attempt.get().as_bytes()),
+            self.seq.map(Seq::get),
+            self.cause,
+            self.by,
+            self.next.map(Millis::get),
+            data,
+            now.get()
+        ])?;
+        Ok(())
+    }
+}
+
+pub(super) fn append(
+    tx: &Tx<'_>,
+    run: RunId,
+    kind: EventKind,
+    cause: Option<String>,
+    data: Value,
+    now: Millis,
+) -> Result<()> {
+    let (mut head, number) = Head::lock_run(tx, run)?;
+    head.event(&Entry::of(kind).run(number).cause(cause).data(data), now)?;
+    head.save()
+}
+
+pub(super) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
+    let instance = instances::name(db, query.workflow)?;
+    let (index, run) = match query.run {
+        // An id of no run, or of another instance's, has no events here.
+        Some(run) => match number(db, query.workflow, run)? {
+            Some(number) => ("INDEXED BY event_run", Some(number.0)),
+            None => return Ok(Vec::new()),
+        },
+        None => ("NOT INDEXED", None),
+    };
+    let which = if run.is_some() { "e.run = ?3" } else { "?3 IS NULL" };
+    let sql = format!(
+        "SELECT e.position, e.at, r.uuid, e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq
+         FROM event e {index} LEFT JOIN run r ON r.workflow = e.workflow AND r.id = e.run
+         WHERE e.workflow = ?1 AND e.position > ?2 AND {which} ORDER BY e.position LIMIT ?4"
+    );
+    let mut found = db
+        .prepare_cached(&sql)?
+        .query_map(params![query.workflow.get(), query.after.get(), run, query.limit], |row| {
+            Ok((event(row, &instance)?, row.get::<_, Option<i64>>(10)?))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    join_messages(db, query.workflow, &mut found)?;
+    Ok(found.into_iter().map(|(event, _)| event).collect())
+}
+
+pub(super) fn last(db: &Connection, workflow: WorkflowId) -> Result<Position> {
+    db.prepare_cached("SELECT last_event FROM workflow WHERE id = ?1")?
+        .query_row([workflow.get()], |row| row.get(0).map(Position::new))
+        .optional()?
+        .ok_or(Error::NotFound("instance"))
+}
+
+fn number(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<Option<RunNo>> {
+    Ok(db
+        .prepare_cached("SELECT id FROM run WHERE uuid = ?1 AND workflow = ?2")?
+        .query_row(params![run.get().as_bytes(), workflow.get()], |row| row.get(0).map(RunNo))
+        .optional()?)
+}
+
+fn event(row: &Row<'_>, instance: &InstanceRef) -> rusqlite::Result<Event> {
+    Ok(Event {
+        pos: Some(Position::new(row.get(0)?)),
+        ts: columns::millis(row, 1)?,
+        instance: instance.clone(),
+        run: columns::if_any(row, 2, columns::run_id)?,
+        kind: columns::word(row, 3, EventKind::from_word)?,
+        agent: columns::if_any(row, 4, columns::parsed)?,
+        attempt: columns::if_any(row, 5, columns::attempt_id)?,
+        cause: row.get(6)?,
+        by: row.get(7)?,
+        next: columns::if_any(row, 8, columns::millis)?,
+        data: columns::if_any(row, 9, columns::json)?.unwrap_or(Value::Null),
+    })
+}
+
+/// Gives each event of kind `message` the message itself.
+fn join_messages(
+    db: &Connection,
+    workflow: WorkflowId,
+    events: &mut [(Event, Option<i64>)],
+) -> Result<()> {
+    let told = |event: &Event| event.kind == EventKind::Message;
+    let seqs: Vec<_> =
+        events.iter().filter(|(event, _)| told(event)).filter_map(|(_, seq)| *seq).collect();
+    if seqs.is_empty() {
+        return Ok(());
+    }
+    // Both are in the order in which they were written.
+    let mut messages = messages::by_seq(db, workflow, &seqs)?.into_iter().peekable();
+    for (event, seq) in events.iter_mut().filter(|(event, _)| told(event)) {
+        if let Some(message) = messages.next_if(|message| Some(message.seq.get()) == *seq) {
+            event.data = serde_json::to_value(message)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The instance's row: locked first, saved last. On it hang the order of messages and events and the live run.
+
+use agent_worker_protocol::{
+    AgentName, EventKind, Millis, PauseCause, RunId, RunState, Sender, Seq, WorkflowId,
+};
+use rusqlite::{OptionalExtension, params};
+
+use super::{
+    author::Author,
+    columns::{self, RunNo},
+    content::Content,
+    events::Entry,
+    writer::Tx,
+};
+use crate::{
+    error::{Error, Result},
+    model::{NewMessage, Recipient, Wake},
+};
+
+/// One instance while a write holds it.
+pub(super) struct Head<'a> {
+    pub(super) tx: &'a Tx<'a>,
+    pub(super) workflow: WorkflowId,
+    live: Option<LiveRun>,
+    last_run: Option<i64>,
+    last_seq: i64,
+    last_event: i64,
+}
+
+/// The run that holds the instance.
+#[derive(Clone)]
+pub(super) struct LiveRun {
+    pub(super) number: RunNo,
+    pub(super) id: RunId,
+    pub(super) state: RunState,
+}
+
+impl<'a> Head<'a> {
+    /// Takes the row. SQLite has one writer and needs no lock; elsewhere this is `SELECT … FOR UPDATE`.
+    pub(super) fn lock(tx: &'a Tx<'a>, workflow: WorkflowId) -> Result<Self> {
+        let sql = "SELECT w.last_run, w.last_seq, w.last_event, w.live_run, r.uuid, r.state, r.detail
+            FROM workflow w LEFT JOIN run r ON r.workflow = w.id AND r.id = w.live_run WHERE w.id = ?1";
+        tx.prepare_cached(sql)?
+            .query_row([workflow.get()], |row| {
+                let live = match row.get(3)? {
+                    Some(number) => Some(LiveRun {
+                        number: RunNo(number),
+                        id: columns::run_id(row, 4)?,
+                        state: columns::state(row, 5)?,
+                    }),
+                    None => None,
+                };
+                let (last_run, last_seq, last_event) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                Ok(Self { tx, workflow, live, last_run, last_seq, last_event })
+            })
+            .optional()?
+            .ok_or(Error::NotFound("instance"))
+    }
+
+    /// Takes the row of a run's instance; says which of its runs it is.
+    pub(super) fn lock_run(tx: &'a Tx<'a>, run: RunId) -> Result<(Self, RunNo)> {
+        let (workflow, number) = tx
+            .prepare_cached("SELECT workflow, id FROM run WHERE uuid = ?1")?
+            .query_row([run.get().as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?
+            .ok_or(Error::NotFound("run"))?;
+        Ok((Self::lock(tx, WorkflowId::new(workflow))?, RunNo(number)))
+    }
+
+    /// The live run, or a refusal.
+    pub(super) fn live(&self) -> Result<&LiveRun> {
+        self.live.as_ref().ok_or(Error::NoRun)
+    }
+
+    /// The live run, if there is one.
+    pub(super) fn live_if_any(&self) -> Option<&LiveRun> {
+        self.live.as_ref()
+    }
+
+    /// Lets a new run, made by `insert`, hold the instance.
+    pub(super) fn begin(
+        &mut self,
+        id: RunId,
+        insert: impl FnOnce(RunNo, Seq) -> Result<()>,
+    ) -> Result<RunNo> {
+        let number = RunNo(self.last_run.unwrap_or(0) + 1);
+        insert(number, Seq::new(self.last_seq))?;
+        self.last_run = Some(number.0);
+        self.live = Some(LiveRun { number, id, state: RunState::Setup });
+        Ok(number)
+    }
+
+    /// Moves the live run on; an end lets go of the instance.
+    pub(super) fn enter(&mut self, state: RunState, now: Millis) -> Result<()> {
+        let number = self.live()?.number;
+        let (word, detail) = columns::state_columns(&state)?;
+        let over = !state.is_live();
+        self.tx
+            .prepare_cached(
+                "UPDATE run SET state = ?3, detail = ?4, ended = ?5, last_seq = ?6 WHERE workflow = ?1 AND id = ?2",
+            )?
+            .execute(params![
+                self.workflow.get(),
+                number.0,
+                word,
+                detail,
+                over.then_some(now.get()),
+                over.then_some(self.last_seq)
+            ])?;
+        self.live = self.live.take().filter(|_| !over).map(|live| LiveRun { state, ..live });
+        Ok(())
+    }
+
+    /// Pauses the live run and says so.
+    pub(super) fn pause(&mut self, cause: PauseCause, by: &Sender, now: Millis) -> Result<()> {
+        let because = cause.to_string();
+        let state = RunState::Paused { cause };
+        let entry = Entry::of(EventKind::RunPaused)
+            .by(by)
+            .cause(because)
+            .data(serde_json::to_value(&state)?);
+        self.enter(state, now)?;
+        self.event(&entry, now)
+    }
+
+    /// Adds a message to the live run, its deliveries and its event.
+    pub(super) fn message(
+        &mut self,
+        author: &Author,
+        new: &NewMessage,
+        now: Millis,
+    ) -> Result<Seq> {
+        let run = self.live()?.number;
+        self.last_seq += 1;
+        let seq = Seq::new(self.last_seq);
+        let sender = author.sender();
+        Content::new(self.workflow, seq, run, &sender, new, now)?.insert(self.tx)?;
+        for recipient in &new.recipients {
+            self.deliver(seq, run, recipient, columns::priority_number(new.priority))?;
+        }
+        if let Sender::Agent(name) = &sender {
+            self.tx
+                .prepare_cached(
+                    "UPDATE agent SET messages = messages + 1 WHERE workflow = ?1 AND name = ?2",
+                )?
+                .execute(params![self.workflow.get(), name.as_str()])?;
+        }
+        let entry = Entry::of(EventKind::Message).seq(seq).by(&sender).attempt(author.attempt());
+        self.event(&entry, now)?;
+        Ok(seq)
+    }
+
+    /// Adds one delivery, its agent spelt as the run spells it. Named twice, it is delivered once, in the stronger way.
+    fn deliver(&self, seq: Seq, run: RunNo, to: &Recipient, prio: i64) -> Result<()> {
+        let (wakes, alone) = (to.wake != Wake::No, to.wake == Wake::Alone);
+        let delivered = self
+            .tx
+            .prepare_cached(
+                "INSERT INTO delivery (workflow, seq, agent, run, wakes, alone, prio)
+                 SELECT ?1, ?2, name, ?4, ?5, ?6, ?7 FROM agent WHERE workflow = ?1 AND name = ?3 AND run = ?4
+                 ON CONFLICT (workflow, seq, agent) DO UPDATE
+                 SET wakes = max(wakes, excluded.wakes), alone = max(alone, excluded.alone)",
+            )?
+            .execute(params![
+                self.workflow.get(),
+                seq.get(),
+                to.agent.as_str(),
+                run.0,
+                wakes,
+                alone,
+                prio
+            ])?;
+        if delivered == 0 { Err(Error::NotFound("agent")) } else { Ok(()) }
+    }
+
+    /// Adds an event; unless it says otherwise, of the live run.
+    pub(super) fn event(&mut self, entry: &Entry<'_>, now: Millis) -> Result<()> {
+        self.last_event += 1;
+        let live = self.live.as_ref().map(|live| live.number);
+        entry.insert(self.tx, self.workflow, self.last_event, live, now)
+    }
+
+    /// Where the last event is.
+    pub(super) fn position(&self) -> i64 {
+        self.last_event
+    }
+
+    /// The name of an agent of the live run, as the run spells it.
+    pub(super) fn agent(&self, name: &AgentName) -> Result<AgentName> {
+        let run = self.live()?.number;
+        self.tx
+            .prepare_cached(
+                "SELECT name FROM agent WHERE workflow = ?1 AND name = ?2 AND run = ?3",
+            )?
+            .query_row(params![self.workflow.get(), name.as_str(), run.0], |row| {
+                columns::parsed(row, 0)
+            })
+            .optional()?
+            .ok_or(Error::NotFound("agent"))
+    }
+
+    /// Puts the row back; whoever waits for this instance is told after the COMMIT.
+    pub(super) fn save(self) -> Result<()> {
+        self.tx
+            .prepare_cached(
+                "UPDATE workflow SET live_run = ?2, last_run = ?3, last_seq = ?4, last_event = ?5 WHERE id = ?1",
+            )?
+            .execute(params![
+                self.workflow.get(),
+                self.live.as_ref().map(|live| live.number.0),
+                self.last_run,
+                self.last_seq,
+                self.last_event
+            ])?;
+        self.tx.touch(self.workflow);
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! Instances: found or made, listed, forgotten.
+
+use agent_worker_protocol::{InstanceRef, RunId, WorkflowId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{columns, head::Head, writer::Tx};
+use crate::{
+    error::{Error, Result},
+    model::Instance,
+};
+
+pub(super) fn open(tx: &Tx<'_>, project: &str, instance: &InstanceRef) -> Result<WorkflowId> {
+    let key = [project, instance.name.as_str(), instance.tag.as_str()];
+    let found = tx
+        .prepare_cached("SELECT id FROM workflow WHERE project = ?1 AND name = ?2 AND tag = ?3")?
+        .query_row(key, |row| row.get(0))
+        .optional()?;
+    let id = match found {
+        Some(id) => id,
+        None => tx
+            .prepare_cached("INSERT INTO workflow (project, name, tag) VALUES (?1, ?2, ?3)")?
+            .insert(key)?,
+    };
+    Ok(WorkflowId::new(id))
+}
+
+pub(super) fn list(db: &Connection) -> Result<Vec<Instance>> {
+    let sql = "SELECT w.id, w.project, w.name, w.tag, live.uuid, last.uuid FROM workflow w
+        LEFT JOIN run live ON live.workflow = w.id AND live.id = w.live_run
+        LEFT JOIN run last ON last.workflow = w.id AND last.id = w.last_run ORDER BY w.id";
+    let instances = db
+        .prepare_cached(sql)?
+        .query_map([], |row| {
+            Ok(Instance {
+                id: WorkflowId::new(row.get(0)?),
+                project: row.get(1)?,
+                instance: InstanceRef {
+                    name: columns::parsed(row, 2)?,
+                    tag: columns::parsed(row, 3)?,
+                },
+                live: columns::if_any(row, 4, columns::run_id)?,
+                last: columns::if_any(row, 5, columns::run_id)?,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(instances)
+}
+
+/// What an instance is called.
+pub(super) fn name(db: &Connection, workflow: WorkflowId) -> Result<InstanceRef> {
+    db.prepare_cached("SELECT name, tag FROM workflow WHERE id = ?1")?
+        .query_row([workflow.get()], |row| {
+            Ok(InstanceRef { name: columns::parsed(row, 0)?, tag: columns::parsed(row, 1)? })
+        })
+        .optional()?
+        .ok_or(Error::NotFound("instance"))
+}
+
+/// Deletes what was written in runs that are kept only while they live; their resources' files are swept afterwards.
+/// Other runs of the same instance keep theirs; no number is ever given out again.
+pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
+    let head = Head::lock(tx, workflow)?;
+    if let Some(live) = head.live_if_any() {
+        return Err(Error::RunLive(live.id));
+    }
+    let runs = tx
+        .prepare_cached(
+            "SELECT id, after_seq, last_seq FROM run
+             WHERE workflow = ?1 AND keep = 'while_live' AND forgotten = 0",
+        )?
+        .query_map([workflow.get()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?
+        .collect::<rusqlite::Result<Vec<[i64; 3]>>>()?;
+    for [run, after, last] in runs {
+        for table in ["message", "delivery"] {
+            let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3");
+            tx.prepare_cached(&sql)?.execute([workflow.get(), after, last])?;
+        }
+        for table in ["attempt", "effect", "document", "resource", "event"] {
+            let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND run = ?2");
+            tx.prepare_cached(&sql)?.execute([workflow.get(), run])?;
+        }
+        tx.prepare_cached(
+            "UPDATE run SET script = '', forgotten = 1 WHERE workflow = ?1 AND id = ?2",
+        )?
+        .execute([workflow.get(), run])?;
+    }
+    head.save()
+}
+
+/// A run's place among its instance's messages: after the first, up to and with the second.
+pub(super) fn stretch(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<(i64, i64)> {
+    let sql = "SELECT r.after_seq, coalesce(r.last_seq, w.last_seq) FROM run r
+        JOIN workflow w ON w.id = r.workflow WHERE r.uuid = ?1 AND r.workflow = ?2";
+    db.prepare_cached(sql)?
+        .query_row(params![run.get().as_bytes(), workflow.get()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?
+        .ok_or(Error::NotFound("run"))
+}

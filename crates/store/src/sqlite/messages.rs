@@ -1,0 +1,150 @@
+//! Messages: appended, and read with whom they went to and what became of them.
+
+use std::collections::HashMap;
+
+use agent_worker_protocol::{
+    AgentName, Hash, Message, Millis, PauseCause, Receipt, ResourceId, RunState, Seq, WorkflowId,
+};
+use rusqlite::{Connection, Row, params};
+
+use super::{columns, effects::once, head::Head, instances, writer::Tx};
+use crate::{
+    error::{Error, Result},
+    model::{By, MessageQuery, NewMessage, Once, Order},
+};
+
+/// What [`message`] reads, of a message `m` and its run `r`.
+pub(super) const MESSAGE: &str =
+    "m.seq, r.uuid, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource";
+
+pub(super) fn append(
+    tx: &Tx<'_>,
+    by: &By,
+    workflow: WorkflowId,
+    new: &NewMessage,
+    pause: Option<PauseCause>,
+    now: Millis,
+) -> Result<Once<Seq>> {
+    once(Head::lock(tx, workflow)?, by, now, |head, author| {
+        let running = head.live()?.state == RunState::Running;
+        let seq = head.message(author, new, now)?;
+        if let Some(cause) = pause.filter(|_| running) {
+            head.pause(cause, &author.sender(), now)?;
+        }
+        Ok(seq)
+    })
+}
+
+pub(super) fn list(
+    db: &Connection,
+    workflow: WorkflowId,
+    query: &MessageQuery,
+) -> Result<Vec<Message>> {
+    let (first, last) = match query.run {
+        Some(run) => instances::stretch(db, workflow, run)?,
+        None => (0, i64::MAX),
+    };
+    let order = match query.order {
+        Order::OldestFirst => "ASC",
+        Order::NewestFirst => "DESC",
+    };
+    let sql = format!(
+        "SELECT {MESSAGE} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3
+         AND (?4 IS NULL OR instr(lower(m.body), lower(?4)) > 0) ORDER BY m.seq {order} LIMIT ?5"
+    );
+    let mut messages = db
+        .prepare_cached(&sql)?
+        .query_map(
+            params![workflow.get(), first.max(query.after.get()), last, query.search, query.limit],
+            message,
+        )?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    messages.sort_by_key(|message| message.seq);
+    recipients(db, workflow, messages.iter_mut())?;
+    Ok(messages)
+}
+
+/// The messages with these numbers, in their order.
+pub(super) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<Vec<Message>> {
+    let sql = format!(
+        "SELECT {MESSAGE} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+         WHERE m.workflow = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) ORDER BY m.seq"
+    );
+    let mut messages = db
+        .prepare_cached(&sql)?
+        .query_map(params![workflow.get(), serde_json::to_string(seqs)?], message)?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    recipients(db, workflow, messages.iter_mut())?;
+    Ok(messages)
+}
+
+/// Reads the columns of [`MESSAGE`]; whom it went to is filled in by [`recipients`].
+pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
+    Ok(Message {
+        seq: columns::seq(row, 0)?,
+        run: columns::run_id(row, 1)?,
+        ts: columns::millis(row, 2)?,
+        from: row.get::<_, String>(3)?.into(),
+        kind: columns::word(row, 4, columns::kind_read)?,
+        body: row.get(5)?,
+        reply_to: columns::if_any(row, 6, columns::seq)?,
+        hops: row.get(7)?,
+        priority: columns::priority(row, 8)?,
+        to: Vec::new(),
+        resource: row.get::<_, Option<Hash>>(9)?.map(ResourceId::new),
+    })
+}
+
+/// Fills in whom the messages went to, in one query for all of them.
+pub(super) fn recipients<'m>(
+    db: &Connection,
+    workflow: WorkflowId,
+    messages: impl Iterator<Item = &'m mut Message>,
+) -> Result<()> {
+    let mut by_seq: HashMap<i64, &mut Message> =
+        messages.map(|message| (message.seq.get(), message)).collect();
+    let seqs = serde_json::to_string(&by_seq.keys().collect::<Vec<_>>())?;
+    let sql = "SELECT seq, agent FROM delivery
+        WHERE workflow = ?1 AND seq IN (SELECT value FROM json_each(?2)) ORDER BY seq, agent";
+    let mut query = db.prepare_cached(sql)?;
+    let mut rows = query.query(params![workflow.get(), seqs])?;
+    while let Some(row) = rows.next()? {
+        if let Some(message) = by_seq.get_mut(&row.get(0)?) {
+            message.to.push(columns::parsed::<AgentName>(row, 1)?);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
+    let key = [workflow.get(), seq.get()];
+    let there =
+        db.prepare_cached("SELECT 1 FROM message WHERE workflow = ?1 AND seq = ?2")?.exists(key)?;
+    if !there {
+        return Err(Error::NotFound("message"));
+    }
+    // The answer of the attempt that acted on it; without one, what that agent last replied to it.
+    let sql = "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
+          (SELECT m.body FROM attempt t JOIN message m ON m.workflow = t.workflow AND m.seq = t.answer
+           WHERE t.workflow = d.workflow AND t.agent = d.agent AND t.epoch = d.epoch),
+          (SELECT m.body FROM message m INDEXED BY message_reply
+           WHERE m.workflow = d.workflow AND m.reply_to = d.seq AND m.reply_to IS NOT NULL
+           AND m.sender = d.agent COLLATE NOCASE ORDER BY m.seq DESC LIMIT 1)))
+        FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent";
+    let receipts =
+        db.prepare_cached(sql)?.query_map(key, receipt)?.collect::<rusqlite::Result<_>>()?;
+    Ok(receipts)
+}
+
+/// Reads seq, agent, state, failures, why, answer.
+pub(super) fn receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
+    Ok(Receipt {
+        seq: columns::seq(row, 0)?,
+        agent: columns::parsed(row, 1)?,
+        state: columns::delivery(row, 2)?,
+        failures: row.get(3)?,
+        why: row.get(4)?,
+        answer: row.get(5)?,
+    })
+}

@@ -1,0 +1,304 @@
+//! The trait, each method handed on to its noun's file.
+
+use std::{ops::Range, sync::Arc};
+
+use agent_worker_protocol::{
+    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Message, Millis,
+    NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq, WorkflowId,
+    api::TokenView,
+};
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{
+    Sqlite, agents,
+    attempts::{self, events as reports, finish, lease},
+    content, deliveries,
+    documents::{self, At},
+    effects, events, inbox, instances, messages,
+    resources::{self, NewResource, Put},
+    runs, settle, tokens,
+};
+use crate::{
+    error::{Error, Result},
+    model::{
+        AgentRow, AttemptRow, By, Change, Decide, Document, DocumentInfo, DocumentWrite,
+        EventQuery, Fence, FinishedAttempt, Instance, LeaseRule, Leased, MessageQuery, NewAttempt,
+        NewMessage, NewRun, Once, ReadyAgent, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
+        ShownMessage,
+    },
+    store::Store,
+};
+
+#[async_trait]
+impl Store for Sqlite {
+    // Instances
+
+    async fn instance_open(&self, project: String, instance: InstanceRef) -> Result<WorkflowId> {
+        self.write(move |tx| instances::open(tx, &project, &instance)).await
+    }
+    async fn instance_list(&self) -> Result<Vec<Instance>> {
+        self.read(instances::list).await
+    }
+    async fn instance_verify(&self, workflow: WorkflowId) -> Result<Seq> {
+        self.read(move |db| content::verify(db, workflow)).await
+    }
+    async fn instance_forget(&self, workflow: WorkflowId) -> Result<()> {
+        self.write(move |tx| instances::forget(tx, workflow)).await?;
+        self.sweep(workflow).await
+    }
+
+    // Runs
+
+    async fn run_create(&self, workflow: WorkflowId, new: NewRun, now: Millis) -> Result<()> {
+        self.write(move |tx| runs::create(tx, workflow, &new, now)).await
+    }
+    async fn run_start(&self, run: RunId, kickoff: Option<NewMessage>, now: Millis) -> Result<()> {
+        self.write(move |tx| runs::start(tx, run, kickoff.as_ref(), now)).await
+    }
+    async fn run_settle(&self, run: RunId, decide: Decide, now: Millis) -> Result<RunStep> {
+        self.write(move |tx| settle::settle(tx, run, &decide, now)).await
+    }
+    async fn run_get(&self, run: RunId) -> Result<RunRow> {
+        self.read(move |db| runs::get(db, run)).await
+    }
+    async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>> {
+        self.read(move |db| runs::list(db, which)).await
+    }
+    async fn run_failures(&self, run: RunId) -> Result<Vec<Receipt>> {
+        self.read(move |db| runs::failures(db, run)).await
+    }
+
+    // Agents
+
+    async fn agent_list(&self, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
+        self.read(move |db| agents::list(db, workflow)).await
+    }
+    async fn agent_ready(&self, workflow: WorkflowId) -> Result<Vec<ReadyAgent>> {
+        self.read(move |db| agents::ready(db, workflow)).await
+    }
+
+    // Messages
+
+    async fn message_append(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        message: NewMessage,
+        pause: Option<PauseCause>,
+        now: Millis,
+    ) -> Result<Once<Seq>> {
+        self.write(move |tx| messages::append(tx, &by, workflow, &message, pause, now)).await
+    }
+    async fn message_list(
+        &self,
+        workflow: WorkflowId,
+        query: MessageQuery,
+    ) -> Result<Vec<Message>> {
+        self.read(move |db| messages::list(db, workflow, &query)).await
+    }
+    async fn message_receipts(&self, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
+        self.read(move |db| messages::receipts(db, workflow, seq)).await
+    }
+
+    // Inboxes
+
+    async fn inbox_pending(
+        &self,
+        workflow: WorkflowId,
+        agent: AgentName,
+        limit: u32,
+    ) -> Result<Vec<ShownMessage>> {
+        self.read(move |db| inbox::pending(db, workflow, &agent, limit)).await
+    }
+    async fn inbox_show(&self, fence: Fence, limit: u32) -> Result<Vec<ShownMessage>> {
+        self.write(move |tx| inbox::show(tx, &fence, limit)).await
+    }
+    async fn inbox_ack(&self, fence: Fence, until: Seq) -> Result<Vec<Seq>> {
+        self.write(move |tx| inbox::ack(tx, &fence, until)).await
+    }
+    async fn delivery_redrive(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        seq: Seq,
+        now: Millis,
+    ) -> Result<()> {
+        self.write(move |tx| deliveries::redrive(tx, &by, workflow, &agent, seq, now)).await
+    }
+    async fn delivery_drop(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        seq: Seq,
+        why: String,
+        now: Millis,
+    ) -> Result<()> {
+        self.write(move |tx| deliveries::give_up(tx, &by, workflow, (&agent, seq), &why, now)).await
+    }
+
+    // Attempts
+
+    async fn attempt_lease(
+        &self,
+        workflow: WorkflowId,
+        agent: AgentName,
+        new: NewAttempt,
+        rule: LeaseRule,
+        now: Millis,
+    ) -> Result<Leased> {
+        self.write(move |tx| lease::lease(tx, workflow, &agent, &new, rule, now)).await
+    }
+    async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>> {
+        self.read(move |db| attempts::by_token(db, &token)).await
+    }
+    async fn attempt_get(&self, attempt: AttemptId) -> Result<AttemptRow> {
+        self.read(move |db| attempts::get(db, attempt)).await
+    }
+    async fn attempt_live(&self) -> Result<Vec<AttemptRow>> {
+        self.read(attempts::live).await
+    }
+    async fn attempt_events(
+        &self,
+        attempt: AttemptId,
+        events: Vec<NumberedEvent>,
+        now: Millis,
+    ) -> Result<i64> {
+        self.write(move |tx| reports::store(tx, attempt, &events, now)).await
+    }
+    async fn attempt_finish(
+        &self,
+        fence: Fence,
+        settlement: Settlement,
+        now: Millis,
+    ) -> Result<FinishedAttempt> {
+        self.write(move |tx| finish::finish(tx, &fence, &settlement, now)).await
+    }
+
+    // Documents and resources
+
+    async fn document_put(
+        &self,
+        by: By,
+        write: DocumentWrite,
+        now: Millis,
+    ) -> Result<Once<Revision>> {
+        self.write(move |tx| documents::put(tx, &by, &write, now)).await
+    }
+    async fn document_get(
+        &self,
+        workflow: WorkflowId,
+        path: DocumentPath,
+        at: Option<Revision>,
+    ) -> Result<Option<Document>> {
+        let at = at.map_or(At::Newest, At::Revision);
+        self.read(move |db| documents::get(db, workflow, &path, at)).await
+    }
+    async fn document_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {
+        self.read(move |db| documents::list(db, workflow)).await
+    }
+    async fn resource_put(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        kind: String,
+        content: Vec<u8>,
+        now: Millis,
+    ) -> Result<ResourceId> {
+        let new = NewResource::new(workflow, kind, content);
+        self.keep(Arc::new(new), by, now).await
+    }
+    async fn resource_get(
+        &self,
+        workflow: WorkflowId,
+        id: ResourceId,
+        range: Range<u64>,
+    ) -> Result<ResourcePart> {
+        let files = self.files();
+        self.read(move |db| resources::get(db, workflow, id, &range, files.as_ref())).await
+    }
+
+    // Events
+
+    async fn event_append(
+        &self,
+        run: RunId,
+        kind: EventKind,
+        cause: Option<String>,
+        data: Value,
+        now: Millis,
+    ) -> Result<()> {
+        self.write(move |tx| events::append(tx, run, kind, cause, data, now)).await
+    }
+    async fn event_list(&self, query: EventQuery) -> Result<Vec<Event>> {
+        self.read(move |db| events::list(db, &query)).await
+    }
+    async fn event_last(&self, workflow: WorkflowId) -> Result<Position> {
+        self.read(move |db| events::last(db, workflow)).await
+    }
+    async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
+        self.changes.wait(workflow, seen).await
+    }
+
+    // Clients
+
+    async fn token_put(&self, name: String, hash: Hash, now: Millis) -> Result<()> {
+        self.write(move |tx| tokens::put(tx, &name, &hash, now)).await
+    }
+    async fn token_find(&self, hash: Hash) -> Result<Option<String>> {
+        self.read(move |db| tokens::find(db, &hash)).await
+    }
+    async fn token_list(&self) -> Result<Vec<TokenView>> {
+        self.read(tokens::list).await
+    }
+    async fn token_remove(&self, name: String) -> Result<()> {
+        self.write(move |tx| tokens::remove(tx, &name)).await
+    }
+
+    // The store itself
+
+    async fn pulse(&self, now: Millis) -> Result<()> {
+        self.write(move |tx| tokens::pulse(tx, now)).await
+    }
+    async fn pulse_last(&self) -> Result<Option<Millis>> {
+        self.read(tokens::pulse_last).await
+    }
+    async fn effect_expire(&self, before: Millis) -> Result<u32> {
+        self.write(move |tx| effects::expire(tx, before)).await
+    }
+}
+
+impl Sqlite {
+    /// Keeps a resource: a large one's file first, then its row.
+    async fn keep(&self, new: Arc<NewResource>, by: By, now: Millis) -> Result<ResourceId> {
+        let by = Arc::new(by);
+        loop {
+            self.write_file(&new).await?;
+            let (row, author, files) = (Arc::clone(&new), Arc::clone(&by), self.files());
+            match self.write(move |tx| row.put(tx, &author, files.as_ref(), now)).await {
+                Ok(Put::Kept) => return Ok(new.id),
+                Ok(Put::FileGone) => {}
+                Err(refused) => {
+                    // What was refused leaves no file; why it was refused matters more than a file left over.
+                    drop(self.sweep(new.workflow).await);
+                    return Err(refused);
+                }
+            }
+        }
+    }
+
+    async fn write_file(&self, new: &Arc<NewResource>) -> Result<()> {
+        let Some(files) = self.files().filter(|_| new.is_large()) else { return Ok(()) };
+        let new = Arc::clone(new);
+        let write = move || files.write(&new);
+        tokio::task::spawn_blocking(write).await.map_err(|_| Error::Closed)?
+    }
+
+    /// Removes the files of resources that have no row.
+    async fn sweep(&self, workflow: WorkflowId) -> Result<()> {
+        let Some(files) = self.files() else { return Ok(()) };
+        self.write(move |tx| files.sweep(tx, workflow)).await
+    }
+}

@@ -1,0 +1,192 @@
+//! Resources: content kept once under its SHA-256, in a row or, when it is large, in a file.
+//!
+//! Invariant: a row without content has its file. A file is complete and on disk before its row is written, and is
+//! removed only by the writer thread, after its row.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{ErrorKind, Read, Seek, SeekFrom, Write},
+    ops::Range,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use agent_worker_protocol::{Hash, Millis, ResourceId, WorkflowId};
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use super::{author::Author, columns, head::Head, writer::Tx};
+use crate::{
+    error::{Error, Result},
+    model::{By, ResourcePart},
+};
+
+/// What is longer lies in a file: a row of this size would be copied through the log.
+const LARGEST_ROW: usize = 1024 * 1024;
+
+/// A resource on its way in.
+pub(super) struct NewResource {
+    pub(super) id: ResourceId,
+    pub(super) workflow: WorkflowId,
+    pub(super) kind: String,
+    pub(super) content: Vec<u8>,
+}
+
+/// What came of writing a resource's row.
+pub(super) enum Put {
+    Kept,
+    /// The file was removed with an older row in between: it has to be written again.
+    FileGone,
+}
+
+/// The folder of the large ones.
+#[derive(Clone)]
+pub(super) struct Files(PathBuf);
+
+impl NewResource {
+    pub(super) fn new(workflow: WorkflowId, kind: String, content: Vec<u8>) -> Self {
+        let id = ResourceId::new(Sha256::digest(&content).into());
+        Self { id, workflow, kind, content }
+    }
+
+    pub(super) fn is_large(&self) -> bool {
+        self.content.len() > LARGEST_ROW
+    }
+
+    /// Writes the row; with `files`, the content of a large one is there already.
+    pub(super) fn put(
+        &self,
+        tx: &Tx<'_>,
+        by: &By,
+        files: Option<&Files>,
+        now: Millis,
+    ) -> Result<Put> {
+        let head = Head::lock(tx, self.workflow)?;
+        Author::pass(&head, &by.who)?;
+        let file = files.filter(|_| self.is_large());
+        if let Some(files) = file
+            && !files.path(self.workflow, self.id).try_exists()?
+        {
+            return Ok(Put::FileGone);
+        }
+        // What a run that is forgotten had, and a later one puts again, is the later one's.
+        tx.prepare_cached(
+            "INSERT INTO resource (workflow, sha256, run, kind, bytes, at, content) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (workflow, sha256) DO UPDATE SET run = excluded.run
+             WHERE run IN (SELECT id FROM run WHERE workflow = ?1 AND keep = 'while_live')",
+        )?
+        .execute(params![
+            self.workflow.get(),
+            self.id.get(),
+            head.live_if_any().map(|live| live.number.0),
+            self.kind,
+            columns::size_column(self.content.len()),
+            now.get(),
+            if file.is_some() { None } else { Some(&self.content) }
+        ])?;
+        Ok(Put::Kept)
+    }
+}
+
+impl Files {
+    /// Uses `folder`, and clears away what was half written when the last process died.
+    pub(super) fn in_folder(folder: &Path) -> Result<Self> {
+        let files = Self(folder.join("resources"));
+        match fs::remove_dir_all(files.unfinished()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            Ok(()) | Err(_) => Ok(files),
+        }
+    }
+
+    /// Puts a large resource's content on disk: complete under its name, or not there.
+    pub(super) fn write(&self, new: &NewResource) -> Result<()> {
+        /// Tells writers of the same content apart.
+        static WRITERS: AtomicU64 = AtomicU64::new(0);
+        let path = self.path(new.workflow, new.id);
+        if path.try_exists()? {
+            return Ok(());
+        }
+        let folder = self.0.join(new.workflow.to_string());
+        for folder in [&folder, &self.unfinished()] {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let number = WRITERS.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.unfinished().join(number.to_string());
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        file.write_all(&new.content)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &path)?;
+        // The names are on disk too, up to the folder that was there before.
+        for folder in [folder.as_path(), &self.0].into_iter().chain(self.0.parent()) {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Removes an instance's files that have no row. Only the writer thread calls it: a file whose row is about to be
+    /// written may go too, and is found missing when that row is.
+    pub(super) fn sweep(&self, tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
+        let entries = match fs::read_dir(self.0.join(workflow.to_string())) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut query =
+            tx.prepare_cached("SELECT 1 FROM resource WHERE workflow = ?1 AND sha256 = ?2")?;
+        for entry in entries {
+            let entry = entry?;
+            let id = entry.file_name().to_str().and_then(|name| name.parse::<ResourceId>().ok());
+            let Some(id) = id else { continue };
+            if !query.exists(params![workflow.get(), id.get()])? {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, workflow: WorkflowId, id: ResourceId) -> PathBuf {
+        self.0.join(workflow.to_string()).join(id.to_string())
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        self.0.join("unfinished")
+    }
+}
+
+pub(super) fn get(
+    db: &Connection,
+    workflow: WorkflowId,
+    id: ResourceId,
+    range: &Range<u64>,
+    files: Option<&Files>,
+) -> Result<ResourcePart> {
+    let sql =
+        "SELECT kind, bytes, content IS NULL FROM resource WHERE workflow = ?1 AND sha256 = ?2";
+    let key: (i64, Hash) = (workflow.get(), id.get());
+    let found = db
+        .prepare_cached(sql)?
+        .query_row(key, |row| Ok((row.get(0)?, columns::size(row, 1)?, row.get::<_, bool>(2)?)))
+        .optional()?;
+    let Some((kind, total, in_file)) = found else { return Err(Error::NotFound("resource")) };
+    let start = range.start.min(total);
+    let length = range.end.min(total).saturating_sub(start);
+    let bytes = match files.filter(|_| in_file) {
+        Some(files) => read(&files.path(workflow, id), start, length)?,
+        None => db
+            .prepare_cached(
+                "SELECT substr(content, ?3 + 1, ?4) FROM resource WHERE workflow = ?1 AND sha256 = ?2",
+            )?
+            .query_row(params![key.0, key.1, columns::size_column(start), columns::size_column(length)], |row| row.get(0))?,
+    };
+    Ok(ResourcePart { kind, total, bytes })
+}
+
+fn read(path: &Path, start: u64, length: u64) -> Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,180 @@
+//! Runs: made, started, read. Their decisions are in `settle`.
+
+use agent_worker_protocol::{
+    EventKind, InstanceRef, Millis, Receipt, RunId, RunMode, RunState, Sender, WorkflowId,
+};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+
+use super::{
+    author::Author,
+    columns::{self, RunNo},
+    events::Entry,
+    head::Head,
+    messages,
+    writer::Tx,
+};
+use crate::{
+    error::{Error, Result},
+    model::{NewMessage, NewRun, RunQuery, RunRow},
+};
+
+pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Millis) -> Result<()> {
+    let mut head = Head::lock(tx, workflow)?;
+    if let Some(live) = head.live_if_any() {
+        return Err(Error::RunLive(live.id));
+    }
+    let (state, detail) = columns::state_columns(&RunState::Setup)?;
+    let run = head.begin(new.id, |number, after| {
+        tx.prepare_cached(
+            "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, after_seq, script)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(params![
+            workflow.get(),
+            number.0,
+            new.id.get().as_bytes(),
+            new.mode.word(),
+            state,
+            detail,
+            serde_json::to_string(&new.limits)?,
+            columns::keep_word(new.keep),
+            now.get(),
+            after.get(),
+            new.script
+        ])?;
+        Ok(())
+    })?;
+    take_part(tx, workflow, run, new)?;
+    let data = serde_json::json!({ "state": "setup", "mode": new.mode });
+    head.event(&Entry::of(EventKind::RunSetup).data(data), now)?;
+    head.save()
+}
+
+/// Makes exactly these agents the participants. Whoever took part before is kept as a row, for its epoch.
+fn take_part(tx: &Tx<'_>, workflow: WorkflowId, run: RunNo, new: &NewRun) -> Result<()> {
+    tx.prepare_cached("UPDATE agent SET run = NULL WHERE workflow = ?1")?
+        .execute([workflow.get()])?;
+    for (place, agent) in (0_i64..).zip(&new.agents) {
+        tx.prepare_cached(
+            "INSERT INTO agent (workflow, name, run, place, settings) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (workflow, name) DO UPDATE SET name = excluded.name, run = excluded.run,
+             place = excluded.place, settings = excluded.settings, live = NULL, live_since = NULL,
+             stopped = NULL, not_before = NULL, wait = NULL, why = NULL, turns = 0, messages = 0,
+             input_tokens = 0, output_tokens = 0, cost_micros = NULL",
+        )?
+        .execute(params![
+            workflow.get(),
+            agent.name.as_str(),
+            run.0,
+            place,
+            agent.settings
+        ])?;
+    }
+    Ok(())
+}
+
+/// Starts a run that is in setup. One that has started already stays as it is, so that a daemon killed right after
+/// the commit may ask again and no second kickoff is written.
+pub(super) fn start(
+    tx: &Tx<'_>,
+    run: RunId,
+    kickoff: Option<&NewMessage>,
+    now: Millis,
+) -> Result<()> {
+    let (mut head, number) = Head::lock_run(tx, run)?;
+    let live = head.live()?;
+    if live.number != number {
+        return Err(Error::NoRun);
+    }
+    if live.state != RunState::Setup {
+        return Ok(());
+    }
+    head.enter(RunState::Running, now)?;
+    running(&mut head, now)?;
+    if let Some(kickoff) = kickoff {
+        head.message(&Author::Other(Sender::User), kickoff, now)?;
+    }
+    head.save()
+}
+
+/// Says that the live run runs.
+pub(super) fn running(head: &mut Head<'_>, now: Millis) -> Result<()> {
+    let data = serde_json::to_value(RunState::Running)?;
+    head.event(&Entry::of(EventKind::RunRunning).data(data), now)
+}
+
+const RUN: &str = "SELECT r.uuid, r.workflow, w.name, w.tag, w.project, r.mode, r.state, r.detail, r.error, r.limits, r.script,
+    r.keep, r.started, r.ended, r.turns, coalesce(r.last_seq, w.last_seq) - r.after_seq,
+    r.input_tokens, r.output_tokens, r.cost_micros FROM run r";
+const ITS_INSTANCE: &str = "JOIN workflow w ON w.id = r.workflow";
+
+fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        id: columns::run_id(row, 0)?,
+        workflow: WorkflowId::new(row.get(1)?),
+        instance: InstanceRef { name: columns::parsed(row, 2)?, tag: columns::parsed(row, 3)? },
+        project: row.get(4)?,
+        mode: columns::word(row, 5, RunMode::from_word)?,
+        state: columns::state(row, 6)?,
+        error: columns::if_any(row, 8, columns::json)?,
+        limits: columns::json(row, 9)?,
+        script: row.get(10)?,
+        keep: columns::word(row, 11, columns::keep_read)?,
+        started: columns::millis(row, 12)?,
+        ended: columns::if_any(row, 13, columns::millis)?,
+        turns: row.get(14)?,
+        messages: row.get(15)?,
+        usage: columns::usage(row, 16)?,
+    })
+}
+
+pub(super) fn get(db: &Connection, run: RunId) -> Result<RunRow> {
+    db.prepare_cached(&format!("{RUN} {ITS_INSTANCE} WHERE r.uuid = ?1"))?
+        .query_row([run.get().as_bytes()], row)
+        .optional()?
+        .ok_or(Error::NotFound("run"))
+}
+
+pub(super) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
+    match which {
+        RunQuery::Live => {
+            let order = "INDEXED BY run_live";
+            select(db, order, "r.ended IS NULL ORDER BY r.started DESC, r.rowid DESC", [])
+        }
+        RunQuery::Of(workflow, limit) => select(
+            db,
+            "",
+            "r.workflow = ?1 ORDER BY r.id DESC LIMIT ?2",
+            params![workflow.get(), limit],
+        ),
+        RunQuery::Newest(limit) => {
+            let order = "INDEXED BY run_newest";
+            select(db, order, "true ORDER BY r.started DESC, r.rowid DESC LIMIT ?1", [limit])
+        }
+    }
+}
+
+fn select(db: &Connection, index: &str, which: &str, values: impl Params) -> Result<Vec<RunRow>> {
+    let runs = db
+        .prepare_cached(&format!("{RUN} {index} {ITS_INSTANCE} WHERE {which}"))?
+        .query_map(values, row)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(runs)
+}
+
+pub(super) fn failures(db: &Connection, run: RunId) -> Result<Vec<Receipt>> {
+    let sql = "SELECT d.seq, d.agent, d.state, d.failures, d.why, NULL
+        FROM run r CROSS JOIN delivery d INDEXED BY delivery_failed
+        WHERE r.uuid = ?1 AND d.workflow = r.workflow AND d.run = r.id AND d.state IN (2, 4)
+        ORDER BY d.seq, d.agent";
+    let known =
+        db.prepare_cached("SELECT 1 FROM run WHERE uuid = ?1")?.exists([run.get().as_bytes()])?;
+    if !known {
+        return Err(Error::NotFound("run"));
+    }
+    let receipts = db
+        .prepare_cached(sql)?
+        .query_map([run.get().as_bytes()], messages::receipt)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(receipts)
+}

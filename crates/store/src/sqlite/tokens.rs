@@ -1,0 +1,51 @@
+//! Clients' tokens, and the store's own pulse.
+
+use agent_worker_protocol::{Hash, Millis, api::TokenView};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{columns, writer::Tx};
+use crate::error::{Error, Result};
+
+pub(super) fn put(tx: &Tx<'_>, name: &str, hash: &Hash, now: Millis) -> Result<()> {
+    let added = tx
+        .prepare_cached(
+            "INSERT INTO token (name, hash, created) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![name, hash, now.get()])?;
+    if added == 0 { Err(Error::Exists("token")) } else { Ok(()) }
+}
+
+pub(super) fn find(db: &Connection, hash: &Hash) -> Result<Option<String>> {
+    Ok(db
+        .prepare_cached("SELECT name FROM token WHERE hash = ?1")?
+        .query_row([hash], |row| row.get(0))
+        .optional()?)
+}
+
+pub(super) fn list(db: &Connection) -> Result<Vec<TokenView>> {
+    let tokens = db
+        .prepare_cached("SELECT name, created FROM token ORDER BY name")?
+        .query_map([], |row| {
+            Ok(TokenView { name: row.get(0)?, created: columns::millis(row, 1)? })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(tokens)
+}
+
+pub(super) fn remove(tx: &Tx<'_>, name: &str) -> Result<()> {
+    let removed = tx.prepare_cached("DELETE FROM token WHERE name = ?1")?.execute([name])?;
+    if removed == 0 { Err(Error::NotFound("token")) } else { Ok(()) }
+}
+
+pub(super) fn pulse(tx: &Tx<'_>, now: Millis) -> Result<()> {
+    tx.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES ('pulse', ?1)")?
+        .execute([now.get()])?;
+    Ok(())
+}
+
+pub(super) fn pulse_last(db: &Connection) -> Result<Option<Millis>> {
+    Ok(db
+        .prepare_cached("SELECT value FROM meta WHERE name = 'pulse'")?
+        .query_row([], |row| columns::millis(row, 0))
+        .optional()?)
+}

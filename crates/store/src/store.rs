@@ -1,0 +1,216 @@
+//! The seam between what the system does and where it is kept.
+//!
+//! Not here: policy. The kernel decides recipients, hops, back-off and outcomes; the store keeps order, fences and counts.
+
+use std::ops::Range;
+
+use agent_worker_protocol::{
+    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Message, Millis,
+    NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq, WorkflowId,
+    api::TokenView,
+};
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::{
+    error::Result,
+    model::{
+        AgentRow, AttemptRow, By, Change, Decide, Document, DocumentInfo, DocumentWrite,
+        EventQuery, Fence, FinishedAttempt, Instance, LeaseRule, Leased, MessageQuery, NewAttempt,
+        NewMessage, NewRun, Once, ReadyAgent, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
+        ShownMessage,
+    },
+};
+
+/// What the system remembers. Every method is one atomic operation; a write has reached the disk when it returns.
+#[async_trait]
+pub trait Store: Send + Sync {
+    // Instances
+
+    /// Finds the instance of (project, name, tag), making it if need be.
+    async fn instance_open(&self, project: String, instance: InstanceRef) -> Result<WorkflowId>;
+    /// Lists every instance.
+    async fn instance_list(&self) -> Result<Vec<Instance>>;
+    /// Recomputes the hashes and looks for gaps; answers with the last seq, or names the message that does not fit.
+    async fn instance_verify(&self, workflow: WorkflowId) -> Result<Seq>;
+    /// Deletes what an instance of [`crate::Keep::WhileLive`] wrote; its runs stay as rows without content. Refused while one is live.
+    async fn instance_forget(&self, workflow: WorkflowId) -> Result<()>;
+
+    // Runs
+
+    /// Makes a run in state `setup`, with its agents; refused while another is live.
+    async fn run_create(&self, workflow: WorkflowId, new: NewRun, now: Millis) -> Result<()>;
+    /// Lets a run that is in `setup` run, and writes its kickoff in the same step.
+    async fn run_start(&self, run: RunId, kickoff: Option<NewMessage>, now: Millis) -> Result<()>;
+    /// Hands the facts about a run to `decide` and carries out its step. A run that has ended stays as it is.
+    async fn run_settle(&self, run: RunId, decide: Decide, now: Millis) -> Result<RunStep>;
+    /// Reads a run.
+    async fn run_get(&self, run: RunId) -> Result<RunRow>;
+    /// Lists runs.
+    async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>>;
+    /// Lists the deliveries of a run that are dead or dropped.
+    async fn run_failures(&self, run: RunId) -> Result<Vec<Receipt>>;
+
+    // Agents
+
+    /// Lists the agents of an instance's live, else last, run.
+    async fn agent_list(&self, workflow: WorkflowId) -> Result<Vec<AgentRow>>;
+    /// Lists agents that have waking mail and no live attempt, in an instance whose run is running.
+    async fn agent_ready(&self, workflow: WorkflowId) -> Result<Vec<ReadyAgent>>;
+
+    // Messages
+
+    /// Adds a message and a delivery for each recipient: the one way in, for both doors.
+    /// With a `pause` the run is paused in the same step, so that nothing of it can be leased.
+    async fn message_append(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        message: NewMessage,
+        pause: Option<PauseCause>,
+        now: Millis,
+    ) -> Result<Once<Seq>>;
+    /// Reads the channel, oldest first.
+    async fn message_list(&self, workflow: WorkflowId, query: MessageQuery)
+    -> Result<Vec<Message>>;
+    /// Tells where each delivery of a message stands.
+    async fn message_receipts(&self, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>>;
+
+    // Inboxes
+
+    /// Reads what waits for an agent: waking first, urgent first, then by age. Acks nothing.
+    async fn inbox_pending(
+        &self,
+        workflow: WorkflowId,
+        agent: AgentName,
+        limit: u32,
+    ) -> Result<Vec<ShownMessage>>;
+    /// The same for a live attempt, remembering what it was shown.
+    async fn inbox_show(&self, fence: Fence, limit: u32) -> Result<Vec<ShownMessage>>;
+    /// Lets mail this attempt was shown join it: acked if it succeeds, pending again if not. Answers with what joined.
+    async fn inbox_ack(&self, fence: Fence, until: Seq) -> Result<Vec<Seq>>;
+    /// Makes a dead letter pending again, its counts anew, its effects and journal kept.
+    async fn delivery_redrive(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        seq: Seq,
+        now: Millis,
+    ) -> Result<()>;
+    /// Gives up a pending or dead delivery.
+    async fn delivery_drop(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        seq: Seq,
+        why: String,
+        now: Millis,
+    ) -> Result<()>;
+
+    // Attempts
+
+    /// Starts an attempt if the run runs, `rule` has no objection, and the agent is free, due, not stopped and has waking mail.
+    async fn attempt_lease(
+        &self,
+        workflow: WorkflowId,
+        agent: AgentName,
+        new: NewAttempt,
+        rule: LeaseRule,
+        now: Millis,
+    ) -> Result<Leased>;
+    /// Finds the live attempt a token belongs to.
+    async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>>;
+    /// Reads an attempt, live or ended.
+    async fn attempt_get(&self, attempt: AttemptId) -> Result<AttemptRow>;
+    /// Lists every live attempt.
+    async fn attempt_live(&self) -> Result<Vec<AttemptRow>>;
+    /// Stores a live attempt's events, each number once; answers with the highest number stored.
+    async fn attempt_events(
+        &self,
+        attempt: AttemptId,
+        events: Vec<NumberedEvent>,
+        now: Millis,
+    ) -> Result<i64>;
+    /// Ends an attempt: fence, ack or count, answer, dead letters and their notes, in one step.
+    async fn attempt_finish(
+        &self,
+        fence: Fence,
+        settlement: Settlement,
+        now: Millis,
+    ) -> Result<FinishedAttempt>;
+
+    // Documents and resources
+
+    /// Writes a document's next revision.
+    async fn document_put(
+        &self,
+        by: By,
+        write: DocumentWrite,
+        now: Millis,
+    ) -> Result<Once<Revision>>;
+    /// Reads a document, its newest revision or an older one.
+    async fn document_get(
+        &self,
+        workflow: WorkflowId,
+        path: DocumentPath,
+        at: Option<Revision>,
+    ) -> Result<Option<Document>>;
+    /// Lists the newest revision of every document.
+    async fn document_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentInfo>>;
+    /// Keeps a resource under its hash, once.
+    async fn resource_put(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        kind: String,
+        content: Vec<u8>,
+        now: Millis,
+    ) -> Result<ResourceId>;
+    /// Reads a range of a resource's bytes; what lies beyond its end is left out.
+    async fn resource_get(
+        &self,
+        workflow: WorkflowId,
+        id: ResourceId,
+        range: Range<u64>,
+    ) -> Result<ResourcePart>;
+
+    // Events
+
+    /// Notes something that happened to a run and is no row of its own.
+    async fn event_append(
+        &self,
+        run: RunId,
+        kind: EventKind,
+        cause: Option<String>,
+        data: Value,
+        now: Millis,
+    ) -> Result<()>;
+    /// Reads an instance's events, with the text of what they point at.
+    async fn event_list(&self, query: EventQuery) -> Result<Vec<Event>>;
+    /// The position of an instance's newest event.
+    async fn event_last(&self, workflow: WorkflowId) -> Result<Position>;
+    /// Waits until something of this instance was committed after `seen`. A hint: it says "look", never at what.
+    async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change;
+
+    // Clients
+
+    /// Adds a client's token; a name is given once.
+    async fn token_put(&self, name: String, hash: Hash, now: Millis) -> Result<()>;
+    /// Finds the client a token belongs to.
+    async fn token_find(&self, hash: Hash) -> Result<Option<String>>;
+    /// Lists the tokens, without their secrets.
+    async fn token_list(&self) -> Result<Vec<TokenView>>;
+    /// Takes a token back.
+    async fn token_remove(&self, name: String) -> Result<()>;
+
+    // The store itself
+
+    /// Writes the time to disk: proof that writes go through, and for the next start when this one was last alive.
+    async fn pulse(&self, now: Millis) -> Result<()>;
+    /// When the last pulse was.
+    async fn pulse_last(&self) -> Result<Option<Millis>>;
+    /// Forgets the keys of users and clients from before `before`.
+    async fn effect_expire(&self, before: Millis) -> Result<u32>;
+}

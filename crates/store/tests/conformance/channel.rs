@@ -1,0 +1,164 @@
+//! Messages and their one order.
+
+use std::sync::Arc;
+
+use agent_worker_protocol::{
+    DeliveryState, LimitKind, Message, MessageKind, PauseCause, Priority, ResourceId, RunState,
+    Sender, Seq,
+};
+use agent_worker_store::{
+    Error, Leased, MessageQuery, NewMessage, Once, Order, Recipient, Store, Wake,
+};
+use tokio::task::JoinSet;
+
+use crate::team::{
+    NOW, Team, anything, attempt, client, delivered, end, name, new_run, seqs, text, user,
+};
+
+fn all() -> MessageQuery {
+    let order = Order::OldestFirst;
+    MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: 1_000 }
+}
+
+async fn list(team: &Team, query: MessageQuery) -> Vec<Seq> {
+    let messages = team.store.message_list(team.workflow, query).await.unwrap();
+    messages.iter().map(|message| message.seq).collect()
+}
+
+pub(crate) async fn a_reader_sees_no_gap_while_eight_write(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let team = team.clone();
+        writers.spawn(async move {
+            for n in 0..100 {
+                team.say(&format!("{writer}.{n}"), &["a", "b"]).await;
+            }
+        });
+    }
+    let mut seen: Vec<Seq> = Vec::new();
+    while seen.len() < 800 {
+        let after = seen.last().copied().unwrap_or_default();
+        seen.extend(list(&team, MessageQuery { after, limit: 50, ..all() }).await);
+    }
+    writers.join_all().await;
+    assert_eq!(seen, seqs(&(1..=800).collect::<Vec<_>>()));
+    assert_eq!(store.instance_verify(team.workflow).await.unwrap(), Seq::new(800));
+    assert_eq!(team.inbox("b").await.len(), 800);
+}
+
+pub(crate) async fn a_message_comes_back_as_it_was_written(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    let first = team.say("first", &[]).await;
+    let resource = Some(ResourceId::new([7; 32]));
+    let new = NewMessage {
+        kind: MessageKind::System,
+        body: "zweite Nachricht: 请@a看".into(),
+        data: vec![0..6, 8..9],
+        reply_to: Some(first),
+        hops: 3,
+        priority: Priority::High,
+        resource,
+        recipients: text("", &["b", "a"]).recipients,
+    };
+    let seq = team.append(client("ci"), new).await.unwrap().value();
+    let query = MessageQuery { after: first, ..all() };
+    let expected = Message {
+        seq,
+        run: team.run,
+        ts: NOW,
+        from: Sender::Client("ci".into()),
+        kind: MessageKind::System,
+        body: "zweite Nachricht: 请@a看".into(),
+        reply_to: Some(first),
+        hops: 3,
+        priority: Priority::High,
+        to: vec![name("a"), name("b")],
+        resource,
+    };
+    assert_eq!(store.message_list(team.workflow, query).await.unwrap(), [expected]);
+    assert_eq!(store.instance_verify(team.workflow).await.unwrap(), seq);
+}
+
+pub(crate) async fn a_message_reaches_each_recipient_once(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["Coder", "reviewer"]).await;
+    let mut message = delivered(Wake::No, text("go", &["coder", "reviewer"]));
+    message.recipients.push(Recipient { agent: name("CODER"), wake: Wake::Alone });
+    let seq = team.post(message).await;
+    let receipts = store.message_receipts(team.workflow, seq).await.unwrap();
+    let names: Vec<_> = receipts.iter().map(|receipt| receipt.agent.to_string()).collect();
+    assert_eq!(names, ["Coder", "reviewer"]);
+    assert!(receipts.iter().all(|receipt| receipt.state == DeliveryState::Pending));
+    assert!(team.try_lease("reviewer").await.is_none());
+    assert_eq!(team.lease("cODER").await.fence.agent.as_str(), "Coder");
+}
+
+pub(crate) async fn a_message_for_somebody_who_takes_no_part_is_refused_whole(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a"]).await;
+    let refused = team.append(user(), text("go", &["a", "ghost"])).await;
+    assert!(matches!(refused, Err(Error::NotFound("agent"))), "{refused:?}");
+    assert_eq!(list(&team, all()).await, []);
+    assert_eq!(team.inbox("a").await, []);
+    assert_eq!(team.say("go", &["a"]).await, Seq::new(1));
+}
+
+pub(crate) async fn without_a_live_run_nothing_can_be_said(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    team.settle(end(agent_worker_protocol::Outcome::Done)).await;
+    assert!(matches!(team.append(user(), text("hi", &[])).await, Err(Error::NoRun)));
+    let instance = "elsewhere".parse().unwrap();
+    let fresh = store.instance_open("/p".into(), instance).await.unwrap();
+    let refused = store.message_append(user(), fresh, text("hi", &[]), None, NOW).await;
+    assert!(matches!(refused, Err(Error::NoRun)));
+}
+
+pub(crate) async fn a_channel_is_read_from_either_end(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    for body in ["one", "two", "three", "four"] {
+        team.say(body, &[]).await;
+    }
+    let newest = MessageQuery { order: Order::NewestFirst, limit: 2, ..all() };
+    assert_eq!(list(&team, newest.clone()).await, seqs(&[3, 4]));
+    assert_eq!(list(&team, MessageQuery { after: Seq::new(3), ..newest }).await, seqs(&[4]));
+    assert_eq!(list(&team, MessageQuery { limit: 2, ..all() }).await, seqs(&[1, 2]));
+}
+
+pub(crate) async fn a_channel_is_read_by_run_and_by_text(store: Arc<dyn Store>) {
+    let mut team = Team::new(&store, &["a"]).await;
+    for body in ["Deploy now", "100% of a_b", "deployed"] {
+        team.say(body, &[]).await;
+    }
+    let first = team.run;
+    team.settle(end(agent_worker_protocol::Outcome::Done)).await;
+    team.start(new_run(&["a"])).await;
+    team.say("deploy again", &[]).await;
+    let found = async |text: &str, run| {
+        let search = Some(text.to_owned());
+        list(&team, MessageQuery { search, run, order: Order::NewestFirst, ..all() }).await
+    };
+    assert_eq!(found("DEPLOY", None).await, seqs(&[1, 3, 4]));
+    assert_eq!(found("deploy", Some(first)).await, seqs(&[1, 3]));
+    assert_eq!(found("deploy", Some(team.run)).await, seqs(&[4]));
+    assert_eq!(found("0% of a_", None).await, seqs(&[2]));
+    assert_eq!(found("a%b", None).await, []);
+    assert_eq!(list(&team, MessageQuery { run: Some(first), ..all() }).await, seqs(&[1, 2, 3]));
+}
+
+pub(crate) async fn a_message_over_a_limit_is_stored_and_its_run_paused_in_one_step(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a"]).await;
+    let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+    let sent = store
+        .message_append(user(), team.workflow, text("go", &["a"]), Some(cause.clone()), NOW)
+        .await
+        .unwrap();
+    assert_eq!(sent, Once::New(Seq::new(1)));
+    assert_eq!(store.run_get(team.run).await.unwrap().state, RunState::Paused { cause });
+    let leased =
+        store.attempt_lease(team.workflow, name("a"), attempt(), anything, NOW).await.unwrap();
+    assert!(matches!(leased, Leased::Nothing));
+    assert_eq!(team.kinds().await, ["run.setup", "run.running", "message", "run.paused"]);
+}

@@ -1,0 +1,150 @@
+//! What any store must do. Nothing in here knows which one it is but this list at the end.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod answers;
+mod channel;
+mod effects;
+mod failures;
+mod fences;
+mod forgetting;
+mod inboxes;
+mod leases;
+mod library;
+mod log;
+mod race;
+mod reports;
+mod runs;
+mod team;
+
+use std::{sync::Arc, time::Duration};
+
+use agent_worker_store::{Sqlite, Store};
+
+/// However slow the machine: a case that takes longer is stuck.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Makes a test of each case for each store.
+macro_rules! conformance {
+    ($($topic:ident { $($case:ident),* $(,)? })*) => {
+        mod file {$(
+            mod $topic {$(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let folder = tempfile::tempdir().unwrap();
+                    let store = crate::Sqlite::open(folder.path()).unwrap();
+                    crate::in_time(store, crate::$topic::$case).await;
+                }
+            )*}
+        )*}
+        mod memory {$(
+            mod $topic {$(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let store = crate::Sqlite::in_memory().unwrap();
+                    crate::in_time(store, crate::$topic::$case).await;
+                }
+            )*}
+        )*}
+    };
+}
+
+async fn in_time<F: Future<Output = ()>>(store: Sqlite, case: impl FnOnce(Arc<dyn Store>) -> F) {
+    tokio::time::timeout(PATIENCE, case(Arc::new(store.clone()))).await.unwrap();
+    store.close().await;
+}
+
+conformance! {
+    answers {
+        the_answer_is_the_final_text_of_the_attempt_that_acted,
+        without_a_final_text_the_answer_is_what_was_replied,
+        an_answer_of_an_attempt_that_failed_is_not_written,
+    }
+    channel {
+        a_reader_sees_no_gap_while_eight_write,
+        a_message_comes_back_as_it_was_written,
+        a_message_reaches_each_recipient_once,
+        a_message_for_somebody_who_takes_no_part_is_refused_whole,
+        without_a_live_run_nothing_can_be_said,
+        a_channel_is_read_from_either_end,
+        a_channel_is_read_by_run_and_by_text,
+        a_message_over_a_limit_is_stored_and_its_run_paused_in_one_step,
+    }
+    effects {
+        two_equal_calls_are_two_effects_and_a_retry_repeats_neither,
+        a_key_stands_for_one_call,
+        a_users_key_outlives_the_run_and_expires,
+        each_caller_has_its_own_keys,
+        an_agents_keys_go_when_nothing_it_was_shown_is_open,
+        the_journal_has_what_attempts_did_that_were_shown_the_same,
+        the_journal_knows_mail_that_was_only_looked_at,
+    }
+    failures {
+        a_poison_message_dies_alone_after_three_attempts,
+        a_dead_letter_is_told_and_listed_and_can_be_tried_again,
+        ten_uncounted_failures_in_a_row_are_enough,
+        a_counted_failure_ends_the_row_of_uncounted_ones,
+        what_is_nobodys_fault_never_counts,
+        what_nobody_works_on_can_be_given_up,
+    }
+    fences {
+        a_late_attempt_is_refused_before_and_after_the_next_lease,
+        an_attempt_writes_in_its_own_instance_only,
+        names_differ_in_more_than_case,
+    }
+    forgetting {
+        what_is_kept_while_its_run_lives_is_forgotten_after,
+        numbers_are_never_given_out_again,
+        runs_that_are_kept_lose_nothing_to_one_that_is_not,
+    }
+    inboxes {
+        an_inbox_shows_waking_mail_first_then_urgent_then_by_age,
+        only_what_was_shown_and_named_is_acked,
+        mail_that_joined_a_failed_turn_goes_back_as_it_came,
+        what_an_attempt_was_shown_is_remembered_with_its_hops,
+    }
+    leases {
+        of_thirty_two_racers_one_gets_the_lease,
+        mail_that_wakes_nobody_waits_for_mail_that_does,
+        an_activation_keeps_its_name_over_uncounted_failures,
+        mail_that_is_to_be_taken_alone_is,
+        one_activation_takes_at_most_twenty_messages,
+        an_agent_that_is_stopped_or_not_due_is_not_leased,
+        a_run_that_does_not_run_leases_nothing,
+        a_limit_pauses_the_run_in_the_lease,
+        a_token_finds_its_attempt_while_it_lives,
+    }
+    library {
+        documents_lose_no_update,
+        a_document_is_written_once_per_key,
+        a_resource_is_kept_once_under_its_hash,
+        a_large_resource_is_read_in_parts,
+    }
+    log {
+        events_replay_what_happened_with_the_messages_themselves,
+        the_events_of_one_run_are_read_by_themselves,
+        a_change_is_heard_once_it_is_there,
+        a_token_is_given_once_and_can_be_taken_back,
+        a_pulse_is_found_again,
+    }
+    race {
+        a_run_never_ends_with_waking_mail,
+    }
+    reports {
+        each_number_is_stored_once_and_none_is_left_out,
+        what_was_used_adds_up,
+        the_last_word_is_kept,
+        an_ended_attempt_reports_nothing_more,
+    }
+    runs {
+        an_instance_is_found_again_by_its_names,
+        an_instance_has_one_live_run,
+        a_run_starts_once,
+        who_is_not_named_again_takes_no_part_but_keeps_its_epoch,
+        the_facts_are_what_is_open,
+        the_facts_tell_when_everybody_waits,
+        a_step_is_carried_out_only_where_it_fits,
+        an_end_drops_what_is_open_and_shuts_out_who_works,
+        an_ended_run_is_not_decided_again,
+        runs_are_listed_newest_first,
+    }
+}

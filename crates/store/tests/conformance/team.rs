@@ -1,0 +1,246 @@
+//! An instance with a live run, and short words for what a case does to it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use agent_worker_protocol::{
+    AgentName, AttemptEnd, AttemptId, DeliveryState, EffectKey, Event, FailureClass, Hash, Limits,
+    MessageKind, Millis, Outcome, Position, Priority, RunId, RunMode, Seq, WorkflowId, hash,
+};
+use agent_worker_store::{
+    Blame, By, Error, EventQuery, FinishedAttempt, Keep, Lease, LeaseFacts, Leased, NewAgent,
+    NewAttempt, NewMessage, NewRun, Once, Recipient, RunFacts, RunStep, Settlement, Store, Wake,
+    Who,
+};
+use uuid::Uuid;
+
+pub(crate) const NOW: Millis = Millis::new(1_700_000_000_000);
+pub(crate) const LIMITS: Limits = Limits { hops: 50, turns: Some(200), wall: None };
+
+/// An instance with a live run that runs.
+#[derive(Clone)]
+pub(crate) struct Team {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) workflow: WorkflowId,
+    pub(crate) run: RunId,
+}
+
+/// A number nobody else in this process has.
+pub(crate) fn unique() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+pub(crate) fn run_id() -> RunId {
+    RunId::new(Uuid::from_u64_pair(1, unique()))
+}
+
+pub(crate) fn attempt() -> NewAttempt {
+    let number = unique();
+    let id = AttemptId::new(Uuid::from_u64_pair(2, number));
+    NewAttempt { id, token: hash(&[&number.to_le_bytes()]) }
+}
+
+pub(crate) fn name(text: &str) -> AgentName {
+    text.parse().unwrap()
+}
+
+pub(crate) fn new_run(agents: &[&str]) -> NewRun {
+    let agents = agents
+        .iter()
+        .map(|agent| NewAgent { name: name(agent), settings: format!("{{\"n\":\"{agent}\"}}") })
+        .collect();
+    NewRun {
+        id: run_id(),
+        mode: RunMode::Run,
+        limits: LIMITS,
+        script: "script".into(),
+        agents,
+        keep: Keep::Always,
+    }
+}
+
+/// A message that wakes these agents.
+pub(crate) fn text(body: &str, to: &[&str]) -> NewMessage {
+    let recipients = to.iter().map(|to| Recipient { agent: name(to), wake: Wake::Batched });
+    NewMessage {
+        kind: MessageKind::Message,
+        body: body.into(),
+        data: Vec::new(),
+        reply_to: None,
+        hops: 0,
+        priority: Priority::Normal,
+        resource: None,
+        recipients: recipients.collect(),
+    }
+}
+
+/// The same in another way.
+pub(crate) fn delivered(wake: Wake, mut message: NewMessage) -> NewMessage {
+    message.recipients.iter_mut().for_each(|recipient| recipient.wake = wake);
+    message
+}
+
+pub(crate) fn user() -> By {
+    By::new(Who::User)
+}
+
+pub(crate) fn client(client: &str) -> By {
+    By::new(Who::Client(client.into()))
+}
+
+pub(crate) fn agent(lease: &Lease) -> By {
+    By::new(Who::Agent(lease.fence.clone()))
+}
+
+/// The same under a key; `args` stands for the arguments.
+pub(crate) fn keyed(by: By, key: &str, args: &str) -> By {
+    let key = EffectKey { key: key.into(), tool: "send".into(), args: hash(&[args.as_bytes()]) };
+    By { key: Some(key), ..by }
+}
+
+pub(crate) fn anything(_: &LeaseFacts) -> Option<agent_worker_protocol::PauseCause> {
+    None
+}
+
+/// How an attempt ends.
+pub(crate) fn ended(end: AttemptEnd, blame: Blame) -> Settlement {
+    Settlement {
+        end,
+        blame,
+        answer: None,
+        not_before: None,
+        stop: None,
+        dead_note: |agent, seq, why| format!("{agent} could not do {seq}: {why}"),
+    }
+}
+
+pub(crate) fn ok() -> Settlement {
+    ended(AttemptEnd::Ok, Blame::None)
+}
+
+pub(crate) fn answered(answer: &str) -> Settlement {
+    Settlement { answer: Some(text(answer, &[])), ..ok() }
+}
+
+pub(crate) fn crashed() -> Settlement {
+    let end = AttemptEnd::Failed { class: FailureClass::Crash, why: "gone".into() };
+    ended(end, Blame::Counted { most: 3 })
+}
+
+pub(crate) fn cut_short(blame: Blame) -> Settlement {
+    ended(AttemptEnd::Interrupted { why: "cut".into() }, blame)
+}
+
+/// Ends a run as soon as nothing is left to do.
+pub(crate) fn end_when_idle(facts: &RunFacts) -> RunStep {
+    if facts.waking == 0 && facts.attempts == 0 { end(Outcome::Done) } else { RunStep::Stay }
+}
+
+pub(crate) fn end(outcome: Outcome) -> RunStep {
+    RunStep::End { outcome, why: "the run ended".into(), error: None }
+}
+
+pub(crate) fn seqs(numbers: &[i64]) -> Vec<Seq> {
+    numbers.iter().copied().map(Seq::new).collect()
+}
+
+impl Team {
+    /// A fresh instance with a running run of these agents.
+    pub(crate) async fn new(store: &Arc<dyn Store>, agents: &[&str]) -> Self {
+        let instance = format!("w:t{}", unique()).parse().unwrap();
+        let workflow = store.instance_open("/p".into(), instance).await.unwrap();
+        let mut team = Self { store: Arc::clone(store), workflow, run: run_id() };
+        team.start(new_run(agents)).await;
+        team
+    }
+
+    /// Makes `new` the live run and lets it run.
+    pub(crate) async fn start(&mut self, new: NewRun) {
+        self.run = new.id;
+        self.store.run_create(self.workflow, new, NOW).await.unwrap();
+        self.store.run_start(self.run, None, NOW).await.unwrap();
+    }
+
+    pub(crate) async fn append(&self, by: By, message: NewMessage) -> Result<Once<Seq>, Error> {
+        self.store.message_append(by, self.workflow, message, None, NOW).await
+    }
+
+    /// The user says something.
+    pub(crate) async fn post(&self, message: NewMessage) -> Seq {
+        self.append(user(), message).await.unwrap().value()
+    }
+
+    pub(crate) async fn say(&self, body: &str, to: &[&str]) -> Seq {
+        self.post(text(body, to)).await
+    }
+
+    pub(crate) async fn try_lease(&self, who: &str) -> Option<Lease> {
+        self.lease_at(who, NOW).await
+    }
+
+    pub(crate) async fn lease_at(&self, who: &str, now: Millis) -> Option<Lease> {
+        let store = &self.store;
+        match store.attempt_lease(self.workflow, name(who), attempt(), anything, now).await {
+            Ok(Leased::Attempt(lease)) => Some(*lease),
+            Ok(Leased::Nothing) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn lease(&self, who: &str) -> Lease {
+        self.try_lease(who).await.unwrap()
+    }
+
+    pub(crate) async fn finish(&self, lease: &Lease, how: Settlement) -> FinishedAttempt {
+        self.store.attempt_finish(lease.fence.clone(), how, NOW).await.unwrap()
+    }
+
+    pub(crate) async fn state(&self, seq: Seq, who: &str) -> DeliveryState {
+        let receipts = self.store.message_receipts(self.workflow, seq).await.unwrap();
+        receipts.into_iter().find(|receipt| receipt.agent == name(who)).unwrap().state
+    }
+
+    /// The facts, as a decision sees them.
+    pub(crate) async fn facts(&self) -> RunFacts {
+        let (tell, told) = std::sync::mpsc::channel();
+        let look = move |facts: &RunFacts| {
+            tell.send(facts.clone()).unwrap();
+            RunStep::Stay
+        };
+        self.store.run_settle(self.run, Box::new(look), NOW).await.unwrap();
+        told.recv().unwrap()
+    }
+
+    pub(crate) async fn settle(&self, step: RunStep) -> RunStep {
+        self.store.run_settle(self.run, Box::new(move |_| step.clone()), NOW).await.unwrap()
+    }
+
+    pub(crate) async fn events(&self) -> Vec<Event> {
+        let after = Position::new(0);
+        let query = EventQuery { workflow: self.workflow, run: None, after, limit: 10_000 };
+        self.store.event_list(query).await.unwrap()
+    }
+
+    /// The words of all events, in order.
+    pub(crate) async fn kinds(&self) -> Vec<&'static str> {
+        self.events().await.iter().map(|event| event.kind.word()).collect()
+    }
+
+    /// What is pending for an agent, in the order of its inbox.
+    pub(crate) async fn inbox(&self, who: &str) -> Vec<Seq> {
+        let mail = self.store.inbox_pending(self.workflow, name(who), 1_000).await.unwrap();
+        mail.iter().map(|shown| shown.message.seq).collect()
+    }
+}
+
+/// What a lease was shown.
+pub(crate) fn shown(lease: &Lease) -> Vec<Seq> {
+    lease.messages.iter().map(|shown| shown.message.seq).collect()
+}
+
+pub(crate) fn token(number: u8) -> Hash {
+    [number; 32]
+}

@@ -1,0 +1,64 @@
+//! `system_prompt:` the text itself, or a file beneath the workflow's folder.
+//!
+//! One word that ends in `.md` or `.txt` is a file; everything else is the text. A file's content
+//! is taken as it is: `${{ … }}` in it is text.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    error::Complaint,
+    fields::Field,
+    file::{self, Unreadable},
+};
+
+pub(crate) fn read(field: &Field<'_>, folder: &Path) -> Result<String, Complaint> {
+    let text = field.text()?;
+    if !names_a_file(text) {
+        return field.text_as_is().map(str::to_owned);
+    }
+    let refused = |why: &Unreadable| {
+        field
+            .complaint(format!("cannot read the prompt `{text}`: {why}"))
+            .hint(format!("it is looked for in {}", folder.display()))
+    };
+    let inside = resolve(folder, text).map_err(|error| refused(&error.into()))?;
+    let Some(path) = inside else {
+        return Err(field
+            .complaint(format!("the prompt `{text}` lies outside the workflow's folder"))
+            .hint(format!("put it beneath {}", folder.display())));
+    };
+    file::read(&path).map_err(|why| refused(&why))
+}
+
+fn names_a_file(text: &str) -> bool {
+    let ending = Path::new(text).extension().and_then(|ending| ending.to_str());
+    !text.contains(char::is_whitespace) && matches!(ending, Some("md" | "txt"))
+}
+
+/// Follows `..` and symbolic links before it looks where the path leads.
+fn resolve(folder: &Path, text: &str) -> io::Result<Option<PathBuf>> {
+    let folder = folder.canonicalize()?;
+    let path = folder.join(text).canonicalize()?;
+    Ok(path.starts_with(&folder).then_some(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_word_with_an_ending_is_a_file() {
+        for (text, file) in [
+            ("prompts/reviewer.md", true),
+            ("./a.txt", true),
+            ("You review. Then write notes.md", false),
+            ("Be kind.", false),
+            ("notes.md\n", false),
+        ] {
+            assert_eq!(names_a_file(text), file, "{text}");
+        }
+    }
+}

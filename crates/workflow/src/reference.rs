@@ -1,0 +1,268 @@
+//! What may stand between `${{` and `}}`: the one place that reads and writes these names.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::suggest::nearest;
+
+/// Names that begin a reference, and therefore cannot be the name of an output.
+pub(crate) const RESERVED: [&str; 5] = ["env", "params", "workflow", "instance", "context"];
+
+pub(crate) const NAME_SHAPE: &str =
+    "use up to 64 letters, digits and `_`, starting with a letter or `_`";
+
+const SECRET_ENDINGS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+
+/// A value somebody will know when the workflow runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Reference {
+    /// `diff`: what a setup step printed.
+    Output(String),
+    /// `params.target`
+    Param(String),
+    /// `env.CI`
+    Env(String),
+    /// `workflow.name`
+    WorkflowName,
+    /// `workflow.tag`, also written `workflow.instance` and `instance`.
+    Tag,
+}
+
+/// What is wanted of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Form {
+    /// The value itself.
+    Value,
+    /// `.file`: the path of a private file that has it.
+    File,
+}
+
+/// What is wrong with a reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+/// Which names have a value at one place of the file.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) params: Vec<String>,
+    /// Outputs of the steps before this place.
+    pub(crate) outputs: Vec<String>,
+    /// Outputs of this step and of those after it.
+    pub(crate) later: Vec<String>,
+}
+
+impl Flaw {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Whether `text` can be the name of a parameter, an output or an environment variable.
+///
+/// No `-`: in the expressions of a later version it is a minus.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Reads the inside of `${{ … }}`.
+pub(crate) fn read(inner: &str) -> Result<(Reference, Form), Flaw> {
+    let inner = inner.trim();
+    if inner.is_empty() {
+        return Err(Flaw::new("there is no name between `${{` and `}}`")
+            .hint("for the characters themselves write `$${{`"));
+    }
+    let (name, form) = match inner.strip_suffix(".file") {
+        Some(name) if !["env", "params"].contains(&name) => (name, Form::File),
+        _ => (inner, Form::Value),
+    };
+    Ok((name.parse()?, form))
+}
+
+impl FromStr for Reference {
+    type Err = Flaw;
+
+    fn from_str(text: &str) -> Result<Self, Flaw> {
+        let parts: Vec<&str> = text.split('.').collect();
+        if !parts.iter().all(|part| is_name(part)) {
+            return Err(not_a_name(text));
+        }
+        match parts.as_slice() {
+            ["params", name] => Ok(Self::Param((*name).to_owned())),
+            ["env", name] => Ok(Self::Env((*name).to_owned())),
+            ["workflow", "name"] => Ok(Self::WorkflowName),
+            ["workflow", "tag" | "instance"] | ["instance"] => Ok(Self::Tag),
+            ["context", ..] => Err(Flaw::new(format!("`{text}` is not in this version"))),
+            ["params" | "env"] => {
+                Err(Flaw::new(format!("`{text}` needs a name")).hint(format!("`{text}.NAME`")))
+            }
+            ["workflow", ..] => Err(Flaw::new(format!("there is no `{text}`"))
+                .hint("there are `workflow.name` and `workflow.tag`")),
+            [name] => Ok(Self::Output((*name).to_owned())),
+            [name, ..] => Err(Flaw::new(format!("there is no `{text}`"))
+                .hint(format!("there are `{name}` and `{name}.file`"))),
+            [] => Err(not_a_name(text)),
+        }
+    }
+}
+
+fn not_a_name(text: &str) -> Flaw {
+    let dashed = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    let flaw = Flaw::new(format!("`{text}` is not a name; expressions are not in this version"));
+    if dashed && text.contains('-') {
+        return flaw.hint("names have `_` where others have `-`");
+    }
+    flaw.hint("write a plain name, such as `diff`, `params.target` or `workflow.tag`")
+}
+
+impl Reference {
+    /// Refuses what has no value at this place, or must not be shown there.
+    pub(crate) fn check(&self, known: &Known) -> Result<(), Flaw> {
+        match self {
+            Self::Env(name) if is_secret(name) => {
+                Err(Flaw::new(format!("`env.{name}` is a secret by its name and is not put here"))
+                    .hint("give it to an agent by `env:`; a command finds it in its environment"))
+            }
+            Self::Env(_) | Self::WorkflowName | Self::Tag => Ok(()),
+            Self::Param(name) if known.params.contains(name) => Ok(()),
+            Self::Output(name) if known.outputs.contains(name) => Ok(()),
+            Self::Output(name) if known.later.contains(name) => Err(Flaw::new(format!(
+                "`{name}` has no value yet: the step that makes it comes later"
+            ))
+            .hint("move that step up")),
+            Self::Param(_) | Self::Output(_) => Err(self.unknown(known)),
+        }
+    }
+
+    fn unknown(&self, known: &Known) -> Flaw {
+        let flaw = Flaw::new(format!("nothing is called `{self}`"));
+        if let Self::Output(name) = self
+            && known.params.contains(name)
+        {
+            return flaw.hint(format!("did you mean `params.{name}`?"));
+        }
+        let params = known.params.iter().map(|name| format!("params.{name}"));
+        let fixed = ["workflow.name", "workflow.tag", "instance"].map(str::to_owned);
+        let names: Vec<String> = known.outputs.iter().cloned().chain(params).chain(fixed).collect();
+        match nearest(&self.to_string(), names.iter().map(String::as_str)) {
+            Some(name) => flaw.hint(format!("did you mean `{name}`?")),
+            None => flaw.hint(format!("there are: {}", names.join(", "))),
+        }
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Output(name) => f.write_str(name),
+            Self::Param(name) => write!(f, "params.{name}"),
+            Self::Env(name) => write!(f, "env.{name}"),
+            Self::WorkflowName => f.write_str("workflow.name"),
+            Self::Tag => f.write_str("workflow.tag"),
+        }
+    }
+}
+impl TryFrom<String> for Reference {
+    type Error = Flaw;
+    fn try_from(text: String) -> Result<Self, Flaw> {
+        text.parse()
+    }
+}
+impl From<Reference> for String {
+    fn from(reference: Reference) -> Self {
+        reference.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_reads_what_it_writes() {
+        for (written, shown, form) in [
+            (" diff ", "diff", Form::Value),
+            ("diff.file", "diff", Form::File),
+            ("params.target", "params.target", Form::Value),
+            ("params.target.file", "params.target", Form::File),
+            ("params.file", "params.file", Form::Value),
+            ("env.CI", "env.CI", Form::Value),
+            ("env.file", "env.file", Form::Value),
+            ("workflow.name", "workflow.name", Form::Value),
+            ("workflow.tag", "workflow.tag", Form::Value),
+            ("workflow.instance", "workflow.tag", Form::Value),
+            ("instance", "workflow.tag", Form::Value),
+        ] {
+            let (reference, found) = read(written).unwrap();
+            assert_eq!((reference.to_string().as_str(), found), (shown, form), "{written}");
+            assert_eq!(shown.parse::<Reference>().unwrap(), reference);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_plain_name_says_why() {
+        for (written, part) in [
+            ("", "no name"),
+            ("a + b", "expressions are not in this version"),
+            ("review.contains('x')", "expressions"),
+            ("pr-diff", "expressions"),
+            ("context.channel", "`context.channel` is not in this version"),
+            ("params", "needs a name"),
+            ("workflow.id", "there is no `workflow.id`"),
+            ("diff.size", "there is no `diff.size`"),
+            ("1", "not a name"),
+            (".", "not a name"),
+            ("ünï", "not a name"),
+        ] {
+            let flaw = read(written).unwrap_err();
+            assert!(flaw.message.contains(part), "{written}: {flaw}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_value_is_refused_with_a_suggestion() {
+        let known = Known {
+            params: vec!["target".into()],
+            outputs: vec!["diff".into()],
+            later: vec!["log".into()],
+        };
+        for (written, message, hint) in [
+            ("dif", "nothing is called `dif`", "did you mean `diff`?"),
+            ("target", "nothing is called `target`", "did you mean `params.target`?"),
+            ("params.taget", "nothing is called `params.taget`", "did you mean `params.target`?"),
+            ("log", "comes later", "move that step up"),
+            ("zebra", "nothing is called `zebra`", "there are: diff, params.target"),
+            ("env.api_key", "secret by its name", "`env:`"),
+            ("env.GITHUB_TOKEN", "secret by its name", "`env:`"),
+        ] {
+            let flaw = written.parse::<Reference>().unwrap().check(&known).unwrap_err();
+            assert!(flaw.message.contains(message), "{written}: {flaw}");
+            assert!(flaw.hint.as_deref().unwrap().contains(hint), "{written}: {flaw:?}");
+        }
+        for written in ["diff", "params.target", "env.CI", "instance", "env.TOKENS"] {
+            assert_eq!(written.parse::<Reference>().unwrap().check(&known), Ok(()), "{written}");
+        }
+    }
+}

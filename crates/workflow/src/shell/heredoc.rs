@@ -1,0 +1,122 @@
+//! Here-documents: which there are, where their text ends, and whether it is filled in.
+
+use super::{
+    command::Command,
+    refusal::Why,
+    scan::{Scanner, Stop, Symbol},
+};
+
+/// A here-document whose operator was read and whose text was not.
+pub(super) struct Heredoc {
+    delimiter: String,
+    quoted: bool,
+    /// `<<-`
+    strips_tabs: bool,
+    /// The `$( )` it belongs to.
+    pub(super) substitution: usize,
+}
+
+impl Scanner<'_> {
+    /// After `<<`: an optional `-` and the delimiter.
+    pub(super) fn heredoc_operator(&mut self, command: &mut Command) -> Result<(), Stop> {
+        let strips_tabs = self.eat('-');
+        while self.eat(' ') || self.eat('\t') {}
+        let mut delimiter = String::new();
+        let mut quoted = false;
+        while let Some(symbol) = self.peek() {
+            let c = match symbol {
+                Symbol::Reference => return self.refused(Why::HeredocDelimiter),
+                Symbol::Char(c) if " \t\n;&|<>()".contains(c) => break,
+                Symbol::Char('$' | '`') => return Err(Stop::Lost("an odd delimiter after `<<`")),
+                Symbol::Char(c) => c,
+            };
+            self.at += 1;
+            match c {
+                '\'' | '"' => {
+                    quoted = true;
+                    self.quoted_delimiter(c, &mut delimiter)?;
+                }
+                '\\' => {
+                    quoted = true;
+                    if let Some(Symbol::Char(c)) = self.next() {
+                        delimiter.push(c);
+                    }
+                }
+                c => delimiter.push(c),
+            }
+        }
+        command.redirect_is_done();
+        let substitution = self.substitution;
+        self.heredocs.push(Heredoc { delimiter, quoted, strips_tabs, substitution });
+        Ok(())
+    }
+
+    fn quoted_delimiter(&mut self, quote: char, delimiter: &mut String) -> Result<(), Stop> {
+        loop {
+            match self.next() {
+                Some(Symbol::Char(c)) if c == quote => return Ok(()),
+                Some(Symbol::Char(c)) if !"\\$`\n".contains(c) => delimiter.push(c),
+                Some(Symbol::Reference) => {
+                    self.at -= 1;
+                    return self.refused(Why::HeredocDelimiter);
+                }
+                Some(Symbol::Char(_)) | None => {
+                    return Err(Stop::Lost("an odd delimiter after `<<`"));
+                }
+            }
+        }
+    }
+
+    /// After a line break: the text of every here-document of the line.
+    pub(super) fn heredoc_texts(&mut self) -> Result<(), Stop> {
+        for heredoc in std::mem::take(&mut self.heredocs) {
+            if heredoc.substitution != self.substitution {
+                return Err(Stop::Lost("a here-document whose text begins in a `$( )`"));
+            }
+            self.heredoc_text(&heredoc)?;
+        }
+        Ok(())
+    }
+
+    fn heredoc_text(&mut self, heredoc: &Heredoc) -> Result<(), Stop> {
+        let start = self.at;
+        let text_end = self.skip_to_delimiter(heredoc);
+        let after = std::mem::replace(&mut self.at, start);
+        let script_end = std::mem::replace(&mut self.end, text_end);
+        let mut word = Command::anything();
+        while let Some(symbol) = self.next() {
+            match symbol {
+                Symbol::Reference if heredoc.quoted => return self.refused(Why::QuotedHeredoc),
+                _ if heredoc.quoted => {}
+                symbol => self.in_double(symbol, &mut word)?,
+            }
+        }
+        self.at = after;
+        self.end = script_end;
+        Ok(())
+    }
+
+    /// Goes behind the line that is the delimiter, and returns where the text before it ends.
+    fn skip_to_delimiter(&mut self, heredoc: &Heredoc) -> usize {
+        let mut joined = false;
+        while self.peek().is_some() {
+            let start = self.at;
+            let mut line = String::new();
+            let mut plain = true;
+            while let Some(symbol) = self.next() {
+                match symbol {
+                    Symbol::Char('\n') => break,
+                    Symbol::Char(c) => line.push(c),
+                    Symbol::Reference => plain = false,
+                }
+            }
+            let shown = if heredoc.strips_tabs { line.trim_start_matches('\t') } else { &line };
+            if plain && !joined && shown == heredoc.delimiter {
+                return start;
+            }
+            let backslashes = line.chars().rev().take_while(|c| *c == '\\').count();
+            joined = !heredoc.quoted && backslashes % 2 == 1;
+        }
+        self.at
+    }
+}

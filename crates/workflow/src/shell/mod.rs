@@ -1,0 +1,193 @@
+//! Shell commands with `${{ name }}` in them, prepared so that a value is never code.
+//!
+//! A reference is rewritten, aware of the quotes around it, to a shell variable; the variable is
+//! filled from a private file. So a value is never in the script, never on a command line, never in
+//! the environment, and can be 10 MB long. A reference that cannot be placed is refused when the
+//! file is loaded.
+//!
+//! What is followed is the quoting of bash and POSIX shells. What a command does with its arguments
+//! is its own affair, except for those known to run them as code.
+
+mod command;
+mod heredoc;
+mod quoting;
+mod refusal;
+mod scan;
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::Error,
+    reference::{self, Flaw, Form, Known, Reference},
+    scope::Scope,
+    template::{Flawed, Piece, pieces},
+};
+use scan::Symbol;
+
+/// A command that waits for its values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShellTemplate {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    Text(String),
+    Value { reference: Reference, form: Form, quotes: Quotes },
+}
+
+/// The quotes around a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Quotes {
+    None,
+    /// Also an unquoted here-document: there, too, a variable is expanded and not split.
+    Double,
+    Single,
+}
+
+/// A shell whose quoting is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Bash,
+    /// `sh` and dash. `sh` may be bash, so only what both read alike is followed.
+    Posix,
+}
+
+/// A script, and the files it reads its values from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// What the shell runs.
+    pub script: String,
+    /// Files the caller writes (0600) before it does.
+    pub files: Vec<ValueFile>,
+}
+
+/// One value, to be written as it is to a private file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueFile {
+    /// The environment variable that must have the file's path.
+    pub variable: String,
+    /// The file's content.
+    pub value: String,
+}
+
+impl ShellTemplate {
+    /// Reads a command and finds a safe place for each of its references. Without a dialect the
+    /// program is not a shell we know, and there can be no references.
+    pub(crate) fn read(
+        text: &str,
+        dialect: Option<Dialect>,
+        known: &Known,
+    ) -> Result<Self, Flawed> {
+        let pieces = pieces(text)?;
+        let mut references = Vec::new();
+        let mut symbols = Vec::new();
+        for piece in &pieces {
+            match piece {
+                Piece::Text(text) => symbols.extend(text.chars().map(Symbol::Char)),
+                Piece::Reference { inner, nth } => {
+                    let (reference, form) =
+                        checked(inner, known).map_err(|flaw| Flawed { nth: *nth, flaw })?;
+                    references.push((reference, form, *nth));
+                    symbols.push(Symbol::Reference);
+                }
+            }
+        }
+        let quotes = match (dialect, references.first()) {
+            (_, None) => Vec::new(),
+            (None, Some((.., nth))) => return Err(Flawed { nth: *nth, flaw: unknown_program() }),
+            (Some(dialect), Some(_)) => scan::quotes(&symbols, dialect).map_err(|misplaced| {
+                Flawed { nth: references[misplaced.index].2, flaw: misplaced.why.flaw() }
+            })?,
+        };
+        let mut values = references.into_iter().zip(quotes);
+        let part = |piece: Piece<'_>| match piece {
+            Piece::Text(text) => Some(Part::Text(text.to_owned())),
+            Piece::Reference { .. } => values
+                .next()
+                .map(|((reference, form, _), quotes)| Part::Value { reference, form, quotes }),
+        };
+        Ok(Self { parts: pieces.into_iter().filter_map(part).collect() })
+    }
+
+    /// Makes the script that has this scope's values in reach.
+    pub fn prepare(&self, scope: &Scope) -> Result<Prepared, Error> {
+        let mut numbers: BTreeMap<&Reference, usize> = BTreeMap::new();
+        let mut files = Vec::new();
+        let mut loaded = Vec::new();
+        let mut body = String::new();
+        for part in &self.parts {
+            let (reference, form, quotes) = match part {
+                Part::Text(text) => {
+                    body.push_str(text);
+                    continue;
+                }
+                Part::Value { reference, form, quotes } => (reference, form, quotes),
+            };
+            let value = scope.value(reference)?;
+            let next = numbers.len() + 1;
+            let number = *numbers.entry(reference).or_insert(next);
+            if number == next {
+                let variable = format!("AW_F{number}");
+                files.push(ValueFile { variable, value: value.to_owned() });
+            }
+            let variable = match form {
+                Form::File => format!("${{AW_F{number}}}"),
+                Form::Value if value.contains('\0') => {
+                    return Err(Error::NulByte { reference: reference.clone() });
+                }
+                Form::Value => {
+                    loaded.push(number);
+                    format!("${{AW_V{number}}}")
+                }
+            };
+            body.push_str(&quotes.around(&variable));
+        }
+        loaded.sort_unstable();
+        loaded.dedup();
+        Ok(Prepared { script: preamble(&loaded) + &body, files })
+    }
+
+    /// What it needs a value of.
+    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Value { reference, .. } => Some(reference),
+        })
+    }
+}
+
+impl Quotes {
+    fn around(self, variable: &str) -> String {
+        match self {
+            Self::None => format!("\"{variable}\""),
+            Self::Double => variable.to_owned(),
+            Self::Single => format!("'\"{variable}\"'"),
+        }
+    }
+}
+
+/// Fills the variables. `$( )` takes newlines off the end: a dot protects them. On one line with
+/// the script's first, so that the shell's line numbers are the file's.
+fn preamble(numbers: &[usize]) -> String {
+    numbers.iter().fold(String::new(), |mut text, n| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "AW_V{n}=$(cat <\"$AW_F{n}\" && printf .); AW_V{n}=${{AW_V{n}%.}}; ");
+        text
+    })
+}
+
+fn checked(inner: &str, known: &Known) -> Result<(Reference, Form), Flaw> {
+    let (reference, form) = reference::read(inner)?;
+    reference.check(known)?;
+    Ok((reference, form))
+}
+
+fn unknown_program() -> Flaw {
+    Flaw::new("a value can be placed in scripts of bash, sh and dash, not of this `shell_program`")
+        .hint("use one of these, or hand the value over in an earlier step")
+}

@@ -1,0 +1,90 @@
+//! Why a reference cannot stand where it stands, and what to write instead.
+
+use crate::reference::Flaw;
+
+/// What is wrong with the place of a reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// `# …`
+    Comment,
+    /// `<<'EOF'`
+    QuotedHeredoc,
+    /// `<<${{ x }}`
+    HeredocDelimiter,
+    /// `$'…'`
+    AnsiQuotes,
+    /// `$(( … ))`, `(( … ))`
+    Arithmetic,
+    /// `` `…` ``
+    Backticks,
+    /// `${…}`
+    Braces,
+    /// `\${{ x }}`
+    Backslash,
+    /// `a[${{ x }}]=`
+    Subscript,
+    /// `${{ x }} --help`, or the pattern of a `case`.
+    CommandWord,
+    /// `[[ ${{ x }} -eq 1 ]]`
+    Condition,
+    /// `eval`, `ssh`, `sh -c`, …
+    Code(String),
+    /// `read ${{ x }}`, `declare ${{ x }}`
+    Variable(String),
+    /// The text before it could not be followed.
+    Lost(&'static str),
+}
+
+impl Why {
+    pub(super) fn flaw(&self) -> Flaw {
+        let (message, hint) = self.words();
+        Flaw::new(format!("a value cannot be placed here: {message}")).hint(hint)
+    }
+
+    fn words(&self) -> (String, &'static str) {
+        const VARIABLE: &str = "give it to a variable first: `x=${{ … }}`, then use `$x`";
+        let (message, hint) = match self {
+            Self::Comment => {
+                ("this is a comment", "remove it; for the characters themselves write `$${{`")
+            }
+            Self::QuotedHeredoc => (
+                "the delimiter of this here-document is quoted, so nothing in it is filled in",
+                "take the quotes off the delimiter",
+            ),
+            Self::HeredocDelimiter => ("this is the delimiter of a here-document", "write it out"),
+            Self::AnsiQuotes => ("this is inside `$'…'`", "use `\"…\"`"),
+            Self::Arithmetic => ("arithmetic runs what it is given as code", VARIABLE),
+            Self::Backticks => ("this is inside backticks", "use `$( … )`"),
+            Self::Braces => ("this is inside `${…}`", VARIABLE),
+            Self::Backslash => (
+                "a backslash stands before it",
+                "remove the backslash; for the characters themselves write `$${{`",
+            ),
+            Self::Subscript => ("a subscript runs what it is given as code", VARIABLE),
+            Self::CommandWord => (
+                "this is the command itself, or a pattern of `case`",
+                "a value can be an argument; write the command out",
+            ),
+            Self::Condition => (
+                "`[[ … ]]` runs what it compares by `-eq`, `-lt`, `-v` … as code",
+                "use `[ … ]`, or compare text by `==`",
+            ),
+            Self::Code(name) => {
+                let message = format!("`{name}` would run it as code");
+                let hint = "give it as an argument of its own (`sh -c 'echo \"$1\"' sh \"${{ … }}\"`) or on stdin";
+                return (message, hint);
+            }
+            Self::Variable(name) => {
+                return (format!("`{name}` would take it for a variable's name"), VARIABLE);
+            }
+            Self::Lost(what) => {
+                let message = format!("the text before it cannot be followed ({what})");
+                return (
+                    message,
+                    "write that part more simply, or use the value in a step of its own",
+                );
+            }
+        };
+        (message.to_owned(), hint)
+    }
+}

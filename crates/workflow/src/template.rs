@@ -1,0 +1,209 @@
+//! Text with `${{ name }}` in it. One pass: what a value says is never looked at again.
+//!
+//! `$${{` stands for the characters `${{`.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::Error,
+    reference::{self, Flaw, Form, Known, Reference},
+    scope::Scope,
+};
+
+pub(crate) const OPEN: &str = "${{";
+const ESCAPED: &str = "$${{";
+const CLOSE: &str = "}}";
+
+/// Text that waits for its values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    Text(String),
+    Value(Reference),
+}
+
+/// A filled-in text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    /// The text.
+    pub text: String,
+    /// The bytes of it that came from values: a mention in them wakes nobody.
+    pub data: Vec<Range<usize>>,
+}
+
+/// A flaw and the reference that has it, counted from 0 by the `${{` of the text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Flawed {
+    pub(crate) nth: usize,
+    pub(crate) flaw: Flaw,
+}
+
+/// A part of a text as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    Text(&'a str),
+    Reference { inner: &'a str, nth: usize },
+}
+
+/// Cuts a text at its references.
+pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Flawed> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    for nth in 0.. {
+        let Some(open) = rest.find(OPEN) else { break };
+        let (before, after) = (&rest[..open], &rest[open + OPEN.len()..]);
+        if let Some(literal) = before.strip_suffix('$') {
+            pieces.extend([Piece::Text(literal), Piece::Text(&ESCAPED[1..])]);
+            rest = after;
+            continue;
+        }
+        let close = after.find(CLOSE).filter(|close| !after[..*close].contains(OPEN));
+        let Some(close) = close else {
+            let flaw = Flaw::new("this `${{` is never closed")
+                .hint("close it by `}}`; for the characters themselves write `$${{`");
+            return Err(Flawed { nth, flaw });
+        };
+        pieces.extend([Piece::Text(before), Piece::Reference { inner: &after[..close], nth }]);
+        rest = &after[close + CLOSE.len()..];
+    }
+    pieces.push(Piece::Text(rest));
+    pieces.retain(|piece| *piece != Piece::Text(""));
+    Ok(pieces)
+}
+
+impl Template {
+    /// Reads a text whose every reference must be known.
+    pub(crate) fn read(text: &str, known: &Known) -> Result<Self, Flawed> {
+        let part = |piece| match piece {
+            Piece::Text(text) => Ok(Part::Text(text.to_owned())),
+            Piece::Reference { inner, nth } => {
+                value(inner, known).map(Part::Value).map_err(|flaw| Flawed { nth, flaw })
+            }
+        };
+        let parts = pieces(text)?.into_iter().map(part).collect::<Result<_, _>>()?;
+        Ok(Self { parts })
+    }
+
+    /// Fills in the values.
+    pub fn render(&self, scope: &Scope) -> Result<Rendered, Error> {
+        let mut rendered = Rendered::default();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => rendered.text.push_str(text),
+                Part::Value(reference) => {
+                    let start = rendered.text.len();
+                    rendered.text.push_str(scope.value(reference)?);
+                    rendered.data.push(start..rendered.text.len());
+                }
+            }
+        }
+        rendered.data.retain(|range| !range.is_empty());
+        Ok(rendered)
+    }
+
+    /// What it needs a value of.
+    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Value(reference) => Some(reference),
+        })
+    }
+}
+
+fn value(inner: &str, known: &Known) -> Result<Reference, Flaw> {
+    let (reference, form) = reference::read(inner)?;
+    reference.check(known)?;
+    match form {
+        Form::Value => Ok(reference),
+        Form::File => Err(Flaw::new("`.file` is for commands: an agent cannot open that file")
+            .hint(format!("write `${{{{ {reference} }}}}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn known() -> Known {
+        Known { outputs: vec!["x".into(), "y".into()], ..Known::default() }
+    }
+
+    fn render(text: &str, x: &str, y: &str) -> Rendered {
+        let mut scope = Scope::default();
+        scope.insert("x", x);
+        scope.insert("y", y);
+        Template::read(text, &known()).unwrap().render(&scope).unwrap()
+    }
+
+    #[test]
+    fn values_are_filled_in_once_and_known_as_data() {
+        for (text, expected, data) in [
+            ("plain", "plain", &[][..]),
+            ("${{ x }}", "${{ y }}", &[(0, 8)]),
+            ("a ${{x}}b", "a ${{ y }}b", &[(2, 10)]),
+            ("${{ x }}${{ x }}", "${{ y }}${{ y }}", &[(0, 8), (8, 16)]),
+            ("${{ y }}!", "!", &[]),
+            ("$${{ x }}", "${{ x }}", &[]),
+            ("$$${{ x }}", "$${{ x }}", &[]),
+            ("$ ${{ x }}", "$ ${{ y }}", &[(2, 10)]),
+            ("}} {{ x }} ${ x }", "}} {{ x }} ${ x }", &[]),
+            ("é${{ x }}", "é${{ y }}", &[(2, 10)]),
+        ] {
+            let data = data.iter().map(|(start, end)| *start..*end).collect();
+            let rendered = Rendered { text: expected.into(), data };
+            assert_eq!(render(text, "${{ y }}", ""), rendered, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_flaw_names_the_reference_that_has_it() {
+        for (text, nth, part) in [
+            ("${{ x", 0, "never closed"),
+            ("${{ x }} ${{ y", 1, "never closed"),
+            ("${{ x ${{ y }}", 0, "never closed"),
+            ("$${{ ${{ z }}", 1, "nothing is called `z`"),
+            ("${{ x.file }}", 0, "`.file` is for commands"),
+            ("${{ }}", 0, "no name"),
+        ] {
+            let flawed = Template::read(text, &known()).unwrap_err();
+            assert_eq!(flawed.nth, nth, "{text}");
+            assert!(flawed.flaw.message.contains(part), "{text}: {}", flawed.flaw);
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_not_there_is_an_error_that_names_it() {
+        let template = Template::read("${{ x }}", &known()).unwrap();
+        let error = template.render(&Scope::default()).unwrap_err();
+        assert_eq!(error.to_string(), "`x` has no value yet");
+    }
+
+    proptest! {
+        #[test]
+        fn text_without_references_is_unchanged(text in "[^{]*") {
+            prop_assert_eq!(render(&text, "", "").text, text);
+        }
+
+        #[test]
+        fn text_outside_the_data_is_the_template(a in "[^$]*", b in "[^$]*", x in any::<String>()) {
+            let rendered = render(&format!("{a}${{{{ x }}}}{b}"), &x, "");
+            prop_assert_eq!(&rendered.text, &format!("{a}{x}{b}"));
+            let data: Vec<_> = rendered.data.iter().map(|range| &rendered.text[range.clone()]).collect();
+            prop_assert_eq!(data.concat(), x);
+        }
+
+        #[test]
+        fn escaping_every_opening_gives_the_text_back(text in "[a$ {}]{0,40}") {
+            prop_assert_eq!(render(&text.replace(OPEN, ESCAPED), "", "").text, text);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The file as a tree in which everything knows its place. The only file that knows the YAML parser.
+//!
+//! The parser's budgets are set here: a file that is a bomb is refused in milliseconds.
+
+use std::{fmt, ops::Range};
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
+
+use crate::{error::Complaint, file::MAX_BYTES};
+
+const MAX_NODES: usize = 20_000;
+const MAX_ALIASES: usize = 200;
+const MAX_DEPTH: usize = 32;
+
+/// A value and where it is written.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) value: Yaml,
+    /// Bytes of the file's text. A list or a mapping has only its beginning.
+    pub(crate) at: Range<usize>,
+}
+
+/// What can be written in YAML 1.2.
+#[derive(Debug)]
+pub(crate) enum Yaml {
+    Null,
+    Bool(bool),
+    Whole(i64),
+    Decimal(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// One line of a mapping.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_at: Range<usize>,
+    pub(crate) value: Node,
+}
+
+/// Reads the whole text as one YAML document without duplicate keys.
+pub(crate) fn read(text: &str) -> Result<Node, Complaint> {
+    if text.len() > MAX_BYTES {
+        let message = format!("the file is longer than {} KiB", MAX_BYTES / 1024);
+        return Err(Complaint::new(0..0, message));
+    }
+    serde_saphyr::from_str_with_options::<Spanned<Yaml>>(text, options())
+        .map(Node::from)
+        .map_err(|error| complaint(text, &error))
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_nodes: MAX_NODES,
+            max_aliases: MAX_ALIASES,
+            max_depth: MAX_DEPTH,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_NODES },
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+impl From<Spanned<Yaml>> for Node {
+    /// Where it is defined, not where an alias uses it: there is the text to be changed.
+    fn from(spanned: Spanned<Yaml>) -> Self {
+        Self { at: bytes(&spanned.defined), value: spanned.value }
+    }
+}
+
+fn bytes(location: &Location) -> Range<usize> {
+    let span = location.span();
+    let number = |n: Option<u64>| n.and_then(|n| usize::try_from(n).ok()).unwrap_or_default();
+    let start = number(span.byte_offset());
+    start..start + number(span.byte_len())
+}
+
+/// The parser tells the place of a syntax error in lines and characters only.
+fn bytes_in(text: &str, location: Option<Location>) -> Range<usize> {
+    let Some(location) = location else { return 0..0 };
+    if location.span().byte_offset().is_some() {
+        return bytes(&location);
+    }
+    let before = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).saturating_sub(1);
+    let lines = text.split_inclusive('\n').take(before(location.line()));
+    let start: usize = lines.map(str::len).sum();
+    let column = text[start..].char_indices().nth(before(location.column()));
+    let at = column.map_or(text.len(), |(offset, _)| start + offset);
+    at..at
+}
+
+fn complaint(text: &str, error: &Error) -> Complaint {
+    let at = bytes_in(text, error.location());
+    let mut cause = error.without_snippet();
+    while let Error::AliasError { error, .. } = cause {
+        cause = error;
+    }
+    match cause {
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().unwrap_or_default();
+            Complaint::new(at, format!("the key `{key}` is written twice"))
+                .hint("keep one of the two")
+        }
+        Error::MultipleDocuments { .. } => Complaint::new(at, "a second YAML document begins here")
+            .hint("a workflow is one document: remove `---` or `...`"),
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. } => Complaint::new(
+            at,
+            format!(
+                "this is more than a workflow may have: {MAX_NODES} values, {MAX_ALIASES} aliases, {MAX_DEPTH} levels"
+            ),
+        ),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            Complaint::new(at, "an alias cannot stand inside what it names")
+        }
+        Error::NullIntoString { .. } | Error::Unexpected { .. } => {
+            Complaint::new(at, "a key must be plain text")
+        }
+        Error::NonFiniteFloat { .. } => Complaint::new(at, "a number must be finite"),
+        other => {
+            let message = UserMessageFormatter.format_message(other);
+            Complaint::new(at, format!("not valid YAML: {message}"))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Yaml {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(YamlVisitor)
+    }
+}
+
+struct YamlVisitor;
+
+impl<'de> Visitor<'de> for YamlVisitor {
+    type Value = Yaml;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+    fn visit_unit<E>(self) -> Result<Yaml, E> {
+        Ok(Yaml::Null)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Yaml, E> {
+        Ok(Yaml::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Yaml, E> {
+        Ok(Yaml::Whole(value))
+    }
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Yaml, E> {
+        value.try_into().map(Yaml::Whole).map_err(|_| E::custom("the number is too large"))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Yaml, E> {
+        Ok(Yaml::Decimal(value))
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Yaml, E> {
+        Ok(Yaml::Text(value.to_owned()))
+    }
+    fn visit_bytes<E: serde::de::Error>(self, _: &[u8]) -> Result<Yaml, E> {
+        Err(E::custom("binary values are not taken"))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Yaml, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element::<Spanned<Yaml>>()? {
+            items.push(item.into());
+        }
+        Ok(Yaml::List(items))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Yaml, A::Error> {
+        let mut entries: Vec<Entry> = Vec::new();
+        while let Some((key, value)) = access.next_entry::<Spanned<String>, Spanned<Yaml>>()? {
+            if key.value.len() > 1024 {
+                return Err(A::Error::custom("a key is longer than 1024 bytes"));
+            }
+            entries.push(Entry {
+                key_at: bytes(&key.defined),
+                key: key.value,
+                value: value.into(),
+            });
+        }
+        Ok(Yaml::Map(entries))
+    }
+}

@@ -1,0 +1,28 @@
+//! The room from outside: files in, workflows and messages out, scripts run by real shells.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod agreement;
+mod budgets;
+mod files;
+mod messages;
+mod sections;
+mod shell;
+mod values;
+
+use std::path::Path;
+
+use agent_worker_workflow::{Error, Workflow, parse};
+
+/// One agent is all a workflow needs.
+const AGENTS: &str = "agents:\n  a: { backend: mock }\n";
+
+/// Parses a file called `team.yaml`.
+fn read(text: &str) -> Result<Workflow, Error> {
+    parse(text, Path::new("team.yaml"))
+}
+
+/// Parses sections that stand beside one agent.
+fn read_with_agent(sections: &str) -> Result<Workflow, Error> {
+    read(&format!("{AGENTS}{sections}"))
+}

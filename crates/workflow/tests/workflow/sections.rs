@@ -1,0 +1,254 @@
+//! What each section of the file may say, and what becomes of it.
+
+use std::collections::BTreeMap;
+
+use agent_worker_protocol::{
+    AgentSettings, Backend, MockCall, MockFailure, MockRule, Retry, RunMode, Span,
+};
+use agent_worker_workflow::{Context, Documents, Param, Provider, Workflow};
+
+use crate::{read, read_with_agent};
+
+/// Text where text may be absent.
+macro_rules! text {
+    ($text:literal) => {
+        Some($text.to_owned())
+    };
+}
+
+#[test]
+fn one_agent_is_a_workflow_and_the_rest_is_default() {
+    let workflow = read("agents:\n  Coder: { backend: mock }\n").unwrap();
+    assert_eq!(workflow.name.as_str(), "team");
+    assert_eq!(workflow.context, Context::default());
+    assert_eq!((workflow.setup.len(), workflow.params.len()), (0, 0));
+    assert_eq!((workflow.kickoff, workflow.env_names.len()), (None, 0));
+    let expected = AgentSettings {
+        name: "Coder".parse().unwrap(),
+        backend: Backend::Mock { rules: vec![] },
+        model: None,
+        system_prompt: None,
+        max_tokens: None,
+        max_steps: 30,
+        timeout: Span::from_secs(1800),
+        silence: Span::from_secs(300),
+        retry: Retry::default(),
+        cwd: None,
+        env: vec![],
+    };
+    assert_eq!(workflow.agents, [expected]);
+    assert_eq!(workflow.agents[0].name.as_str(), "Coder");
+}
+
+#[test]
+fn everything_an_agent_may_say_is_taken() {
+    let workflow = read(
+        "agents:
+  reviewer:
+    backend: mock
+    model: mock/large
+    system_prompt: |
+      You review.
+    max_tokens: 4096
+    max_steps: 7
+    timeout: 10m
+    silence: 90s
+    retry: { max_attempts: 5, backoff: 200ms, multiplier: 1.5 }
+    cwd: sub/folder
+    env: [GITHUB_TOKEN, CI]
+",
+    )
+    .unwrap();
+    let agent = &workflow.agents[0];
+    assert_eq!(
+        (&agent.model, &agent.system_prompt),
+        (&text!("mock/large"), &text!("You review.\n"))
+    );
+    assert_eq!((agent.max_tokens, agent.max_steps), (Some(4096), 7));
+    assert_eq!((agent.timeout, agent.silence), (Span::from_secs(600), Span::from_secs(90)));
+    let retry = Retry { max_attempts: 5, backoff: Span::from_millis(200), multiplier: 1.5 };
+    assert_eq!(agent.retry, retry);
+    assert_eq!(agent.cwd.as_deref(), Some("sub/folder".as_ref()));
+    assert_eq!(agent.env, ["GITHUB_TOKEN", "CI"]);
+    assert!(workflow.env_names.iter().eq(["CI", "GITHUB_TOKEN"]));
+}
+
+#[test]
+fn a_mock_is_known_by_its_script_or_its_model() {
+    for agent in
+        ["{ mock: [] }", "{ model: mock }", "{ model: mock/x }", "{ backend: mock, model: m }"]
+    {
+        let workflow = read(&format!("agents: {{ a: {agent} }}\n")).unwrap();
+        assert_eq!(workflow.agents[0].backend.word(), "mock", "{agent}");
+    }
+}
+
+#[test]
+fn a_mock_script_is_read_rule_by_rule() {
+    let workflow = read(
+        "agents:
+  a:
+    mock:
+      - on: hello
+        sleep: 200ms
+        calls:
+          - tool: channel_send
+            args: { message: '@b hi', n: 3, deep: [1.5, true, null, { k: v }] }
+          - { tool: inbox_check }
+        run: echo hi
+        say: done
+      - { fail: rate_limited, times: 2 }
+      - { exit: 3 }
+      - { fail: { exit: 4 } }
+      - say: ${{ not filled in }}
+",
+    )
+    .unwrap();
+    let Backend::Mock { rules } = &workflow.agents[0].backend;
+    let args = [
+        ("message", serde_json::json!("@b hi")),
+        ("n", serde_json::json!(3)),
+        ("deep", serde_json::json!([1.5, true, null, { "k": "v" }])),
+    ];
+    let args: BTreeMap<_, _> =
+        args.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let first = MockRule {
+        on: text!("hello"),
+        sleep: Some(Span::from_millis(200)),
+        calls: vec![
+            MockCall { tool: "channel_send".into(), args },
+            MockCall { tool: "inbox_check".into(), args: BTreeMap::new() },
+        ],
+        run: text!("echo hi"),
+        say: text!("done"),
+        ..MockRule::default()
+    };
+    let fails = |fail, times| MockRule { fail: Some(fail), times, ..MockRule::default() };
+    let says = MockRule { say: text!("${{ not filled in }}"), ..MockRule::default() };
+    let expected = [
+        first,
+        fails(MockFailure::RateLimited, Some(2)),
+        fails(MockFailure::Exit(3), None),
+        fails(MockFailure::Exit(4), None),
+        says,
+    ];
+    assert_eq!(rules[..], expected);
+}
+
+#[test]
+fn every_word_for_a_failure_is_known() {
+    for (word, failure) in [
+        ("transient", MockFailure::Transient),
+        ("rate_limited", MockFailure::RateLimited),
+        ("fatal", MockFailure::Fatal),
+        ("crash", MockFailure::Crash),
+        ("hang", MockFailure::Hang),
+    ] {
+        let workflow =
+            read(&format!("agents: {{ a: {{ mock: [{{ fail: {word} }}] }} }}\n")).unwrap();
+        let Backend::Mock { rules } = &workflow.agents[0].backend;
+        assert_eq!(rules[0].fail, Some(failure));
+    }
+}
+
+#[test]
+fn context_is_on_unless_it_is_false() {
+    use {Documents as D, Provider as P};
+    for (section, provider, documents) in [
+        ("", P::Sqlite, D::Store),
+        ("context:\n", P::Sqlite, D::Store),
+        ("context: null\n", P::Sqlite, D::Store),
+        ("context: {}\n", P::Sqlite, D::Store),
+        ("context: false\n", P::Off, D::Off),
+        ("context: { provider: memory }\n", P::Memory, D::Store),
+        ("context: { provider: sqlite, documents: store }\n", P::Sqlite, D::Store),
+        ("context: { documents: sqlite }\n", P::Sqlite, D::Store),
+    ] {
+        let context = read_with_agent(section).unwrap().context;
+        assert_eq!(context, Context { provider, documents }, "{section}");
+    }
+}
+
+#[test]
+fn setup_steps_keep_their_order_and_their_lines() {
+    let workflow = read_with_agent(
+        "setup:
+  - shell: git diff
+    as: diff
+    cwd: sub
+  - { shell: 'wc -l <${{ diff.file }}', as: lines, shell_program: sh }
+  - shell: |
+      echo ${{ lines }}
+",
+    )
+    .unwrap();
+    let steps: Vec<_> = workflow
+        .setup
+        .iter()
+        .map(|step| {
+            let cwd = step.cwd.as_ref().map(|path| path.display().to_string());
+            (step.line, step.name.as_deref(), cwd, step.program.as_deref())
+        })
+        .collect();
+    let sub = text!("sub");
+    let expected =
+        [(4, Some("diff"), sub, None), (7, Some("lines"), None, Some("sh")), (8, None, None, None)];
+    assert_eq!(steps, expected);
+}
+
+#[test]
+fn parameters_and_limits_are_taken_as_written() {
+    let workflow = read_with_agent(
+        "params: [{ name: target, required: true }, { name: depth, default: '3' }, { name: note }]
+limits: { hops: 9, turns: 12, wall: 30m }
+",
+    )
+    .unwrap();
+    let param = |name: &str, required, default| Param { name: name.into(), required, default };
+    let expected = [
+        param("target", true, None),
+        param("depth", false, text!("3")),
+        param("note", false, None),
+    ];
+    assert_eq!(workflow.params, expected);
+    let limits = workflow.limits.for_mode(RunMode::Start);
+    assert_eq!(
+        (limits.hops, limits.turns, limits.wall),
+        (9, Some(12), Some(Span::from_secs(1800)))
+    );
+}
+
+#[test]
+fn anchors_and_merge_keys_work() {
+    let workflow = read(
+        "agents:
+  a: &base { backend: mock, max_steps: 5 }
+  b: { <<: *base, max_steps: 6 }
+  c: *base
+",
+    )
+    .unwrap();
+    let steps: Vec<u32> = workflow.agents.iter().map(|agent| agent.max_steps).collect();
+    assert_eq!(steps, [5, 6, 5]);
+}
+
+#[test]
+fn a_workflow_is_stored_and_read_back_whole() {
+    let workflow = read(
+        "name: review
+params: [{ name: target, default: main }]
+agents:
+  a: { backend: mock, env: [CI], mock: [{ on: x, exit: 3 }] }
+setup:
+  - { shell: git diff, as: diff }
+  - { shell: \"echo '${{ diff }}' ${{ env.LANG }} ${{ params.target.file }}\", shell_program: dash }
+kickoff: '@a ${{ diff }} $${{ x }} ${{ workflow.name }} ${{ instance }}'
+context: { provider: memory }
+limits: { wall: 1h }
+",
+    )
+    .unwrap();
+    assert!(workflow.env_names.iter().eq(["CI", "LANG"]));
+    let stored = serde_json::to_string(&workflow).unwrap();
+    assert_eq!(serde_json::from_str::<Workflow>(&stored).unwrap(), workflow);
+}

@@ -1,0 +1,83 @@
+//! Values given to a workflow: parameters, environment, names, outputs.
+
+use std::collections::BTreeMap;
+
+use agent_worker_protocol::Tag;
+use agent_worker_workflow::{Error, Paint, Scope, Workflow};
+
+use crate::read_with_agent;
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn workflow() -> Workflow {
+    read_with_agent(
+        "params: [{ name: target, required: true }, { name: depth, default: '3' }, { name: note }]
+setup: [{ shell: git diff, as: diff }]
+kickoff: |
+  ${{ params.target }}/${{ params.depth }}/${{ params.note }}/${{ env.CI }}
+  ${{ workflow.name }}:${{ workflow.tag }}:${{ workflow.instance }}:${{ instance }}
+  ${{ diff }}
+  @a please
+",
+    )
+    .unwrap()
+}
+
+fn scope(params: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Scope, Error> {
+    let tag: Tag = "pr-1".parse().unwrap();
+    workflow().scope(&map(params), &map(env), &tag)
+}
+
+#[test]
+fn a_kickoff_is_filled_in_and_every_value_in_it_is_data() {
+    let mut scope = scope(&[("target", "main")], &[("CI", "yes"), ("OTHER", "x")]).unwrap();
+    scope.insert("diff", "+@a ${{ params.target }}\n");
+    let rendered = workflow().kickoff.unwrap().render(&scope).unwrap();
+    assert_eq!(
+        rendered.text,
+        "main/3//yes\nteam:pr-1:pr-1:pr-1\n+@a ${{ params.target }}\n\n@a please\n"
+    );
+    let data: Vec<&str> = rendered.data.iter().map(|range| &rendered.text[range.clone()]).collect();
+    let diff = "+@a ${{ params.target }}\n";
+    assert_eq!(data, ["main", "3", "yes", "team", "pr-1", "pr-1", "pr-1", diff]);
+}
+
+#[test]
+fn a_run_that_would_lack_a_value_is_refused_before_it_begins() {
+    for (params, env, message, hint) in [
+        (&[][..], &[("CI", "1")][..], "the parameter `target` is required", "add `--target VALUE`"),
+        (
+            &[("taget", "x")],
+            &[("CI", "1")],
+            "the workflow has no parameter `taget`",
+            "did you mean `--target`?",
+        ),
+        (
+            &[("zebra", "x")],
+            &[("CI", "1")],
+            "the workflow has no parameter `zebra`",
+            "it has: target, depth, note",
+        ),
+        (
+            &[("target", "x")],
+            &[],
+            "the workflow uses `env.CI`, and CI is not set",
+            "set CI before the run",
+        ),
+    ] {
+        let error = scope(params, env).unwrap_err();
+        assert_eq!((error.summary().as_str(), error.hint().as_deref()), (message, Some(hint)));
+    }
+}
+
+#[test]
+fn an_error_without_a_place_is_told_in_the_same_way() {
+    let error = scope(&[("taget", "x")], &[]).unwrap_err();
+    insta::assert_snapshot!(error.render(Paint::Plain), @r"
+    error: the workflow has no parameter `taget`
+     |
+     = help: did you mean `--target`?
+    ");
+}
