@@ -1,1 +1,92 @@
-fn main() {}
+//! One binary: reads argv and the environment once, then becomes the command line, the daemon or a worker.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use agent_worker_cli::{Console, DaemonFlags, Invocation};
+use agent_worker_daemon::{Options, StartedBy};
+use anyhow::Context as _;
+
+/// By this name our own binary is found even after it was rebuilt or moved.
+const EXE: &str = "/proc/self/exe";
+
+fn main() -> ExitCode {
+    let mut console = Console::standard();
+    match agent_worker_cli::parse(env::args_os(), &mut console) {
+        Err(code) => code,
+        Ok(Invocation::Worker) => finish(worker()),
+        Ok(Invocation::Daemon(flags)) => finish(daemon(flags)),
+        Ok(Invocation::Command(command)) => match settings() {
+            Ok(settings) => agent_worker_cli::run(command, &settings, &mut console),
+            Err(error) => finish(Err(error)),
+        },
+    }
+}
+
+fn settings() -> anyhow::Result<agent_worker_cli::Settings> {
+    let env = environment();
+    let cwd = env::current_dir().context("the current folder cannot be found")?;
+    Ok(agent_worker_cli::Settings {
+        home: home(&env, &cwd)?,
+        cwd,
+        inside_attempt: env.contains_key("AGENT_WORKER_ATTEMPT"),
+        exe: EXE.into(),
+        env,
+    })
+}
+
+fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
+    let cwd = env::current_dir().unwrap_or_else(|_| "/".into());
+    let settings = agent_worker_daemon::Settings {
+        home: home(&environment(), &cwd)?,
+        port: flags.port,
+        options: Options {
+            workers: flags.workers as usize,
+            workers_per_instance: flags.workers_per_instance as usize,
+            orphan_grace: flags.orphan_grace,
+            kill_grace: flags.kill_grace,
+            sweep: flags.sweep,
+        },
+        drain_grace: flags.drain_grace,
+        started_by: if flags.announce { StartedBy::Command } else { StartedBy::Person },
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(agent_worker_daemon::serve(settings));
+    // A thread that still waits for a worker's lock must not keep the process.
+    runtime.shutdown_background();
+    Ok(result?)
+}
+
+fn worker() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(agent_worker_worker::work(io::stdin().lock()))?)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is main: the one place that reads it")]
+fn environment() -> BTreeMap<String, String> {
+    env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn home(env: &BTreeMap<String, String>, cwd: &Path) -> anyhow::Result<PathBuf> {
+    let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
+    if let Some(home) = set("AGENT_WORKER_HOME") {
+        return Ok(cwd.join(home));
+    }
+    let home = set("HOME").context("neither AGENT_WORKER_HOME nor HOME is set")?;
+    Ok(cwd.join(home).join(".agent-worker"))
+}
+
+fn finish(result: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    // Where even stderr is gone, the exit code has to do.
+    let _ = writeln!(io::stderr(), "error: {error:#}");
+    ExitCode::FAILURE
+}

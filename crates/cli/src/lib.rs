@@ -1,1 +1,35 @@
-//! Placeholder.
+//! MANNERS: what a person types and reads.
+//!
+//! [`parse`] reads the words, [`run`] carries a command out: it finds or starts the daemon, asks it, and shows
+//! the answer. Answers go to stdout, talk to stderr; with `--json` stdout is one document in every case.
+//! Nothing is decided here that must be true: the daemon owns that. Only `main` ends the process.
+
+mod client;
+mod clock;
+mod commands;
+mod console;
+mod context;
+mod discovery;
+mod error;
+mod feed;
+mod follow;
+mod invocation;
+mod launch;
+mod line;
+mod params;
+mod perform;
+mod report;
+#[cfg(test)]
+mod samples;
+mod screen;
+mod settings;
+mod signals;
+mod table;
+mod text;
+mod verdict;
+mod view;
+
+pub use console::Console;
+pub use invocation::{Command, DaemonFlags, Invocation, parse};
+pub use perform::run;
+pub use settings::Settings;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{
-    AttemptId, Hash,
+    AttemptId, Hash, RunId,
     api::{TokenCreated, TokenView},
     hash,
 };
@@ -36,11 +36,18 @@ impl Kernel {
         client.map(Principal::Client).ok_or(Error::Unauthorized)
     }
 
-    /// The agent whose attempt this is, for a process found inside its tree; nobody once it has ended.
-    pub async fn inhabitant(&self, attempt: AttemptId) -> Result<Principal> {
-        match self.store.attempt_get(attempt).await {
-            Ok(row) if row.ended.is_none() => Ok(Principal::Agent(Arc::new(row))),
-            Ok(_) | Err(agent_worker_store::Error::NotFound(_)) => Ok(Principal::Nobody),
+    /// Who a process marked with this attempt is: its agent while it lives; nobody once it has ended, or where a run's
+    /// own id marks what its setup left. None: the mark is not of this store.
+    pub async fn inhabitant(&self, mark: AttemptId) -> Result<Option<Principal>> {
+        match self.store.attempt_get(mark).await {
+            Ok(row) if row.ended.is_none() => return Ok(Some(Principal::Agent(Arc::new(row)))),
+            Ok(_) => return Ok(Some(Principal::Nobody)),
+            Err(agent_worker_store::Error::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match self.store.run_get(RunId::new(mark.get())).await {
+            Ok(_) => Ok(Some(Principal::Nobody)),
+            Err(agent_worker_store::Error::NotFound(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -16,6 +16,8 @@ mod inbox;
 mod instances;
 mod messages;
 mod methods;
+#[cfg(test)]
+mod plans;
 mod readers;
 mod resources;
 mod runs;

@@ -104,7 +104,7 @@ impl Template {
                 }
             }
         }
-        rendered.data.retain(|range| !range.is_empty());
+        
         Ok(rendered)
     }
 

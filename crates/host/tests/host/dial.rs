@@ -191,23 +191,33 @@ async fn answer_forever(listener: UnixListener, connections: Arc<AtomicUsize>) {
 
 #[tokio::test]
 async fn a_request_whose_answer_got_lost_is_not_sent_again() {
-    let mut served = Served::nothing();
-    let listener = served.listener();
-    let requests = Arc::new(AtomicUsize::new(0));
-    let counter = requests.clone();
-    served
-        .replace(async move {
+    // Over a new connection, and over one that was used before.
+    for answered in [0, 1] {
+        let mut served = Served::nothing();
+        let listener = served.listener();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counter = requests.clone();
+        let lose_the_last = async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                if read_request(&mut stream).await {
-                    counter.fetch_add(1, Ordering::SeqCst);
+                while read_request(&mut stream).await {
+                    if counter.fetch_add(1, Ordering::SeqCst) >= answered {
+                        break;
+                    }
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n1";
+                    stream.write_all(answer).await.unwrap();
                 }
             }
-        })
-        .await;
-    let error = served.daemon().post::<_, Value>("/", &json!({})).await.unwrap_err();
-    assert!(matches!(error, DialError::Lost { .. }), "{error}");
-    assert_eq!(requests.load(Ordering::SeqCst), 1);
+        };
+        served.replace(lose_the_last).await;
+        let daemon = served.daemon();
+        for _ in 0..answered {
+            daemon.post::<_, Value>("/", &json!({})).await.unwrap();
+        }
+        let error = daemon.post::<_, Value>("/", &json!({})).await.unwrap_err();
+        assert!(matches!(error, DialError::Lost { .. }), "{error}");
+        assert_eq!(requests.load(Ordering::SeqCst), answered + 1);
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -10,19 +10,49 @@ use std::{
 use agent_worker_host::{
     ATTEMPT_MARKER, Process, ancestors, descendants, end, environment_value, marked,
 };
-use tokio::time::Instant;
+use rustix::process::Signal;
+use tokio::time::{Instant, timeout};
 
-/// A shell that has said its first line, and so has done everything before it.
-fn shell(script: &str, attempt: &str) -> (Child, String) {
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", script])
-        .env(ATTEMPT_MARKER, attempt)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    (child, line.trim().to_owned())
+/// A shell and whatever it started; all of it goes with this.
+struct Shell {
+    child: Child,
+    attempt: &'static str,
+    /// Its first line: what comes before that in its script is done.
+    line: String,
+}
+
+impl Shell {
+    fn start(attempt: &'static str, script: &str) -> Self {
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", script])
+            .env(ATTEMPT_MARKER, attempt)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, attempt, line: line.trim().to_owned() }
+    }
+
+    /// The pid it said.
+    fn inner(&self) -> u32 {
+        self.line.parse().unwrap()
+    }
+
+    /// Ends all of it, and says how many there were.
+    async fn end(&self, grace: Duration) -> usize {
+        let ended = end(|| marked(self.attempt), grace);
+        timeout(grace + Duration::from_secs(10), ended).await.unwrap()
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        for process in marked(self.attempt) {
+            drop(process.signal(Signal::KILL));
+        }
+        drop(self.child.wait());
+    }
 }
 
 fn pids(processes: &[Process]) -> BTreeSet<u32> {
@@ -32,70 +62,68 @@ fn pids(processes: &[Process]) -> BTreeSet<u32> {
 #[tokio::test]
 async fn an_attempt_is_found_by_its_marker_wherever_its_processes_went() {
     let script = "setsid sh -c 'echo $$; exec sleep 600' & wait";
-    let (mut child, inner) = shell(script, "found-by-marker");
+    let shell = Shell::start("found-by-marker", script);
     let found = pids(&marked("found-by-marker"));
-    assert!(found.contains(&child.id()) && found.contains(&inner.parse().unwrap()), "{found:?}");
+    assert!(found.contains(&shell.child.id()) && found.contains(&shell.inner()), "{found:?}");
     assert_eq!(marked("found-by"), [], "a marker is compared whole");
-    assert_eq!(end(|| marked("found-by-marker"), Duration::from_secs(10)).await, found.len());
-    child.wait().unwrap();
+    assert_eq!(shell.end(Duration::from_secs(10)).await, found.len());
     assert_eq!(marked("found-by-marker"), []);
 }
 
 #[tokio::test]
 async fn what_ignores_term_is_killed_when_its_grace_is_over() {
     let script = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & wait";
-    let (mut child, inner) = shell(script, "ignores-term");
-    let inner: u32 = inner.parse().unwrap();
-    assert!(pids(&descendants(child.id())).contains(&inner));
-    assert!(pids(&ancestors(inner)).contains(&std::process::id()));
+    let shell = Shell::start("ignores-term", script);
+    assert!(pids(&descendants(shell.child.id())).contains(&shell.inner()));
+    assert!(pids(&ancestors(shell.inner())).contains(&std::process::id()));
     let started = Instant::now();
     let grace = Duration::from_millis(300);
-    assert!(end(|| marked("ignores-term"), grace).await >= 2);
+    assert!(shell.end(grace).await >= 2);
     assert!(started.elapsed() >= grace, "it was killed before its grace was over");
-    assert_eq!(Process::of(inner), None);
-    child.wait().unwrap();
+    assert_eq!(Process::of(shell.inner()), None);
 }
 
 #[tokio::test]
 async fn children_that_appear_while_ending_are_ended_too() {
     let script = "trap 'sh -c \"trap : TERM; sleep 600 & wait; sleep 600\" & exit' TERM; \
                   echo ready; while :; do sleep 0.05; done";
-    let (mut child, _) = shell(script, "late-children");
-    let ended = end(|| marked("late-children"), Duration::from_millis(500)).await;
+    let shell = Shell::start("late-children", script);
+    let ended = shell.end(Duration::from_millis(500)).await;
     assert!(ended >= 2, "{ended}");
     assert_eq!(marked("late-children"), []);
-    child.wait().unwrap();
 }
 
 #[tokio::test]
 async fn a_willing_process_is_gone_long_before_its_grace_and_a_zombie_counts_as_gone() {
-    let (mut child, _) = shell("echo ready; exec sleep 600", "willing");
+    let shell = Shell::start("willing", "echo ready; exec sleep 600");
     let started = Instant::now();
-    assert_eq!(end(|| marked("willing"), Duration::from_mins(1)).await, 1);
+    assert_eq!(shell.end(Duration::from_mins(1)).await, 1);
     assert!(started.elapsed() < Duration::from_secs(10));
-    assert_eq!(Process::of(child.id()), None, "nobody has waited for it, and still it is gone");
-    child.wait().unwrap();
+    assert_eq!(Process::of(shell.child.id()), None, "nobody has waited for it; it is gone");
 }
 
-#[tokio::test]
-async fn a_pid_that_belongs_to_somebody_else_now_is_left_alone() {
-    let (mut child, _) = shell("echo ready; exec sleep 600", "reused");
-    let real = Process::of(child.id()).unwrap();
+#[test]
+fn a_pid_that_belongs_to_somebody_else_now_is_left_alone() {
+    let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let real = Process::of(cat.id()).unwrap();
     let stale = Process { start_time: real.start_time - 1, ..real };
     assert!(!stale.is_alive());
-    stale.signal(rustix::process::Signal::KILL).unwrap();
-    assert!(real.is_alive());
-    real.signal(rustix::process::Signal::KILL).unwrap();
-    child.wait().unwrap();
+    stale.signal(Signal::KILL).unwrap();
+    // One that was hit never answers.
+    let mut stdin = cat.stdin.take().unwrap();
+    let _ = stdin.write_all(b"still here\n");
+    drop(stdin);
+    let mut said = String::new();
+    cat.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    cat.wait().unwrap();
+    assert_eq!(said, "still here\n");
 }
 
 #[test]
 fn an_environment_is_told_by_whole_names() {
-    let (mut child, _) = shell("echo ready; exec sleep 600", "by-name");
-    let value = environment_value(child.id(), ATTEMPT_MARKER).unwrap();
+    let shell = Shell::start("by-name", "echo ready; exec sleep 600");
+    let value = environment_value(shell.child.id(), ATTEMPT_MARKER).unwrap();
     assert_eq!(value.as_deref(), Some("by-name"));
-    assert_eq!(environment_value(child.id(), "AGENT_WORKER_ATTEMP").unwrap(), None);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    assert_eq!(environment_value(shell.child.id(), "AGENT_WORKER_ATTEMP").unwrap(), None);
     assert!(environment_value(u32::MAX, ATTEMPT_MARKER).is_err());
 }

@@ -9,15 +9,16 @@ use crate::{
     model::{AgentRow, LiveAttempt, NotBefore, ReadyAgent},
 };
 
-pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
-    instances::name(db, workflow)?;
-    let sql = "SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
+pub(super) const LIST: &str = "SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
         (SELECT count(*) FROM delivery d INDEXED BY delivery_open
           WHERE d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
         a.turns, a.messages, a.input_tokens, a.output_tokens, a.cost_micros
         FROM workflow w JOIN agent a ON a.workflow = w.id AND a.run = w.last_run WHERE w.id = ?1 ORDER BY a.place";
+
+pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
+    instances::name(db, workflow)?;
     let agents = db
-        .prepare_cached(sql)?
+        .prepare_cached(LIST)?
         .query_map([workflow.get()], agent)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(agents)
@@ -49,9 +50,7 @@ fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
     })
 }
 
-/// Whoever has waited longest for its next message comes first.
-pub(super) fn ready(db: &Connection, workflow: WorkflowId) -> Result<Vec<ReadyAgent>> {
-    let sql = "SELECT name, not_before FROM (
+pub(super) const READY: &str = "SELECT name, not_before FROM (
           SELECT a.name, a.not_before, (
             SELECT d.seq FROM delivery d INDEXED BY delivery_open
             WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1
@@ -60,8 +59,11 @@ pub(super) fn ready(db: &Connection, workflow: WorkflowId) -> Result<Vec<ReadyAg
           JOIN agent a ON a.workflow = w.id AND a.run = w.live_run
           WHERE w.id = ?1 AND a.live IS NULL AND a.stopped IS NULL)
         WHERE next IS NOT NULL ORDER BY next";
+
+/// Whoever has waited longest for its next message comes first.
+pub(super) fn ready(db: &Connection, workflow: WorkflowId) -> Result<Vec<ReadyAgent>> {
     let agents = db
-        .prepare_cached(sql)?
+        .prepare_cached(READY)?
         .query_map([workflow.get()], |row| {
             Ok(ReadyAgent {
                 name: columns::parsed(row, 0)?,

@@ -97,16 +97,18 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// What earlier attempts of the agent did that were shown one of `seqs` (a JSON list), oldest first.
-pub(super) fn journal(tx: &Tx<'_>, fence: &Fence, seqs: &str) -> Result<Vec<JournalEntry>> {
-    let sql = "SELECT e.tool, e.result FROM effect e
-        JOIN attempt t ON t.workflow = e.workflow AND t.agent = e.scope AND t.epoch = e.epoch
+/// The effects come first in the join: they are few, the attempts are as many as ever were.
+pub(super) const JOURNAL: &str = "SELECT e.tool, e.result FROM effect e
+        CROSS JOIN attempt t ON t.workflow = e.workflow AND t.agent = e.scope AND t.epoch = e.epoch
         WHERE e.workflow = ?1 AND e.scope = ?2 AND e.epoch < ?3 AND EXISTS (
           SELECT 1 FROM json_each(t.shown) AS theirs JOIN json_each(?4) AS mine
           WHERE json_extract(theirs.value, '$[0]') = mine.value)
         ORDER BY e.position";
+
+/// What earlier attempts of the agent did that were shown one of `seqs` (a JSON list), oldest first.
+pub(super) fn journal(tx: &Tx<'_>, fence: &Fence, seqs: &str) -> Result<Vec<JournalEntry>> {
     let entries = tx
-        .prepare_cached(sql)?
+        .prepare_cached(JOURNAL)?
         .query_map(
             params![fence.workflow.get(), fence.agent.folded(), fence.epoch.get(), seqs],
             |row| Ok(JournalEntry { tool: row.get(0)?, result: row.get(1)? }),
@@ -115,16 +117,18 @@ pub(super) fn journal(tx: &Tx<'_>, fence: &Fence, seqs: &str) -> Result<Vec<Jour
     Ok(entries)
 }
 
+pub(super) const CLEAR: &str =
+    "DELETE FROM effect WHERE workflow = ?1 AND scope = ?2 AND epoch IS NOT NULL AND NOT EXISTS (
+          SELECT 1 FROM delivery INDEXED BY delivery_shown
+          WHERE workflow = ?1 AND agent = ?3 AND state <= 2 AND first_epoch IS NOT NULL)";
+
 /// Forgets an agent's effects once nothing that was shown to an attempt is open: no retry can ask for them again.
 pub(super) fn clear_unless_open(
     tx: &Tx<'_>,
     workflow: WorkflowId,
     agent: &AgentName,
 ) -> Result<()> {
-    let sql = "DELETE FROM effect WHERE workflow = ?1 AND scope = ?2 AND epoch IS NOT NULL AND NOT EXISTS (
-          SELECT 1 FROM delivery INDEXED BY delivery_shown
-          WHERE workflow = ?1 AND agent = ?3 AND state <= 2 AND first_epoch IS NOT NULL)";
-    tx.prepare_cached(sql)?.execute(params![workflow.get(), agent.folded(), agent.as_str()])?;
+    tx.prepare_cached(CLEAR)?.execute(params![workflow.get(), agent.folded(), agent.as_str()])?;
     Ok(())
 }
 

@@ -118,28 +118,35 @@ pub(super) fn append(
 
 pub(super) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
     let instance = instances::name(db, query.workflow)?;
-    let (index, run) = match query.run {
+    let run = match query.run {
         // An id of no run, or of another instance's, has no events here.
         Some(run) => match number(db, query.workflow, run)? {
-            Some(number) => ("INDEXED BY event_run", Some(number.0)),
+            Some(number) => Some(number),
             None => return Ok(Vec::new()),
         },
-        None => ("NOT INDEXED", None),
+        None => None,
     };
-    let which = if run.is_some() { "e.run = ?3" } else { "?3 IS NULL" };
-    let sql = format!(
-        "SELECT e.position, e.at, r.uuid, e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq
-         FROM event e {index} LEFT JOIN run r ON r.workflow = e.workflow AND r.id = e.run
-         WHERE e.workflow = ?1 AND e.position > ?2 AND {which} ORDER BY e.position LIMIT ?4"
-    );
     let mut found = db
-        .prepare_cached(&sql)?
-        .query_map(params![query.workflow.get(), query.after.get(), run, query.limit], |row| {
-            Ok((event(row, &instance)?, row.get::<_, Option<i64>>(10)?))
-        })?
+        .prepare_cached(&list_sql(run))?
+        .query_map(
+            params![query.workflow.get(), query.after.get(), run.map(|run| run.0), query.limit],
+            |row| Ok((event(row, &instance)?, row.get::<_, Option<i64>>(10)?)),
+        )?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     join_messages(db, query.workflow, &mut found)?;
     Ok(found.into_iter().map(|(event, _)| event).collect())
+}
+
+pub(super) fn list_sql(run: Option<RunNo>) -> String {
+    let (index, which) = match run {
+        Some(_) => ("INDEXED BY event_run", "e.run = ?3"),
+        None => ("NOT INDEXED", "?3 IS NULL"),
+    };
+    format!(
+        "SELECT e.position, e.at, r.uuid, e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq
+         FROM event e {index} LEFT JOIN run r ON r.workflow = e.workflow AND r.id = e.run
+         WHERE e.workflow = ?1 AND e.position > ?2 AND {which} ORDER BY e.position LIMIT ?4"
+    )
 }
 
 pub(super) fn last(db: &Connection, workflow: WorkflowId) -> Result<Position> {

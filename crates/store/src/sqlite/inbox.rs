@@ -44,25 +44,32 @@ pub(super) fn pending_of(
     which: Which,
     limit: u32,
 ) -> Result<Vec<ShownMessage>> {
-    let (index, condition, seq) = match which {
-        Which::All => ("INDEXED BY delivery_open", "?4 IS NULL", None),
-        Which::One(seq) => ("NOT INDEXED", "d.seq = ?4", Some(seq.get())),
-        Which::NotAlone => ("INDEXED BY delivery_open", "d.alone = 0 AND ?4 IS NULL", None),
+    let seq = match which {
+        Which::All | Which::NotAlone => None,
+        Which::One(seq) => Some(seq.get()),
     };
-    let sql = format!(
-        "SELECT {MESSAGE}, d.wakes FROM delivery d {index}
-         JOIN message m ON m.workflow = d.workflow AND m.seq = d.seq
-         JOIN run r ON r.workflow = m.workflow AND r.id = m.run
-         WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = ?2 AND {condition}
-         ORDER BY d.wakes DESC, d.prio DESC, d.seq LIMIT ?3"
-    );
     let mail = db
-        .prepare_cached(&sql)?
+        .prepare_cached(&pending_sql(which))?
         .query_map(params![workflow.get(), agent.as_str(), limit, seq], |row| {
             Ok(ShownMessage { message: messages::message(row)?, wakes: row.get(10)? })
         })?
         .collect::<rusqlite::Result<_>>()?;
     Ok(mail)
+}
+
+pub(super) fn pending_sql(which: Which) -> String {
+    let (index, condition) = match which {
+        Which::All => ("INDEXED BY delivery_open", "?4 IS NULL"),
+        Which::One(_) => ("NOT INDEXED", "d.seq = ?4"),
+        Which::NotAlone => ("INDEXED BY delivery_open", "d.alone = 0 AND ?4 IS NULL"),
+    };
+    format!(
+        "SELECT {MESSAGE}, d.wakes FROM delivery d {index}
+         JOIN message m ON m.workflow = d.workflow AND m.seq = d.seq
+         JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+         WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = ?2 AND {condition}
+         ORDER BY d.wakes DESC, d.prio DESC, d.seq LIMIT ?3"
+    )
 }
 
 /// Reads an attempt's inbox and remembers what it was shown: on the deliveries, so that it may ack them, and on the
@@ -108,15 +115,17 @@ pub(super) fn show(tx: &Tx<'_>, fence: &Fence, limit: u32) -> Result<Vec<ShownMe
     Ok(mail)
 }
 
+pub(super) const ACK: &str =
+    "UPDATE delivery INDEXED BY delivery_open SET state = 1, epoch = ?3, joined = 1
+        WHERE workflow = ?1 AND state = 0 AND state <= 2 AND agent = ?2 AND shown = ?3 AND seq <= ?4
+        RETURNING seq";
+
 /// Leases shown mail to the attempt that was shown it: acted when it succeeds, pending again when not.
 pub(super) fn ack(tx: &Tx<'_>, fence: &Fence, until: Seq) -> Result<Vec<Seq>> {
     let head = Head::lock(tx, fence.workflow)?;
     let live = Live::pass(tx, fence)?;
-    let sql = "UPDATE delivery INDEXED BY delivery_open SET state = 1, epoch = ?3, joined = 1
-        WHERE workflow = ?1 AND state = 0 AND state <= 2 AND agent = ?2 AND shown = ?3 AND seq <= ?4
-        RETURNING seq";
     let mut joined = tx
-        .prepare_cached(sql)?
+        .prepare_cached(ACK)?
         .query_map(
             params![fence.workflow.get(), live.agent.as_str(), fence.epoch.get(), until.get()],
             |row| columns::seq(row, 0),

@@ -117,6 +117,15 @@ pub(super) fn recipients<'m>(
     Ok(())
 }
 
+/// With the answer of the attempt that acted on it; without one, what that agent last replied to it.
+pub(super) const RECEIPTS: &str = "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
+          (SELECT m.body FROM attempt t JOIN message m ON m.workflow = t.workflow AND m.seq = t.answer
+           WHERE t.workflow = d.workflow AND t.agent = d.agent AND t.epoch = d.epoch),
+          (SELECT m.body FROM message m INDEXED BY message_reply
+           WHERE m.workflow = d.workflow AND m.reply_to = d.seq AND m.reply_to IS NOT NULL
+           AND m.sender = d.agent COLLATE NOCASE ORDER BY m.seq DESC LIMIT 1)))
+        FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent";
+
 pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
     let key = [workflow.get(), seq.get()];
     let there =
@@ -124,16 +133,8 @@ pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Resul
     if !there {
         return Err(Error::NotFound("message"));
     }
-    // The answer of the attempt that acted on it; without one, what that agent last replied to it.
-    let sql = "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
-          (SELECT m.body FROM attempt t JOIN message m ON m.workflow = t.workflow AND m.seq = t.answer
-           WHERE t.workflow = d.workflow AND t.agent = d.agent AND t.epoch = d.epoch),
-          (SELECT m.body FROM message m INDEXED BY message_reply
-           WHERE m.workflow = d.workflow AND m.reply_to = d.seq AND m.reply_to IS NOT NULL
-           AND m.sender = d.agent COLLATE NOCASE ORDER BY m.seq DESC LIMIT 1)))
-        FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent";
     let receipts =
-        db.prepare_cached(sql)?.query_map(key, receipt)?.collect::<rusqlite::Result<_>>()?;
+        db.prepare_cached(RECEIPTS)?.query_map(key, receipt)?.collect::<rusqlite::Result<_>>()?;
     Ok(receipts)
 }
 

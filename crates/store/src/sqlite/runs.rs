@@ -162,18 +162,19 @@ fn select(db: &Connection, index: &str, which: &str, values: impl Params) -> Res
     Ok(runs)
 }
 
-pub(super) fn failures(db: &Connection, run: RunId) -> Result<Vec<Receipt>> {
-    let sql = "SELECT d.seq, d.agent, d.state, d.failures, d.why, NULL
+pub(super) const FAILURES: &str = "SELECT d.seq, d.agent, d.state, d.failures, d.why, NULL
         FROM run r CROSS JOIN delivery d INDEXED BY delivery_failed
         WHERE r.uuid = ?1 AND d.workflow = r.workflow AND d.run = r.id AND d.state IN (2, 4)
         ORDER BY d.seq, d.agent";
+
+pub(super) fn failures(db: &Connection, run: RunId) -> Result<Vec<Receipt>> {
     let known =
         db.prepare_cached("SELECT 1 FROM run WHERE uuid = ?1")?.exists([run.get().as_bytes()])?;
     if !known {
         return Err(Error::NotFound("run"));
     }
     let receipts = db
-        .prepare_cached(sql)?
+        .prepare_cached(FAILURES)?
         .query_map([run.get().as_bytes()], messages::receipt)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(receipts)

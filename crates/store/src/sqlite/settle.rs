@@ -48,9 +48,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: RunId, decide: &Decide, now: Millis) -> R
     Ok(step)
 }
 
-/// Reads only what is open or failed, so its cost does not grow with the instance's history.
-fn facts(head: &Head<'_>, live: &LiveRun) -> Result<RunFacts> {
-    let sql = "SELECT r.mode, r.limits, r.started, r.turns,
+pub(super) const FACTS: &str = "SELECT r.mode, r.limits, r.started, r.turns,
         (SELECT count(*) FROM delivery d INDEXED BY delivery_open JOIN agent a ON a.workflow = d.workflow AND a.name = d.agent
           WHERE d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.wakes = 1 AND a.stopped IS NULL),
         (SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
@@ -62,8 +60,11 @@ fn facts(head: &Head<'_>, live: &LiveRun) -> Result<RunFacts> {
         (SELECT count(*) FROM delivery INDEXED BY delivery_failed
           WHERE workflow = ?1 AND run = ?2 AND state = 4 AND state IN (2, 4))
         FROM run r WHERE r.workflow = ?1 AND r.id = ?2";
+
+/// Reads only what is open or failed, so its cost does not grow with the instance's history.
+fn facts(head: &Head<'_>, live: &LiveRun) -> Result<RunFacts> {
     let mut facts =
-        head.tx.prepare_cached(sql)?.query_row([head.workflow.get(), live.number.0], |row| {
+        head.tx.prepare_cached(FACTS)?.query_row([head.workflow.get(), live.number.0], |row| {
             Ok(RunFacts {
                 state: live.state.clone(),
                 mode: columns::word(row, 0, RunMode::from_word)?,
@@ -84,15 +85,19 @@ fn facts(head: &Head<'_>, live: &LiveRun) -> Result<RunFacts> {
     Ok(facts)
 }
 
-/// The earliest instant any agent with waking mail waits for, when none of them is free now.
-fn all_wait_until(head: &Head<'_>, live: &LiveRun) -> Result<Option<Millis>> {
-    let sql = "SELECT iif(count(*) = count(a.not_before), min(a.not_before), NULL) FROM agent a
+pub(super) const ALL_WAIT_UNTIL: &str = "SELECT iif(count(*) = count(a.not_before), min(a.not_before), NULL) FROM agent a
         WHERE a.workflow = ?1 AND a.run = ?2 AND a.stopped IS NULL AND EXISTS (
           SELECT 1 FROM delivery d INDEXED BY delivery_open
           WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1)";
-    Ok(head.tx.prepare_cached(sql)?.query_row([head.workflow.get(), live.number.0], |row| {
-        columns::if_any(row, 0, columns::millis)
-    })?)
+
+/// The earliest instant any agent with waking mail waits for, when none of them is free now.
+fn all_wait_until(head: &Head<'_>, live: &LiveRun) -> Result<Option<Millis>> {
+    Ok(head
+        .tx
+        .prepare_cached(ALL_WAIT_UNTIL)?
+        .query_row([head.workflow.get(), live.number.0], |row| {
+            columns::if_any(row, 0, columns::millis)
+        })?)
 }
 
 /// Shuts out every live attempt, drops what is open, lets go of the instance.
@@ -157,13 +162,15 @@ fn shut_out(head: &Head<'_>, now: Millis) -> Result<Vec<(AgentName, AttemptId)>>
     Ok(attempts)
 }
 
+pub(super) const DROP_OPEN: &str =
+    "UPDATE delivery INDEXED BY delivery_open SET state = 4, why = ?2
+        WHERE workflow = ?1 AND state IN (0, 1) AND state <= 2 RETURNING seq, agent";
+
 /// Drops what is pending or leased, in the order in which it was written. Dead letters stay dead.
 fn drop_open(head: &Head<'_>, why: &str) -> Result<Vec<(Seq, AgentName)>> {
-    let sql = "UPDATE delivery INDEXED BY delivery_open SET state = 4, why = ?2
-        WHERE workflow = ?1 AND state IN (0, 1) AND state <= 2 RETURNING seq, agent";
     let mut dropped = head
         .tx
-        .prepare_cached(sql)?
+        .prepare_cached(DROP_OPEN)?
         .query_map(params![head.workflow.get(), why], |row| {
             Ok((columns::seq(row, 0)?, columns::parsed(row, 1)?))
         })?

@@ -283,3 +283,137 @@ fn look(queue: &mut mpsc::Receiver<Ask>) -> Option<Box<dyn Request>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc as channel;
+
+    use super::*;
+
+    /// A table in which `parent` must exist by the time of the COMMIT.
+    const TABLES: &str = "CREATE TABLE IF NOT EXISTS thing (id INTEGER PRIMARY KEY, body BLOB);
+        CREATE TABLE IF NOT EXISTS child (parent INTEGER REFERENCES thing DEFERRABLE INITIALLY DEFERRED);
+        PRAGMA foreign_keys = ON; PRAGMA max_page_count = 20;";
+
+    fn open(path: &std::path::Path) -> Result<Connection> {
+        #[expect(clippy::disallowed_methods, reason = "this is the store")]
+        let db = Connection::open(path)?;
+        db.execute_batch(TABLES)?;
+        Ok(db)
+    }
+
+    fn start(folder: &tempfile::TempDir) -> Writer {
+        let path = folder.path().join("x.db");
+        Writer::start(move || open(&path), Changes::default()).unwrap()
+    }
+
+    async fn add(writer: &Writer, id: i64) -> Result<usize> {
+        let insert = "INSERT INTO thing VALUES (?1, NULL)";
+        writer.write(move |tx| Ok(tx.execute(insert, [id])?)).await
+    }
+
+    async fn ids(writer: &Writer) -> Vec<i64> {
+        let list = |tx: &Tx<'_>| {
+            let mut query = tx.prepare("SELECT id FROM thing ORDER BY id")?;
+            let ids = query.query_map([], |row| row.get(0))?;
+            Ok(ids.collect::<rusqlite::Result<Vec<_>>>()?)
+        };
+        writer.write(list).await.unwrap()
+    }
+
+    /// Puts two good requests and `odd` between them into one batch.
+    async fn batch(
+        writer: &Writer,
+        odd: impl FnOnce(&Tx<'_>) -> Result<usize> + Send + 'static,
+    ) -> [Result<usize>; 3] {
+        let (release, released) = channel::channel::<()>();
+        let first = writer.write(move |tx| {
+            released.recv().unwrap();
+            Ok(tx.execute("INSERT INTO thing VALUES (1, NULL)", [])?)
+        });
+        // Polled last, so that the others wait in the queue by then.
+        let go = async { release.send(()).unwrap() };
+        let (first, odd, last, ()) = tokio::join!(first, writer.write(odd), add(writer, 2), go);
+        [first, odd, last]
+    }
+
+    #[tokio::test]
+    async fn a_refused_request_takes_nobody_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = start(&folder);
+        let [first, odd, last] = batch(&writer, |tx| {
+            tx.execute("INSERT INTO thing VALUES (3, NULL)", [])?;
+            Err(Error::NoRun)
+        })
+        .await;
+        assert!(matches!((first, odd, last), (Ok(1), Err(Error::NoRun), Ok(1))));
+        assert_eq!(ids(&writer).await, [1, 2]);
+    }
+
+    #[tokio::test]
+    async fn after_a_failed_commit_nobody_is_told_it_worked_and_writing_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = start(&folder);
+        let answers =
+            batch(&writer, |tx| Ok(tx.execute("INSERT INTO child VALUES (99)", [])?)).await;
+        for answer in answers {
+            assert!(matches!(answer, Err(Error::Unknown)), "{answer:?}");
+        }
+        assert_eq!(ids(&writer).await, [0; 0]);
+        add(&writer, 4).await.unwrap();
+        assert_eq!(ids(&writer).await, [4]);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_leaves_no_half_batch() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = start(&folder);
+        let [first, odd, last] = batch(&writer, |tx| {
+            Ok(tx.execute("INSERT INTO thing VALUES (3, zeroblob(1000000))", [])?)
+        })
+        .await;
+        assert!(matches!(odd, Err(Error::Database(_))), "{odd:?}");
+        // Whoever came after it was not tried in that batch, and is now.
+        assert!(matches!((first, last), (Err(Error::Unknown), Ok(1))));
+        assert_eq!(ids(&writer).await, [2]);
+    }
+
+    #[tokio::test]
+    async fn without_a_database_to_go_on_with_every_write_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let mut opened = 0;
+        let once = move || {
+            opened += 1;
+            if opened > 1 { Err(Error::NotFound("disk")) } else { open(&path) }
+        };
+        let writer = Writer::start(once, Changes::default()).unwrap();
+        let answers =
+            batch(&writer, |tx| Ok(tx.execute("INSERT INTO child VALUES (99)", [])?)).await;
+        assert!(answers.iter().all(|answer| matches!(answer, Err(Error::Unknown))));
+        for id in 0..2 {
+            let refused = add(&writer, id).await;
+            assert!(matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("disk")));
+        }
+        writer.close().await;
+    }
+
+    #[tokio::test]
+    async fn closing_waits_for_what_was_asked_and_refuses_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = start(&folder);
+        let asked = (0..100).map(|id| {
+            let writer = writer.clone();
+            async move { add(&writer, id).await }
+        });
+        let mut answers = tokio::task::JoinSet::new();
+        asked.for_each(|ask| _ = answers.spawn(ask));
+        tokio::task::yield_now().await;
+        writer.clone().close().await;
+        let kept = answers.join_all().await.into_iter().flatten().count();
+        assert!(matches!(add(&writer, 200).await, Err(Error::Closed)));
+        let db = open(&folder.path().join("x.db")).unwrap();
+        let stored: u32 = db.query_row("SELECT count(*) FROM thing", [], |row| row.get(0)).unwrap();
+        assert_eq!((kept, stored), (100_usize, 100_u32));
+    }
+}

@@ -19,8 +19,7 @@ pub(crate) async fn an_inbox_shows_waking_mail_first_then_urgent_then_by_age(
     team.post(urgent(text("5", &["a"]))).await;
     team.post(text("6", &["a"])).await;
     let mail = store.inbox_pending(team.workflow, name("A"), 4).await.unwrap();
-    let order: Vec<_> =
-        mail.iter().map(|shown| (shown.message.seq.get(), shown.wakes)).collect();
+    let order: Vec<_> = mail.iter().map(|shown| (shown.message.seq.get(), shown.wakes)).collect();
     assert_eq!(order, [(5, true), (3, true), (6, true), (2, false)]);
     assert_eq!(mail[0].message.to, [name("a")]);
 }

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{Epoch, LimitKind, PauseCause, Priority, RunState};
 use agent_worker_store::{
-    Blame, LeaseFacts, Leased, NewMessage, NotBefore, ReadyAgent, RunStep, Settlement, Store,
-    Wait, Wake,
+    Blame, LeaseFacts, Leased, NewMessage, NotBefore, ReadyAgent, RunStep, Settlement, Store, Wait,
+    Wake,
 };
 use tokio::task::JoinSet;
 

@@ -2,6 +2,7 @@
 
 use super::{
     command::Command,
+    quoting::Inside,
     refusal::Why,
     scan::{Scanner, Stop, Symbol},
 };
@@ -88,7 +89,7 @@ impl Scanner<'_> {
             match symbol {
                 Symbol::Reference if heredoc.quoted => return self.refused(Why::QuotedHeredoc),
                 _ if heredoc.quoted => {}
-                symbol => self.in_double(symbol, &mut word)?,
+                symbol => self.expanded(symbol, Inside::Heredoc, &mut word)?,
             }
         }
         self.at = after;

@@ -44,9 +44,10 @@ enum Part {
 #[serde(rename_all = "snake_case")]
 enum Quotes {
     None,
-    /// Also an unquoted here-document: there, too, a variable is expanded and not split.
     Double,
     Single,
+    /// The text of a here-document: variables are expanded there, and not split.
+    Heredoc,
 }
 
 /// A shell whose quoting is known.
@@ -136,13 +137,13 @@ impl ShellTemplate {
                 files.push(ValueFile { variable, value: value.to_owned() });
             }
             let variable = match form {
-                Form::File => format!("${{AW_F{number}}}"),
+                Form::File => format!("AW_F{number}"),
                 Form::Value if value.contains('\0') => {
                     return Err(Error::NulByte { reference: reference.clone() });
                 }
                 Form::Value => {
                     loaded.push(number);
-                    format!("${{AW_V{number}}}")
+                    format!("AW_V{number}")
                 }
             };
             body.push_str(&quotes.around(&variable));
@@ -162,11 +163,14 @@ impl ShellTemplate {
 }
 
 impl Quotes {
+    /// In quotes of its own, and without braces: a `{` makes bash look at the whole word once more,
+    /// for brace expansion, and it follows quotes less well there.
     fn around(self, variable: &str) -> String {
         match self {
-            Self::None => format!("\"{variable}\""),
-            Self::Double => variable.to_owned(),
-            Self::Single => format!("'\"{variable}\"'"),
+            Self::None => format!("\"${variable}\""),
+            Self::Double => format!("\"\"${variable}\"\""),
+            Self::Single => format!("'\"${variable}\"'"),
+            Self::Heredoc => format!("${{{variable}}}"),
         }
     }
 }

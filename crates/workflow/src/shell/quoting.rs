@@ -7,11 +7,13 @@ use super::{
     scan::{Scanner, Stop, Symbol, Until},
 };
 
-/// Whether the text at hand is inside `"…"`.
+/// What the text at hand is inside of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inside {
     Nothing,
     Double,
+    /// The text of a here-document whose delimiter is not quoted.
+    Heredoc,
 }
 
 impl Scanner<'_> {
@@ -33,18 +35,24 @@ impl Scanner<'_> {
             match self.next() {
                 None => return Err(Stop::Lost("a `\"` that is never closed")),
                 Some(Symbol::Char('"')) => return Ok(()),
-                Some(symbol) => self.in_double(symbol, command)?,
+                Some(symbol) => self.expanded(symbol, Inside::Double, command)?,
             }
         }
     }
 
-    /// What is special in `"…"` and in the text of an unquoted here-document.
-    pub(super) fn in_double(&mut self, symbol: Symbol, command: &mut Command) -> Result<(), Stop> {
+    /// Text in which only `$`, backticks and backslashes are special.
+    pub(super) fn expanded(
+        &mut self,
+        symbol: Symbol,
+        inside: Inside,
+        command: &mut Command,
+    ) -> Result<(), Stop> {
         match symbol {
+            Symbol::Reference if inside == Inside::Heredoc => self.place(Quotes::Heredoc, command),
             Symbol::Reference => self.place(Quotes::Double, command),
             Symbol::Char('\\') => self.escaped(command),
             Symbol::Char('`') => self.backticks(command),
-            Symbol::Char('$') => self.dollar(Inside::Double, command),
+            Symbol::Char('$') => self.dollar(inside, command),
             Symbol::Char(c) => {
                 command.push_quoted(c.encode_utf8(&mut [0; 4]));
                 Ok(())
@@ -136,14 +144,16 @@ impl Scanner<'_> {
             match self.next() {
                 None => return Err(Stop::Lost("a `${` that is never closed")),
                 Some(Symbol::Char('}')) => return Ok(()),
+                Some(Symbol::Char('"')) if inside == Inside::Heredoc => {
+                    return Err(Stop::Lost("a `\"` in the `${…}` of a here-document"));
+                }
                 Some(Symbol::Char('"')) => self.double_quoted(&mut word)?,
                 Some(Symbol::Char('\'')) if inside == Inside::Nothing => {
                     self.single_quoted(&mut word)?;
                 }
                 // After some operators it is a quote there, after others a character.
                 Some(Symbol::Char('\'')) => return Err(Stop::Lost("a `'` in `\"${…}\"`")),
-                Some(Symbol::Char('$')) => self.dollar(inside, &mut word)?,
-                Some(symbol) => self.in_double(symbol, &mut word)?,
+                Some(symbol) => self.expanded(symbol, inside, &mut word)?,
             }
         }
     }
@@ -161,7 +171,7 @@ impl Scanner<'_> {
                 Some(Symbol::Char(')')) => return Err(Stop::Lost("a `((` that is no arithmetic")),
                 Some(Symbol::Char('\'')) => return Err(Stop::Lost("a `'` in arithmetic")),
                 Some(Symbol::Char('"')) => self.double_quoted(&mut word)?,
-                Some(symbol) => self.in_double(symbol, &mut word)?,
+                Some(symbol) => self.expanded(symbol, Inside::Double, &mut word)?,
             }
         }
     }

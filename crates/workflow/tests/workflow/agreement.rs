@@ -58,7 +58,7 @@ fn command() -> impl Strategy<Value = String> {
             1 => (word(), inner.clone())
                 .prop_map(|(a, c)| format!("for i in {a} b; do {c}\ndone")),
             1 => (word(), inner.clone())
-                .prop_map(|(a, c)| format!("[[ {a} == {a} && ! ( a > b ) ]] && {c}")),
+                .prop_map(|(a, c)| format!("[[ -n x{a} && ! ( a > b ) ]] && {c}")),
             1 => inner.clone().prop_map(|c| format!("({c}\n)")),
             1 => inner.clone().prop_map(|c| format!("f() {{ {c}\n}}; f")),
             1 => inner.clone().prop_map(|c| format!("cat <({c}\n)")),
@@ -85,15 +85,14 @@ fn bash(script: &str, folder: &Path, variables: &[(String, String)]) -> Option<S
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn a_script_prints_with_a_value_what_it_prints_with_the_value_written_out(script in command()) {
-        let Ok(step) = step("bash", &format!("{PRELUDE}{script}")) else { use std::io::Write; writeln!(std::fs::File::options().append(true).create(true).open("/tmp/wf/stat").unwrap(), "REFUSED {:?}\n{script}", step("bash", &format!("{PRELUDE}{script}")).unwrap_err()).unwrap(); return Ok(()) };
+        let Ok(step) = step("bash", &format!("{PRELUDE}{script}")) else { return Ok(()) };
         let folder = tempfile::tempdir().unwrap();
         let plain = format!("{PRELUDE}{}", script.replace("${{ x }}", WRITTEN_OUT));
-        let Some(expected) = bash(&plain, folder.path(), &[]) else { use std::io::Write; writeln!(std::fs::File::options().append(true).create(true).open("/tmp/wf/stat").unwrap(), "BASHFAIL\n{script}").unwrap(); return Ok(()) };
-        { use std::io::Write; writeln!(std::fs::File::options().append(true).create(true).open("/tmp/wf/stat").unwrap(), "COMPARED").unwrap(); }
+        let Some(expected) = bash(&plain, folder.path(), &[]) else { return Ok(()) };
         for value in [WRITTEN_OUT, HOSTILE] {
             let mut scope = Scope::default();
             scope.insert("x", value);

@@ -22,26 +22,24 @@ struct Held {
     seq: Seq,
     /// It came during the turn.
     joined: bool,
-    failures: u32,
-    uncounted: u32,
-    alone: bool,
+    counts: Counts,
 }
 
-/// What becomes of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Acted,
-    /// Waits again, with these counts.
-    Pending(Counts),
-    Dead(Counts),
-}
-
+/// What went before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counts {
     failures: u32,
     uncounted: u32,
-    /// Tried by itself from now on.
+    /// Tried by itself.
     alone: bool,
+}
+
+/// What becomes of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Acted,
+    Pending(Counts),
+    Dead(Counts),
 }
 
 pub(in crate::sqlite) fn finish(
@@ -92,19 +90,12 @@ fn deal_out(head: &Head<'_>, live: &Live, settlement: &Settlement) -> Result<Fin
         FinishedAttempt { acted: Vec::new(), pending: Vec::new(), dead: Vec::new(), answer: None };
     let why = settlement.end.to_string();
     for delivery in held(head, live)? {
-        match verdict(&delivery, &settlement.end, settlement.blame) {
-            Verdict::Acted => {
-                act(head, live, delivery.seq)?;
-                finished.acted.push(delivery.seq);
-            }
-            Verdict::Pending(counts) => {
-                give_back(head, live, delivery.seq, counts)?;
-                finished.pending.push(delivery.seq);
-            }
-            Verdict::Dead(counts) => {
-                bury(head, live, delivery.seq, counts, &why)?;
-                finished.dead.push(delivery.seq);
-            }
+        let verdict = verdict(&delivery, &settlement.end, settlement.blame);
+        carry_out(head, live, &delivery, verdict, &why)?;
+        match verdict {
+            Verdict::Acted => finished.acted.push(delivery.seq),
+            Verdict::Pending(_) => finished.pending.push(delivery.seq),
+            Verdict::Dead(_) => finished.dead.push(delivery.seq),
         }
     }
     Ok(finished)
@@ -115,79 +106,68 @@ fn verdict(held: &Held, end: &AttemptEnd, blame: Blame) -> Verdict {
     if *end == AttemptEnd::Ok {
         return Verdict::Acted;
     }
-    let Held { failures, uncounted, alone, .. } = *held;
-    let as_it_was = Counts { failures, uncounted, alone };
+    let before = held.counts;
     let judged = |counts, count, most| {
         if count >= most { Verdict::Dead(counts) } else { Verdict::Pending(counts) }
     };
     match blame {
-        Blame::None => Verdict::Pending(as_it_was),
-        Blame::Uncounted { .. } | Blame::Counted { .. } if held.joined => {
-            Verdict::Pending(as_it_was)
-        }
+        Blame::None => Verdict::Pending(before),
+        Blame::Uncounted { .. } | Blame::Counted { .. } if held.joined => Verdict::Pending(before),
         Blame::Uncounted { most } => {
-            let uncounted = uncounted + 1;
-            judged(Counts { uncounted, ..as_it_was }, uncounted, most)
+            let uncounted = before.uncounted + 1;
+            judged(Counts { uncounted, ..before }, uncounted, most)
         }
         Blame::Counted { most } => {
-            let failures = failures + 1;
+            let failures = before.failures + 1;
             judged(Counts { failures, uncounted: 0, alone: true }, failures, most)
         }
     }
 }
 
+pub(in crate::sqlite) const HELD: &str =
+    "SELECT seq, joined, failures, uncounted, alone FROM delivery INDEXED BY delivery_open
+    WHERE workflow = ?1 AND state = 1 AND state <= 2 AND agent = ?2 ORDER BY seq";
+
 /// What is leased is this attempt's: an agent has one at a time.
 fn held(head: &Head<'_>, live: &Live) -> Result<Vec<Held>> {
-    let sql =
-        "SELECT seq, joined, failures, uncounted, alone FROM delivery INDEXED BY delivery_open
-        WHERE workflow = ?1 AND state = 1 AND state <= 2 AND agent = ?2 ORDER BY seq";
     let deliveries = head
         .tx
-        .prepare_cached(sql)?
+        .prepare_cached(HELD)?
         .query_map(params![head.workflow.get(), live.agent.as_str()], |row| {
             Ok(Held {
                 seq: columns::seq(row, 0)?,
                 joined: row.get(1)?,
-                failures: row.get(2)?,
-                uncounted: row.get(3)?,
-                alone: row.get(4)?,
+                counts: Counts {
+                    failures: row.get(2)?,
+                    uncounted: row.get(3)?,
+                    alone: row.get(4)?,
+                },
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
     Ok(deliveries)
 }
 
-fn act(head: &Head<'_>, live: &Live, seq: Seq) -> Result<()> {
-    let sql = "UPDATE delivery SET state = 3 WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
+/// Moves a delivery on; what is given back belongs to no attempt.
+fn carry_out(
+    head: &Head<'_>,
+    live: &Live,
+    delivery: &Held,
+    verdict: Verdict,
+    why: &str,
+) -> Result<()> {
+    let (state, counts, why) = match verdict {
+        Verdict::Acted => (3, delivery.counts, None),
+        Verdict::Pending(counts) => (0, counts, None),
+        Verdict::Dead(counts) => (2, counts, Some(why)),
+    };
+    let sql = "UPDATE delivery SET state = ?4, failures = ?5, uncounted = ?6, alone = ?7, why = ?8, joined = 0,
+        epoch = iif(?4 = 0, NULL, epoch) WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
     head.tx.prepare_cached(sql)?.execute(params![
         head.workflow.get(),
-        seq.get(),
-        live.agent.as_str()
-    ])?;
-    Ok(())
-}
-
-fn give_back(head: &Head<'_>, live: &Live, seq: Seq, counts: Counts) -> Result<()> {
-    let sql = "UPDATE delivery SET state = 0, epoch = NULL, joined = 0, failures = ?4, uncounted = ?5, alone = ?6
-        WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
-    head.tx.prepare_cached(sql)?.execute(params![
-        head.workflow.get(),
-        seq.get(),
+        delivery.seq.get(),
         live.agent.as_str(),
-        counts.failures,
-        counts.uncounted,
-        counts.alone
-    ])?;
-    Ok(())
-}
-
-fn bury(head: &Head<'_>, live: &Live, seq: Seq, counts: Counts, why: &str) -> Result<()> {
-    let sql = "UPDATE delivery SET state = 2, failures = ?4, uncounted = ?5, alone = ?6, why = ?7
-        WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
-    head.tx.prepare_cached(sql)?.execute(params![
-        head.workflow.get(),
-        seq.get(),
-        live.agent.as_str(),
+        state,
         counts.failures,
         counts.uncounted,
         counts.alone,
@@ -285,9 +265,7 @@ mod tests {
         let own = |failures, uncounted| Held {
             seq: Seq::new(1),
             joined: false,
-            failures,
-            uncounted,
-            alone: false,
+            counts: Counts { failures, uncounted, alone: false },
         };
         let joined = Held { joined: true, ..own(2, 9) };
         let pending =

@@ -104,12 +104,14 @@ fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Resu
         .optional()?)
 }
 
-/// The oldest waking delivery that waits, urgent or not: the activation is named after it, so it is in every attempt.
-fn oldest(head: &Head<'_>, agent: &AgentName) -> Result<Option<Waking>> {
-    let sql = "SELECT seq, alone FROM delivery INDEXED BY delivery_open
+pub(in crate::sqlite) const OLDEST: &str =
+    "SELECT seq, alone FROM delivery INDEXED BY delivery_open
         WHERE workflow = ?1 AND state = 0 AND state <= 2 AND agent = ?2 AND wakes = 1 AND prio = ?3
         ORDER BY seq LIMIT 1";
-    let mut query = head.tx.prepare_cached(sql)?;
+
+/// The oldest waking delivery that waits, urgent or not: the activation is named after it, so it is in every attempt.
+fn oldest(head: &Head<'_>, agent: &AgentName) -> Result<Option<Waking>> {
+    let mut query = head.tx.prepare_cached(OLDEST)?;
     let mut oldest: Option<Waking> = None;
     for prio in [0, 1] {
         let first = query

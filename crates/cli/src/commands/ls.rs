@@ -1,0 +1,105 @@
+//! `agent-worker ls`: who is there and what each is doing.
+
+use std::path::Path;
+
+use agent_worker_protocol::{AgentState, Millis, Target, api::AgentView};
+
+use crate::{
+    client::Reach,
+    clock,
+    context::{Context, Format, Output},
+    error::CliError,
+    settings::Settings,
+    text::{self, one_line},
+    verdict::Verdict,
+};
+
+/// List agents and what each is doing
+///
+/// Shows standalone agents and those of this folder's workflows. Starts no daemon.
+#[derive(Debug, clap::Args)]
+#[command(visible_alias = "list", after_help = "Example: agent-worker ls @review:pr-123")]
+pub(crate) struct Args {
+    /// Only these: `agent`, `agent@workflow:tag` or `@workflow:tag`
+    target: Option<Target>,
+    /// Those of every folder
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+    let scope = ctx.scope(args.target, reach);
+    let daemon = ctx.daemon_if_any().await?;
+    let agents = match &daemon {
+        Some(client) => client.agents(&scope).await?,
+        None => Vec::new(),
+    };
+    match (args.output.format(), &daemon) {
+        (Format::Json, _) => ctx.console.json(&agents),
+        (Format::Text, None) => ctx.console.note("no daemon is running, so nobody is"),
+        (Format::Text, Some(_)) if agents.is_empty() => ctx
+            .console
+            .note("nobody is here; start a team with `agent-worker run`, or look with --all"),
+        (Format::Text, Some(_)) => show(&agents, ctx),
+    }?;
+    Ok(Verdict::Done)
+}
+
+/// Prints agents as a table.
+pub(crate) fn show(agents: &[AgentView], ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let now = clock::now();
+    let rows: Vec<_> = agents
+        .iter()
+        .map(|agent| {
+            [
+                Target::agent(agent.name.clone(), &agent.instance).to_string(),
+                source(agent, ctx.settings),
+                status(&agent.state, now),
+                agent.waiting.to_string(),
+                agent.turns.to_string(),
+                agent.messages.to_string(),
+            ]
+        })
+        .collect();
+    let head = ["NAME", "SOURCE", "STATUS", "WAITING", "TURNS", "MESSAGES"];
+    ctx.console.table(head, &rows)
+}
+
+/// The state, with its times told from now.
+fn status(state: &AgentState, now: Millis) -> String {
+    let in_a_while = |until: &Millis| text::age(until.since(now));
+    one_line(&match state {
+        AgentState::Running { since, .. } => {
+            format!("running for {}", text::age(now.since(*since)))
+        }
+        AgentState::BackingOff { until, why } => {
+            format!("backing off, next try in {}: {why}", in_a_while(until))
+        }
+        AgentState::Parked { until, why } => format!("parked for {}: {why}", in_a_while(until)),
+        AgentState::Idle
+        | AgentState::Queued
+        | AgentState::Paused { .. }
+        | AgentState::Stopped { .. } => state.to_string(),
+    })
+}
+
+/// The folder an agent's workflow comes from, as short as it can be told from here.
+fn source(agent: &AgentView, settings: &Settings) -> String {
+    if agent.instance.is_global() {
+        return "(standalone)".to_owned();
+    }
+    let home = settings.env.get("HOME").map(Path::new);
+    let shown = match (agent.project.strip_prefix(&settings.cwd), home) {
+        (Ok(beneath), _) => Path::new(".").join(beneath),
+        (Err(_), Some(home)) => match agent.project.strip_prefix(home) {
+            Ok(beneath) => Path::new("~").join(beneath),
+            Err(_) => agent.project.clone(),
+        },
+        (Err(_), None) => agent.project.clone(),
+    };
+    one_line(shown.to_string_lossy().trim_end_matches('/'))
+}

@@ -1,0 +1,38 @@
+//! `agent-worker` alone: what is running, and the three commands a newcomer needs.
+
+use crate::{
+    client::Reach,
+    commands::ls,
+    context::Context,
+    error::CliError,
+    line::{Line, Tone},
+    verdict::Verdict,
+};
+
+const FIRST_COMMANDS: [(&str, &str); 3] = [
+    ("agent-worker run review.yaml", "run a team and wait for its end"),
+    ("agent-worker send @review \"…\"", "say something to a team that runs"),
+    ("agent-worker peek @review --follow", "read what its agents say"),
+];
+
+/// Runs the command. Starts no daemon.
+pub(crate) async fn run(ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let scope = ctx.scope(None, Reach::Everywhere);
+    let agents = match ctx.daemon_if_any().await? {
+        Some(client) => client.agents(&scope).await?,
+        None => Vec::new(),
+    };
+    if agents.is_empty() {
+        ctx.console.answer(&Line::plain("Nothing is running."))?;
+    } else {
+        ls::show(&agents, ctx)?;
+    }
+    ctx.console.answer(&Line::default())?;
+    for (command, what) in FIRST_COMMANDS {
+        let line = Line::of(Tone::Strong, format!("  {command:<36}"));
+        ctx.console.answer(&line.and(Tone::Dim, what))?;
+    }
+    ctx.console.answer(&Line::default())?;
+    ctx.console.answer(&Line::of(Tone::Dim, "All commands: agent-worker --help"))?;
+    Ok(Verdict::Done)
+}

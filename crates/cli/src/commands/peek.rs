@@ -1,0 +1,93 @@
+//! `agent-worker peek`: read a channel.
+
+use agent_worker_protocol::{EventKind, Message, Seq, Target};
+
+use crate::{
+    client::{Client, Page, Reach, Runs, Scope, Watched},
+    clock,
+    context::{Context, Format, Output},
+    error::CliError,
+    line::Tone,
+    text,
+    verdict::Verdict,
+    view::message_lines,
+};
+
+/// Read what was said
+///
+/// Shows the channel of the run that goes on, else of the last one. Starts no daemon.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: agent-worker peek @review:pr-123 --follow")]
+pub(crate) struct Args {
+    /// Whose channel: `@workflow:tag`, or one of its agents
+    target: Option<Target>,
+    /// The newest so many
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    number: u32,
+    /// Go on showing what is said, until the run ends; with --json one message per line
+    #[arg(long, short, conflicts_with = "find")]
+    follow: bool,
+    /// Only messages with this text in them
+    #[arg(long, value_name = "TEXT")]
+    find: Option<String>,
+    /// Those of earlier runs too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let scope = ctx.scope(args.target, Reach::Here);
+    let runs = if args.all { Runs::All } else { Runs::Current };
+    let page = Page { limit: args.number, search: args.find, runs };
+    let reply = client.messages(&scope, &page).await?;
+    match (args.output.format(), args.follow) {
+        (Format::Json, false) => ctx.console.json(&reply),
+        (Format::Json, true) => reply.messages.iter().try_for_each(|said| ctx.console.json(said)),
+        (Format::Text, _) if reply.messages.is_empty() => ctx.console.note("nothing was said yet"),
+        (Format::Text, _) => reply.messages.iter().try_for_each(|said| show(said, ctx)),
+    }?;
+    if args.follow {
+        let seen = reply.messages.last().map(|said| said.seq).unwrap_or_default();
+        let scope = Scope::instance(&reply.instance, scope.project);
+        follow(&client, scope, seen, args.output.format(), ctx).await?;
+    }
+    Ok(Verdict::Done)
+}
+
+/// The stream begins at the start of the run, so nothing falls between what was read and what follows.
+async fn follow(
+    client: &Client,
+    scope: Scope,
+    mut seen: Seq,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<(), CliError> {
+    let no_id_yet = None;
+    let mut events = client.events(&Watched::Scope(scope), no_id_yet).await?;
+    while let Some((_, event)) = events.next().await? {
+        let message = match event.kind {
+            EventKind::Message => serde_json::from_value::<Message>(event.data).ok(),
+            _ => None,
+        };
+        let Some(message) = message.filter(|message| message.seq > seen) else { continue };
+        seen = message.seq;
+        match format {
+            Format::Json => ctx.console.json(&message)?,
+            Format::Text => show(&message, ctx)?,
+        }
+    }
+    Ok(())
+}
+
+fn show(message: &Message, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let age = format!("{:>4} ago ", text::age(clock::now().since(message.ts)));
+    let mut lines = message_lines(message).into_iter();
+    if let Some(first) = lines.next() {
+        ctx.console.answer(&first.behind(Tone::Dim, age))?;
+    }
+    lines.try_for_each(|line| ctx.console.answer(&line))
+}

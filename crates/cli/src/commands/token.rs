@@ -1,0 +1,90 @@
+//! `agent-worker token`: named secrets for clients that are not this user on this machine.
+
+use agent_worker_protocol::api::TokenView;
+use serde_json::json;
+
+use crate::{
+    context::{Context, Format, Output},
+    error::CliError,
+    line::Line,
+    text::one_line,
+    verdict::Verdict,
+};
+
+/// Manage the tokens of other clients
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: agent-worker token create ci > ci.token")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    ask: Ask,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Ask {
+    /// Make a token and print it, this once
+    #[command(after_help = "Example: agent-worker token create ci")]
+    Create {
+        /// What it is called
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// List the tokens' names
+    #[command(visible_alias = "ls", after_help = "Example: agent-worker token list")]
+    List {
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Make a token worthless
+    #[command(after_help = "Example: agent-worker token revoke ci")]
+    Revoke {
+        /// What it is called
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+impl Args {
+    /// How to answer.
+    pub(crate) fn format(&self) -> Format {
+        match &self.ask {
+            Ask::Create { output, .. } | Ask::List { output } | Ask::Revoke { output, .. } => {
+                output.format()
+            }
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let format = args.format();
+    let client = ctx.daemon().await?;
+    match args.ask {
+        Ask::Create { name, .. } => {
+            let created = client.token_create(name).await?;
+            match format {
+                Format::Json => ctx.console.json(&created),
+                Format::Text => ctx.console.answer(&Line::plain(created.token)),
+            }
+        }
+        Ask::List { .. } => {
+            let tokens = client.tokens().await?;
+            let row = |token: &TokenView| [one_line(&token.name), token.created.to_string()];
+            let rows: Vec<_> = tokens.iter().map(row).collect();
+            match format {
+                Format::Json => ctx.console.json(&tokens),
+                Format::Text if rows.is_empty() => ctx.console.note("there are no tokens"),
+                Format::Text => ctx.console.table(["NAME", "CREATED"], &rows),
+            }
+        }
+        Ask::Revoke { name, .. } => {
+            client.token_revoke(&name).await?;
+            match format {
+                Format::Json => ctx.console.json(&json!({ "revoked": name })),
+                Format::Text => ctx.console.note(&format!("revoked {name}")),
+            }
+        }
+    }?;
+    Ok(Verdict::Done)
+}

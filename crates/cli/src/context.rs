@@ -1,0 +1,79 @@
+//! What every command has at hand: the settings, the console, and the way to the daemon.
+
+use agent_worker_protocol::Target;
+
+use crate::{
+    client::{Client, Reach, Scope},
+    console::Console,
+    discovery::{self, Found},
+    error::{CliError, Kind},
+    settings::Settings,
+};
+
+/// A command's surroundings.
+pub(crate) struct Context<'a> {
+    /// What `main` read.
+    pub(crate) settings: &'a Settings,
+    /// Where answers and talk go.
+    pub(crate) console: &'a mut Console,
+}
+
+/// How a command answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// One JSON document.
+    Json,
+}
+
+/// The flag every command with data has.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Output {
+    /// Answer with one JSON document on stdout, failures included
+    #[arg(long)]
+    json: bool,
+}
+
+impl Output {
+    /// This, and the same flag given at another place.
+    #[must_use]
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { json: self.json || other.json }
+    }
+
+    /// What the flag means.
+    pub(crate) fn format(self) -> Format {
+        if self.json { Format::Json } else { Format::Text }
+    }
+}
+
+impl Context<'_> {
+    /// The daemon, started if there is none: for commands that change something.
+    pub(crate) async fn daemon(&self) -> Result<Client, CliError> {
+        discovery::open(self.settings).await
+    }
+
+    /// The daemon, if there is one: for commands that only look. Another version is worth a warning.
+    pub(crate) async fn daemon_if_any(&mut self) -> Result<Option<Client>, CliError> {
+        let Some(Found { client, health }) = discovery::look(self.settings).await? else {
+            return Ok(None);
+        };
+        if let Some(what) = discovery::mismatch(&health) {
+            self.console.warn(&what)?;
+            self.console.hint("stop it when its runs may end: agent-worker daemon stop")?;
+        }
+        Ok(Some(client))
+    }
+
+    /// What is near the caller.
+    pub(crate) fn scope(&self, target: Option<Target>, reach: Reach) -> Scope {
+        Scope { target, project: self.settings.cwd.clone(), reach }
+    }
+
+    /// The failure of a command that needs a daemon but starts none.
+    pub(crate) fn no_daemon() -> CliError {
+        CliError::new(Kind::NoDaemon, "no daemon is running, so nothing is")
+            .hint("start a team: agent-worker run <file>")
+    }
+}

@@ -1,0 +1,322 @@
+//! What a run came to: the closing lines for people, the envelope for programs. Pure.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use agent_worker_protocol::{
+    AgentName, AgentState, Millis, Receipt, RunId, RunState, Tag, Target, WorkflowName,
+    api::{AgentView, RunStopped, RunView},
+};
+use serde::Serialize;
+
+use crate::{
+    error::{CliError, ErrorBody},
+    line::{Line, Tone},
+    text::{self, count, one_line},
+    verdict::Verdict,
+};
+
+/// A run that is over, or waits, and how that counts.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// The run, as the daemon knows it.
+    pub(crate) view: RunView,
+    /// How it ended.
+    pub(crate) verdict: Verdict,
+    /// When this was known: what waits has lasted until now.
+    pub(crate) now: Millis,
+}
+
+/// The one document `run --json` prints. `error` is null exactly when `outcome` is `done`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Envelope {
+    outcome: &'static str,
+    workflow: Option<WorkflowName>,
+    tag: Option<Tag>,
+    run: Option<RunId>,
+    duration_ms: u64,
+    turns: u32,
+    messages: u32,
+    dead_letters: Vec<Receipt>,
+    agents: BTreeMap<AgentName, AgentPart>,
+    error: Option<ErrorBody>,
+}
+
+/// What one agent did in a run.
+#[derive(Debug, Serialize)]
+struct AgentPart {
+    turns: u32,
+    messages: u32,
+    #[serde(flatten)]
+    state: AgentState,
+}
+
+impl Report {
+    /// The run for programs.
+    pub(crate) fn envelope(&self) -> Envelope {
+        let part = |agent: &AgentView| {
+            let state = agent.state.clone();
+            let part = AgentPart { turns: agent.turns, messages: agent.messages, state };
+            (agent.name.clone(), part)
+        };
+        Envelope {
+            outcome: self.verdict.word(),
+            workflow: Some(self.view.instance.name.clone()),
+            tag: Some(self.view.instance.tag.clone()),
+            run: Some(self.view.run),
+            duration_ms: u64::try_from(self.lasted().as_millis()).unwrap_or(u64::MAX),
+            turns: self.view.turns,
+            messages: self.view.messages,
+            dead_letters: self.view.dead_letters.clone(),
+            agents: self.view.agents.iter().map(part).collect(),
+            error: self.reason(),
+        }
+    }
+
+    /// The run for people: how it ended and after what, then everything that was not done, and what to do about it.
+    pub(crate) fn closing(&self) -> Vec<Line> {
+        let view = &self.view;
+        let mut summary = vec![
+            format!(" {}", text::lasted(self.lasted())),
+            count(view.turns as usize, "turn"),
+            count(view.messages as usize, "message"),
+        ];
+        let undone = [(&view.dead_letters, "dead letter"), (&view.dropped, "dropped message")];
+        summary.extend(
+            undone
+                .iter()
+                .filter(|(receipts, _)| !receipts.is_empty())
+                .map(|(receipts, noun)| count(receipts.len(), noun)),
+        );
+        let (tone, words) = self.headline();
+        let head = Line::of(tone, words);
+        let mut lines = vec![head.and(Tone::Plain, summary.join(" · "))];
+        if let Some(error) = self.reason()
+            && (view.error.is_some() || matches!(view.state, RunState::Paused { .. }))
+        {
+            lines.push(Line::plain(format!("  {}", one_line(&error.message))));
+        }
+        lines.extend(view.dead_letters.iter().chain(&view.dropped).map(undelivered));
+        let hint = self.advice().map(|hint| Line::of(Tone::Dim, format!("hint: {hint}")));
+        lines.extend(hint);
+        lines
+    }
+
+    fn headline(&self) -> (Tone, &'static str) {
+        match self.verdict {
+            Verdict::Done => (Tone::Good, "done in"),
+            Verdict::Failed | Verdict::Invalid => (Tone::Bad, "failed after"),
+            Verdict::Limit => (Tone::Warn, "paused at a limit after"),
+            Verdict::Human => (Tone::Warn, "paused for a person after"),
+            Verdict::Interrupted => (Tone::Warn, "interrupted after"),
+            Verdict::Stopped => (Tone::Warn, "stopped after"),
+        }
+    }
+
+    fn lasted(&self) -> Duration {
+        self.view.ended.unwrap_or(self.now).since(self.view.started)
+    }
+
+    /// Why it is not done, in a word and a sentence.
+    fn reason(&self) -> Option<ErrorBody> {
+        let view = &self.view;
+        let (code, message) = match (self.verdict, &view.error) {
+            (Verdict::Done, _) => return None,
+            (_, Some(error)) => {
+                let code = serde_json::to_value(error.code).unwrap_or_default();
+                (code.as_str().unwrap_or_default().to_owned(), error.message.clone())
+            }
+            (Verdict::Failed | Verdict::Invalid, None) => why_failed(view),
+            (Verdict::Limit | Verdict::Human | Verdict::Interrupted | Verdict::Stopped, None) => {
+                (self.verdict.word().to_owned(), view.state.to_string())
+            }
+        };
+        Some(ErrorBody { code, message, hint: self.advice() })
+    }
+
+    /// What a person does next, if anything is left to do.
+    fn advice(&self) -> Option<String> {
+        let (view, target) = (&self.view, Target::instance(&self.view.instance));
+        let again = format!("fix it and `agent-worker {}` it again", view.mode);
+        match self.verdict {
+            Verdict::Done | Verdict::Stopped => None,
+            Verdict::Failed if !view.dead_letters.is_empty() => {
+                Some(format!("read what happened with `agent-worker peek {target}`, then {again}"))
+            }
+            Verdict::Failed | Verdict::Invalid => Some(again),
+            Verdict::Limit | Verdict::Human | Verdict::Interrupted => Some(format!(
+                "it waits: read it with `agent-worker peek {target}`, end it with `agent-worker stop {target}`"
+            )),
+        }
+    }
+}
+
+impl Envelope {
+    /// A run that never came to be, or was lost sight of.
+    pub(crate) fn of_failure(error: &CliError) -> Self {
+        Self {
+            outcome: error.verdict().word(),
+            workflow: None,
+            tag: None,
+            run: None,
+            duration_ms: 0,
+            turns: 0,
+            messages: 0,
+            dead_letters: Vec::new(),
+            agents: BTreeMap::new(),
+            error: Some(error.body()),
+        }
+    }
+}
+
+/// What stopping a run ended.
+pub(crate) fn stopped(stopped: &RunStopped) -> Line {
+    let who = stopped.attempts.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
+    let ended = match stopped.attempts.as_slice() {
+        [] => "nobody was working".to_owned(),
+        _ => format!("ended {who} ({})", processes(stopped.processes)),
+    };
+    let target = Target::instance(&stopped.instance);
+    Line::of(Tone::Strong, format!("stopped {target}")).and(Tone::Plain, format!(": {ended}"))
+}
+
+fn processes(number: u32) -> String {
+    if number == 1 { "1 process".to_owned() } else { format!("{number} processes") }
+}
+
+fn why_failed(view: &RunView) -> (String, String) {
+    let (code, receipts) = match view.dead_letters.as_slice() {
+        [] => ("dropped", view.dropped.as_slice()),
+        dead => ("dead_letters", dead),
+    };
+    let Some(first) = receipts.first() else {
+        return ("failed".to_owned(), "the run failed".to_owned());
+    };
+    let why = first.why.as_deref().unwrap_or("no reason given");
+    let message = format!(
+        "{} not acted upon, first #{} for {}: {why}",
+        count(receipts.len(), "message"),
+        first.seq,
+        first.agent
+    );
+    (code.to_owned(), message)
+}
+
+fn undelivered(receipt: &Receipt) -> Line {
+    let why = receipt.why.as_deref().unwrap_or("no reason given");
+    let after = match receipt.failures {
+        0 => String::new(),
+        failures => format!(" after {}", count(failures as usize, "failure")),
+    };
+    Line::plain(format!("  #{} for {} is ", receipt.seq, receipt.agent))
+        .and(Tone::Bad, receipt.state.word())
+        .and(Tone::Plain, format!("{after}: {}", one_line(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{
+        DeliveryState, LimitKind, Outcome, PauseCause,
+        api::{RunError, RunErrorCode},
+    };
+
+    use super::*;
+    use crate::{line::Colour, samples};
+
+    fn report(view: RunView) -> Report {
+        let verdict = Verdict::of(&view).unwrap();
+        Report { view, verdict, now: samples::at(90) }
+    }
+
+    fn shown(view: RunView) -> String {
+        report(view).closing().iter().map(|line| line.paint(Colour::Off) + "\n").collect()
+    }
+
+    fn failed() -> RunView {
+        RunView { state: RunState::Ended { outcome: Outcome::Failed }, ..samples::run() }
+    }
+
+    #[test]
+    fn a_run_that_is_done_closes_with_one_line() {
+        insta::assert_snapshot!(shown(samples::run()), @"done in 1m 23s · 4 turns · 9 messages");
+    }
+
+    #[test]
+    fn dead_letters_are_listed_with_what_to_do() {
+        let dead = Receipt {
+            failures: 3,
+            why: Some("failed (crash): the worker is\ngone".into()),
+            ..samples::receipt(7, "coder", DeliveryState::Dead)
+        };
+        let dropped = Receipt {
+            why: Some("the run ended".into()),
+            ..samples::receipt(8, "reviewer", DeliveryState::Dropped)
+        };
+        let view = RunView { dead_letters: vec![dead], dropped: vec![dropped], ..failed() };
+        insta::assert_snapshot!(shown(view), @r"
+        failed after 1m 23s · 4 turns · 9 messages · 1 dead letter · 1 dropped message
+          #7 for coder is dead after 3 failures: failed (crash): the worker is gone
+          #8 for reviewer is dropped: the run ended
+        hint: read what happened with `agent-worker peek @review:pr-1`, then fix it and `agent-worker run` it again
+        ");
+    }
+
+    #[test]
+    fn a_run_that_waits_says_why_and_how_to_end_it() {
+        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let view = RunView { state: RunState::Paused { cause }, ended: None, ..samples::run() };
+        insta::assert_snapshot!(shown(view), @r"
+        paused at a limit after 1m 30s · 4 turns · 9 messages
+          paused: hops limit (51 of 50)
+        hint: it waits: read it with `agent-worker peek @review:pr-1`, end it with `agent-worker stop @review:pr-1`
+        ");
+    }
+
+    #[test]
+    fn a_setup_that_failed_is_the_reason() {
+        let message = "`gh pr diff` exited with 1".to_owned();
+        let error = Some(RunError { code: RunErrorCode::SetupFailed, message });
+        insta::assert_snapshot!(shown(RunView { error, ..failed() }), @r"
+        failed after 1m 23s · 4 turns · 9 messages
+          `gh pr diff` exited with 1
+        hint: fix it and `agent-worker run` it again
+        ");
+    }
+
+    #[test]
+    fn the_envelope_of_a_done_run_has_every_field_and_no_error() {
+        let envelope = serde_json::to_value(report(samples::run()).envelope()).unwrap();
+        let part = serde_json::json!({"turns": 2, "messages": 3, "state": "idle"});
+        let expected = serde_json::json!({
+            "outcome": "done", "workflow": "review", "tag": "pr-1", "run": samples::RUN,
+            "duration_ms": 83_000, "turns": 4, "messages": 9, "dead_letters": [],
+            "agents": {"coder": part, "reviewer": part}, "error": null,
+        });
+        assert_eq!(envelope, expected);
+    }
+
+    #[test]
+    fn the_envelope_of_anything_else_says_why() {
+        let dropped = samples::receipt(8, "coder", DeliveryState::Dropped);
+        for (view, code) in [
+            (failed(), "failed"),
+            (RunView { dropped: vec![dropped], ..failed() }, "dropped"),
+            (
+                RunView {
+                    dead_letters: vec![samples::receipt(1, "coder", DeliveryState::Dead)],
+                    ..failed()
+                },
+                "dead_letters",
+            ),
+            (
+                RunView { state: RunState::Ended { outcome: Outcome::Stopped }, ..samples::run() },
+                "stopped",
+            ),
+            (
+                RunView { state: RunState::Paused { cause: PauseCause::Human }, ..samples::run() },
+                "human",
+            ),
+        ] {
+            assert_eq!(report(view).envelope().error.unwrap().code, code);
+        }
+    }
+}

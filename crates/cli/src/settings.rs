@@ -1,0 +1,32 @@
+//! What `main` read once, for this room.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Where the caller is, and who.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The daemon's home: `AGENT_WORKER_HOME`, else `~/.agent-worker`. Absolute.
+    pub home: PathBuf,
+    /// The caller's folder. Absolute.
+    pub cwd: PathBuf,
+    /// The caller's whole environment; what leaves this process is picked from it.
+    pub env: BTreeMap<String, String>,
+    /// Whether the caller belongs to an attempt (`AGENT_WORKER_ATTEMPT`): then no daemon is started.
+    pub inside_attempt: bool,
+    /// This program, to start a daemon from: `/proc/self/exe`, since a rebuilt binary's own path is gone.
+    pub exe: PathBuf,
+}
+
+impl Settings {
+    /// Where the daemon listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.home.join("daemon.sock")
+    }
+
+    /// The variables of the caller that `wanted` names.
+    pub(crate) fn env_only(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+        let mut picked = self.env.clone();
+        picked.retain(|name, _| wanted(name));
+        picked
+    }
+}

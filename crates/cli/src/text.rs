@@ -1,0 +1,163 @@
+//! Text on its way to a terminal: made harmless, measured, cut, and lengths of time in words.
+//!
+//! Invariant: what an agent wrote reaches a terminal only through [`harmless`] or [`one_line`], so that it is
+//! shown and never carried out.
+
+use std::time::Duration;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Shows what a terminal would obey: control characters, invisible text and changes of direction.
+/// Newline and tab stay.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.replace("\r\n", "\n").chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            '\0'..='\x1f' => shown.extend(char::from_u32(0x2400 + u32::from(c))),
+            '\x7f' => shown.push('␡'),
+            _ if is_deceptive(c) => shown.extend(c.escape_unicode()),
+            _ => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// [`harmless`], on one line: for tables and status lines.
+pub(crate) fn one_line(text: &str) -> String {
+    harmless(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// How many columns a terminal needs for it.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The text, cut to `columns` with `…` where something was left out.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    match columns.checked_sub(1) {
+        _ if width(text) <= columns => text.to_owned(),
+        None => String::new(),
+        Some(room) => format!("{}…", beginning(text, room)),
+    }
+}
+
+/// The longest beginning that fits into `columns`.
+pub(crate) fn beginning(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    let too_far = text.char_indices().find(|(_, c)| {
+        used += c.width().unwrap_or(0);
+        used > columns
+    });
+    too_far.map_or(text, |(end, _)| &text[..end])
+}
+
+/// A running clock: `0:07`, `12:34`, `1:02:03`.
+pub(crate) fn clock(span: Duration) -> String {
+    let (hours, minutes, seconds) = parts(span);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// A finished length of time: `240ms`, `7.2s`, `12m 34s`, `1h 2m`.
+pub(crate) fn lasted(span: Duration) -> String {
+    match (parts(span), span.as_millis()) {
+        ((0, 0, _), millis @ 0..1_000) => format!("{millis}ms"),
+        ((0, 0, seconds), millis) => format!("{seconds}.{}s", millis % 1_000 / 100),
+        ((0, minutes, seconds), _) => format!("{minutes}m {seconds}s"),
+        ((hours, minutes, _), _) => format!("{hours}h {minutes}m"),
+    }
+}
+
+/// How long ago, in the largest unit: `12s`, `3m`, `5h`, `2d`.
+pub(crate) fn age(span: Duration) -> String {
+    match (parts(span), span.as_secs() / 86_400) {
+        (_, days @ 1..) => format!("{days}d"),
+        ((0, 0, seconds), _) => format!("{seconds}s"),
+        ((0, minutes, _), _) => format!("{minutes}m"),
+        ((hours, _, _), _) => format!("{hours}h"),
+    }
+}
+
+/// `1 turn`, `2 turns`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+fn parts(span: Duration) -> (u64, u64, u64) {
+    let seconds = span.as_secs();
+    (seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+/// C1 controls, marks and overrides of writing direction, separators that break lines, tag characters nobody sees.
+fn is_deceptive(c: char) -> bool {
+    matches!(c,
+        '\u{80}'..='\u{9f}'
+        | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        | '\u{2028}' | '\u{2029}' | '\u{feff}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_instead() {
+        for (text, shown) in [
+            ("plain, ünïcode, 请看 👍🏽", "plain, ünïcode, 请看 👍🏽"),
+            ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+            ("\x1b[2J\x1b]0;title\x07", "␛[2J␛]0;title␇"),
+            ("\x1b]52;c;ZXZpbA==\x1b\\", "␛]52;c;ZXZpbA==␛\\"),
+            ("safe\rmalicious", "safe␍malicious"),
+            ("from windows\r\n", "from windows\n"),
+            ("back\x08space del\x7f nul\0", "back␈space del␡ nul␀"),
+            ("c1 \u{9b}31m", "c1 \\u{9b}31m"),
+            ("\u{202e}txt.exe\u{2066}", "\\u{202e}txt.exe\\u{2066}"),
+            ("un\u{e0041}seen\u{2028}", "un\\u{e0041}seen\\u{2028}"),
+        ] {
+            assert_eq!(harmless(text), shown);
+        }
+    }
+
+    #[test]
+    fn one_line_stays_one_line() {
+        assert_eq!(one_line(" a\n\n  b\tc\r\n"), "a b c");
+    }
+
+    #[test]
+    fn a_cut_text_never_takes_more_columns_than_it_was_given() {
+        for (text, columns, kept) in [
+            ("reviewer", 8, "reviewer"),
+            ("reviewer", 7, "review…"),
+            ("请看这里", 8, "请看这里"),
+            ("请看这里", 7, "请看这…"),
+            ("请看这里", 6, "请看…"),
+            ("ab", 1, "…"),
+            ("ab", 0, ""),
+        ] {
+            assert_eq!(cut(text, columns), kept, "{text} in {columns}");
+            assert!(width(kept) <= columns);
+        }
+    }
+
+    #[test]
+    fn lengths_of_time_read_like_a_clock_a_report_and_an_age() {
+        for (millis, on_a_clock, reported, ago) in [
+            (0, "0:00", "0ms", "0s"),
+            (240, "0:00", "240ms", "0s"),
+            (7_260, "0:07", "7.2s", "7s"),
+            (754_000, "12:34", "12m 34s", "12m"),
+            (3_723_000, "1:02:03", "1h 2m", "1h"),
+            (200_000_000, "55:33:20", "55h 33m", "2d"),
+        ] {
+            let span = Duration::from_millis(millis);
+            assert_eq!(
+                (clock(span), lasted(span), age(span)),
+                (on_a_clock.into(), reported.into(), ago.into())
+            );
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Finding the daemon, starting one, and refusing to.
+
+use serde_json::json;
+
+use crate::{
+    fake::{Reply, World, until},
+    stories::send_reply,
+};
+
+#[test]
+fn commands_that_only_look_start_no_daemon() {
+    let world = World::without_daemon("echo started > ../started; exit 1");
+    for (words, code) in [
+        (&["ls"][..], 0),
+        (&["ls", "--json"], 0),
+        (&["stop"], 0),
+        (&["peek"], 1),
+        (&["daemon", "status"], 1),
+        (&["daemon", "stop"], 0),
+        (&[], 0),
+    ] {
+        let seen = world.types(words);
+        assert!(seen.exits(code), "{words:?}: {seen:?}");
+    }
+    assert!(!world.path("started").exists() && !world.settings.home.exists());
+}
+
+#[test]
+fn a_daemon_of_another_version_may_be_read_but_not_written_to() {
+    let world =
+        World::with_daemon_of_version("9.9.9", vec![("GET /agents", Reply::Json(json!([])))]);
+    let read = world.types(&["ls"]);
+    assert!(read.exits(0) && read.err.contains("version 9.9.9"), "{read:?}");
+    let written = world.types(&["send", "coder", "hi"]);
+    assert!(written.exits(1), "{written:?}");
+    assert!(
+        written.err.contains("9.9.9") && written.err.contains("agent-worker daemon stop"),
+        "{written:?}"
+    );
+    assert!(world.asked("POST /messages").is_empty());
+}
+
+#[test]
+fn a_daemon_that_does_not_start_says_why() {
+    let world = World::without_daemon("echo 'the store is newer than this program' >&2; exit 3");
+    let seen = world.types(&["send", "coder", "hi"]);
+    assert!(seen.exits(1), "{seen:?}");
+    insta::assert_snapshot!(seen.err, @r"
+    error: the daemon did not start (exit status: 3):
+    the store is newer than this program
+    hint: see what it says by itself: agent-worker daemon
+    ");
+}
+
+#[test]
+fn a_missing_daemon_is_started_once_it_is_ready_asked() {
+    let world = World::without_daemon(
+        "env > \"$AGENT_WORKER_HOME/env\"; echo \"$@\" > \"$AGENT_WORKER_HOME/started\"
+         for i in 1 2 3 4 5 6 7 8 9; do [ -S \"$AGENT_WORKER_HOME/daemon.sock\" ] && break; sleep 0.2; done
+         echo ready",
+    );
+    let script = vec![("POST /messages", Reply::Json(send_reply(&["coder"])))];
+    let started = world.settings.home.join("started");
+    let seen = std::thread::scope(|scope| {
+        let typed = scope.spawn(|| world.types(&["send", "coder", "hi"]));
+        until(|| started.exists());
+        world.listen(env!("CARGO_PKG_VERSION"), script);
+        typed.join().unwrap()
+    });
+    assert!(seen.exits(0), "{seen:?}");
+    assert_eq!(std::fs::read_to_string(&started).unwrap(), "daemon --announce\n");
+    let env = std::fs::read_to_string(world.settings.home.join("env")).unwrap();
+    assert!(env.contains("HOME=/nowhere") && !env.contains("SECRET_KEY"), "{env}");
+}
+
+#[test]
+fn an_agent_never_starts_a_daemon() {
+    let mut world = World::without_daemon("echo started > ../started; exit 1");
+    world.settings.inside_attempt = true;
+    let seen = world.types(&["send", "coder", "hi"]);
+    assert!(seen.exits(1) && seen.err.contains("an agent starts none"), "{seen:?}");
+    assert!(!world.path("started").exists());
+}
+
+#[test]
+fn a_home_that_others_can_look_into_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::with_daemon(Vec::new());
+    let home = &world.settings.home;
+    std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let seen = world.types(&["send", "coder", "hi"]);
+    assert!(seen.exits(1), "{seen:?}");
+    insta::assert_snapshot!(world.anonymous(&seen.err), @r"
+    error: others can look into the home /tmp/home (mode 755)
+    hint: close it: chmod 700 /tmp/home
+    ");
+}

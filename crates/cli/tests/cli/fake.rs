@@ -1,0 +1,273 @@
+//! A daemon that says what it was told to say, on a real socket, and remembers what it was asked.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    pin::Pin,
+    process::ExitCode,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use agent_worker_cli::{Console, Invocation, Settings, parse, run};
+use axum::{
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use bytes::Bytes;
+use futures_core::Stream;
+use serde_json::{Value, json};
+use tokio::{net::UnixListener, runtime::Runtime};
+
+/// What the fake answers to one request.
+#[derive(Clone)]
+pub(crate) enum Reply {
+    Json(Value),
+    Refusal(Value),
+    /// Events, the first with id 1, and what happens to the connection then.
+    Events(Vec<Value>, Then),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Then {
+    Close,
+    Break,
+    Hang,
+}
+
+/// `GET /path` and what is answered; of several answers to one request each is given once, the last for ever.
+type Script = Vec<(&'static str, Reply)>;
+
+/// One request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) line: String,
+    pub(crate) query: String,
+    pub(crate) last_event_id: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) body: Value,
+}
+
+#[derive(Clone)]
+struct Shared {
+    script: Arc<Mutex<Script>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+/// A home for one test, with or without a daemon in it.
+pub(crate) struct World {
+    folder: tempfile::TempDir,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    pub(crate) settings: Settings,
+    runtime: Runtime,
+}
+
+/// What a person saw.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) code: ExitCode,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl World {
+    /// A home without a daemon, and a program that would be started as one.
+    pub(crate) fn without_daemon(program: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, project) = (folder.path().join("home"), folder.path().join("project"));
+        std::fs::create_dir(&project).unwrap();
+        let exe = folder.path().join("agent-worker");
+        std::fs::write(&exe, format!("#!/bin/sh\n{program}\n")).unwrap();
+        std::fs::set_permissions(&exe, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let env = [("PATH", "/usr/bin:/bin"), ("HOME", "/nowhere"), ("SECRET_KEY", "do not send")];
+        let settings = Settings {
+            home,
+            cwd: project.canonicalize().unwrap(),
+            env: env.map(|(name, value)| (name.into(), value.into())).into(),
+            inside_attempt: false,
+            exe,
+        };
+        let runtime = Runtime::new().unwrap();
+        Self { folder, asked: Arc::default(), settings, runtime }
+    }
+
+    /// A home with a daemon of our version in it.
+    pub(crate) fn with_daemon(script: Script) -> Self {
+        Self::with_daemon_of_version(env!("CARGO_PKG_VERSION"), script)
+    }
+
+    pub(crate) fn with_daemon_of_version(version: &str, script: Script) -> Self {
+        let world = Self::without_daemon("exit 1");
+        std::fs::create_dir(&world.settings.home).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&world.settings.home, mode).unwrap();
+        world.listen(version, script);
+        world
+    }
+
+    /// Begins to answer.
+    pub(crate) fn listen(&self, version: &str, mut script: Script) {
+        script.push(("GET /health", Reply::Json(json!({"status": "ok", "version": version}))));
+        let shared = Shared { script: Arc::new(Mutex::new(script)), asked: self.asked.clone() };
+        let _guard = self.runtime.enter();
+        let listener = UnixListener::bind(self.settings.home.join("daemon.sock")).unwrap();
+        let router = axum::Router::new().fallback(answer).with_state(shared);
+        self.runtime.spawn(async move { axum::serve(listener, router).await });
+    }
+
+    /// Writes a file into the project.
+    pub(crate) fn file(&self, name: &str, text: &str) {
+        std::fs::write(self.settings.cwd.join(name), text).unwrap();
+    }
+
+    /// Somewhere in this test's own folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Types `agent-worker` and these words.
+    pub(crate) fn types(&self, words: &[&str]) -> Seen {
+        let (out, err) = (Sink::default(), Sink::default());
+        let mut console = Console::for_programs(Box::new(out.clone()), Box::new(err.clone()));
+        let code = self.types_into(words, &mut console);
+        Seen { code, out: out.text(), err: err.text() }
+    }
+
+    /// The same, read by somebody else.
+    pub(crate) fn types_into(&self, words: &[&str], console: &mut Console) -> ExitCode {
+        let words = ["agent-worker"].iter().chain(words).map(Into::into);
+        match parse(words, console) {
+            Ok(Invocation::Command(command)) => run(command, &self.settings, console),
+            Ok(other) => panic!("not a command: {other:?}"),
+            Err(code) => code,
+        }
+    }
+
+    /// The requests with this line, in order.
+    pub(crate) fn asked(&self, line: &str) -> Vec<Asked> {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().filter(|asked| asked.line == line).cloned().collect()
+    }
+
+    /// Text in which this test's own folders have names.
+    pub(crate) fn anonymous(&self, text: &str) -> String {
+        let folder = self.folder.path().canonicalize().unwrap();
+        let replace = |text: &str, path: &Path| text.replace(path.to_str().unwrap(), "/tmp");
+        replace(&replace(text, &folder), self.folder.path())
+    }
+}
+
+impl Seen {
+    /// Whether the process would exit with `code`.
+    pub(crate) fn exits(&self, code: u8) -> bool {
+        format!("{:?}", self.code) == format!("{:?}", ExitCode::from(code))
+    }
+
+    /// The one document on stdout.
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.out.lines().count(), 1, "{self:?}");
+        serde_json::from_str(&self.out).unwrap()
+    }
+}
+
+async fn answer(State(shared): State<Shared>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let header = |name: &str| Some(head.headers.get(name)?.to_str().unwrap().to_owned());
+    let line = format!("{} {}", head.method, head.uri.path());
+    let body = to_bytes(body, 1 << 20).await.unwrap();
+    shared.asked.lock().unwrap().push(Asked {
+        line: line.clone(),
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        last_event_id: header("last-event-id"),
+        key: header("idempotency-key"),
+        body: serde_json::from_slice(&body).unwrap_or_default(),
+    });
+    let mut script = shared.script.lock().unwrap();
+    let mut places = (0..script.len()).filter(|place| script[*place].0 == line);
+    let reply = match (places.next(), places.next()) {
+        (Some(first), Some(_)) => script.remove(first).1,
+        (Some(only), None) => script[only].1.clone(),
+        (None, _) => Reply::Refusal(json!({"code": "not_found", "message": line})),
+    };
+    match reply {
+        Reply::Json(body) => body.to_string().into_response(),
+        Reply::Refusal(problem) => (StatusCode::CONFLICT, problem.to_string()).into_response(),
+        Reply::Events(events, then) => {
+            let entry = |(no, event): (usize, Value)| format!("id: {}\ndata: {event}\n\n", no + 1);
+            let chunks = events.into_iter().enumerate().map(entry).map(Bytes::from).collect();
+            Body::from_stream(Told { chunks, then, pauses: 0 }).into_response()
+        }
+    }
+}
+
+struct Told {
+    chunks: VecDeque<Bytes>,
+    then: Then,
+    pauses: u32,
+}
+
+impl Stream for Told {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(chunk) = self.chunks.pop_front() {
+            return Poll::Ready(Some(Ok(chunk)));
+        }
+        match self.then {
+            Then::Close => Poll::Ready(None),
+            // What was told leaves the machine while the teller pauses, and only then.
+            Then::Break if self.pauses == 0 => {
+                self.pauses += 1;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Then::Hang => Poll::Pending,
+            Then::Break => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
+        }
+    }
+}
+
+/// Looks until something is so, for ten seconds at most.
+pub(crate) fn until(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never was");
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+/// An end whose text is kept.
+#[derive(Clone, Default)]
+pub(crate) struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An end whose reader has left.
+pub(crate) struct Gone;
+
+impl Write for Gone {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! The commands that show or end something, and words that make no sense.
+
+use serde_json::{Value, json};
+
+use crate::{
+    fake::{Reply, Then, World},
+    stories::{FILE, RUN, STOP_RUN, agent, run_view, said, ts},
+};
+
+#[test]
+fn ls_shows_who_does_what_and_where_they_come_from() {
+    let waiting = json!({"state": "backing_off", "until": ts(5), "why": "429"});
+    let agents = json!([
+        agent("coder", "/nowhere/repo", &json!({"state": "idle"})),
+        agent("reviewer", "/elsewhere", &waiting),
+    ]);
+    let world = World::with_daemon(vec![("GET /agents", Reply::Json(agents.clone()))]);
+    insta::assert_snapshot!(world.types(&["ls"]).out, @r"
+    NAME             SOURCE      STATUS                            WAITING  TURNS  MESSAGES
+    coder@review     ~/repo      idle                              1        2      3
+    reviewer@review  /elsewhere  backing off, next try in 0s: 429  1        2      3
+    ");
+    assert_eq!(world.types(&["ls", "@review", "--all", "--json"]).json(), agents);
+    let query = &world.asked("GET /agents")[1].query;
+    assert!(
+        query.starts_with("target=%40review&project=") && query.ends_with("&all=true"),
+        "{query}"
+    );
+}
+
+#[test]
+fn alone_it_says_what_runs_and_what_to_type_first() {
+    let world = World::without_daemon("exit 1");
+    insta::assert_snapshot!(world.types(&[]).out, @r#"
+    Nothing is running.
+
+      agent-worker run review.yaml        run a team and wait for its end
+      agent-worker send @review "…"       say something to a team that runs
+      agent-worker peek @review --follow  read what its agents say
+
+    All commands: agent-worker --help
+    "#);
+}
+
+#[test]
+fn peek_shows_the_channel_and_follows_it_without_a_gap() {
+    let message = |no| said(no, "coder", &["reviewer"], "ready")["data"].clone();
+    let events = vec![
+        said(1, "user", &[], "old"),
+        said(2, "coder", &["reviewer"], "ready"),
+        said(3, "coder", &[], "new"),
+    ];
+    let world = World::with_daemon(vec![
+        ("GET /messages", Reply::Json(json!({"instance": "review", "messages": [message(2)]}))),
+        ("GET /events", Reply::Events(events, Then::Close)),
+    ]);
+    let seen = world.types(&["peek", "@review", "--follow", "-n", "1"]);
+    assert!(seen.exits(0), "{seen:?}");
+    let shown: Vec<_> = seen.out.lines().map(|line| line.split_once("ago ").unwrap().1).collect();
+    assert_eq!(shown, ["#2 coder → reviewer: ready", "#3 coder: new"]);
+    let json = world.types(&["peek", "@review", "--find", "rea dy", "--json"]).json();
+    assert_eq!(json["messages"][0]["seq"], 2);
+    assert!(world.asked("GET /messages")[1].query.ends_with("&limit=20&search=rea%20dy"));
+}
+
+#[test]
+fn stop_says_what_it_ended() {
+    let Reply::Json(view) = run_view(&json!({"state": "running"})) else { unreachable!() };
+    let stopped = json!({"run": RUN, "instance": "review", "attempts": ["coder"], "processes": 3});
+    let world = World::with_daemon(vec![
+        ("GET /runs", Reply::Json(json!([view]))),
+        (STOP_RUN, Reply::Json(stopped.clone())),
+    ]);
+    assert_eq!(
+        world.types(&["stop", "@review"]).out,
+        "stopped @review: ended coder (3 processes)\n"
+    );
+    assert_eq!(world.types(&["stop", "--json"]).json(), json!({"stopped": [stopped]}));
+    let seen = world.types(&["stop", "coder@review"]);
+    assert!(seen.exits(2) && seen.err.contains("agent-worker stop @review"), "{seen:?}");
+}
+
+#[test]
+fn a_token_is_printed_alone() {
+    let created = json!({"name": "ci", "token": "s3cret"});
+    let world = World::with_daemon(vec![
+        ("POST /tokens", Reply::Json(created)),
+        ("DELETE /tokens/c%2Fi", Reply::Json(Value::Null)),
+    ]);
+    let seen = world.types(&["token", "create", "ci"]);
+    assert_eq!((seen.out.as_str(), seen.err.as_str()), ("s3cret\n", ""));
+    assert!(world.types(&["token", "revoke", "c/i"]).exits(0));
+}
+
+#[test]
+fn validate_lists_agents_and_parameters_without_a_daemon() {
+    let world = World::without_daemon("exit 1");
+    world.file("review.yaml", FILE);
+    insta::assert_snapshot!(world.types(&["validate", "review.yaml"]).out, @r"
+    valid: review (1 agent)
+      coder  mock
+      --target VALUE  required
+    ");
+    let expected = json!({
+        "valid": true, "workflow": "review", "agents": ["coder"],
+        "params": [{"name": "target", "required": true}], "error": null,
+    });
+    assert_eq!(world.types(&["validate", "review.yaml", "--json"]).json(), expected);
+    world.file("bad.yaml", "agents: []");
+    let seen = world.types(&["validate", "bad.yaml", "--json"]);
+    assert!(seen.exits(2) && seen.json()["valid"] == false, "{seen:?}");
+}
+
+#[test]
+fn words_that_make_no_sense_are_answered_with_what_was_meant() {
+    let world = World::without_daemon("exit 1");
+    let seen = world.types(&["sned", "coder", "hi"]);
+    assert!(seen.exits(2) && seen.err.contains("'send'"), "{seen:?}");
+    let json = world.types(&["ls", "al ice", "--json"]);
+    assert!(json.exits(2), "{json:?}");
+    assert_eq!(json.json()["error"]["code"], "usage");
+    let run = world.types(&["run", "--json"]);
+    assert_eq!((run.exits(2), &run.json()["outcome"]), (true, &json!("invalid")));
+    let help = world.types(&["run", "--help"]);
+    assert!(help.exits(0) && help.out.contains("Example: agent-worker run"), "{help:?}");
+}

@@ -1,0 +1,174 @@
+//! `run` and `start`: from a file to an exit code.
+
+use agent_worker_cli::Console;
+use serde_json::json;
+
+use crate::{
+    fake::{Gone, Reply, Sink, Then, World},
+    stories::{FILE, GET_RUN, RUN, a_conversation, done, event, run_view, running, started},
+};
+
+#[test]
+fn run_shows_what_is_said_on_stdout_and_how_it_ended_on_stderr() {
+    let world = running(a_conversation(), &done());
+    let seen = world.types(&["run", "review.yaml", "--target", "main"]);
+    assert!(seen.exits(0), "{seen:?}");
+    insta::assert_snapshot!(seen.out, @r"
+    #2 user → coder: @coder look at main
+    #3 coder
+      looks
+      good
+    ");
+    insta::assert_snapshot!(seen.err, @"done in 9.0s · 1 turn · 2 messages");
+}
+
+#[test]
+fn run_sends_the_file_its_parameters_and_only_the_environment_it_needs() {
+    let mut world = running(a_conversation(), &done());
+    world.settings.env.insert("GITHUB_TOKEN".into(), "t0ken".into());
+    world.types(&["run", "./review.yaml", "--tag", "pr-1", "--target", "main"]);
+    let cwd = world.settings.cwd.to_str().unwrap();
+    let expected = json!({
+        "file": format!("{cwd}/review.yaml"), "cwd": cwd, "tag": "pr-1", "mode": "run",
+        "params": {"target": "main"},
+        "env": {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "GITHUB_TOKEN": "t0ken"},
+    });
+    assert_eq!(world.asked("POST /runs")[0].body, expected);
+}
+
+#[test]
+fn run_with_json_answers_with_exactly_one_envelope() {
+    let world = running(a_conversation(), &done());
+    let seen = world.types(&["run", "review.yaml", "--target", "main", "--json"]);
+    let expected = json!({
+        "outcome": "done", "workflow": "review", "tag": "main", "run": RUN, "duration_ms": 9000, "turns": 1,
+        "messages": 2, "dead_letters": [], "agents": {"coder": {"turns": 2, "messages": 3, "state": "idle"}},
+        "error": null,
+    });
+    assert_eq!(seen.json(), expected);
+    assert!(seen.err.contains("#3 coder"), "{seen:?}");
+}
+
+#[test]
+fn run_goes_on_where_it_was_when_the_connection_breaks() {
+    let events = a_conversation();
+    let world = World::with_daemon(vec![
+        ("POST /runs", started()),
+        ("GET /events", Reply::Events(events[..2].to_vec(), Then::Break)),
+        ("GET /events", Reply::Events(events[2..].to_vec(), Then::Close)),
+        (GET_RUN, run_view(&done())),
+    ]);
+    world.file("review.yaml", FILE);
+    let seen = world.types(&["run", "review.yaml", "--target", "main"]);
+    assert!(seen.exits(0), "{seen:?}");
+    assert_eq!(seen.out.matches('#').count(), 2, "{seen:?}");
+    assert!(seen.err.contains("the daemon is back"), "{seen:?}");
+    let ids: Vec<_> =
+        world.asked("GET /events").into_iter().map(|asked| asked.last_event_id).collect();
+    assert_eq!(ids, [None, Some("2".to_owned())]);
+}
+
+#[test]
+fn a_stream_that_ends_before_the_run_does_is_opened_again() {
+    let events = a_conversation();
+    let world = World::with_daemon(vec![
+        ("POST /runs", started()),
+        ("GET /events", Reply::Events(events[..2].to_vec(), Then::Close)),
+        ("GET /events", Reply::Events(events[2..].to_vec(), Then::Close)),
+        (GET_RUN, run_view(&json!({"state": "running"}))),
+        (GET_RUN, run_view(&done())),
+    ]);
+    world.file("review.yaml", FILE);
+    let seen = world.types(&["run", "review.yaml", "--target", "main"]);
+    assert!(seen.exits(0), "{seen:?}");
+    assert_eq!(world.asked("GET /events").len(), 2);
+}
+
+#[test]
+fn run_exits_3_at_a_limit_and_not_at_a_pause_that_is_over() {
+    let cause = json!({"cause": "limit", "limit": "hops", "detail": "51 of 50"});
+    let paused = json!({"state": "paused", "cause": cause, "ended": null});
+    let pause = event(1, "run.paused", &paused);
+    let world = running(vec![pause.clone()], &paused);
+    let seen = world.types(&["run", "review.yaml", "--target", "main"]);
+    assert!(seen.exits(3), "{seen:?}");
+    assert!(seen.err.contains("paused: hops limit (51 of 50)"), "{seen:?}");
+
+    let mut resumed = a_conversation();
+    resumed.insert(0, pause);
+    let world = World::with_daemon(vec![
+        ("POST /runs", started()),
+        ("GET /events", Reply::Events(resumed, Then::Close)),
+        (GET_RUN, run_view(&json!({"state": "running"}))),
+        (GET_RUN, run_view(&done())),
+    ]);
+    world.file("review.yaml", FILE);
+    assert!(world.types(&["run", "review.yaml", "--target", "main"]).exits(0));
+}
+
+#[test]
+fn run_detached_returns_at_once_and_says_how_to_come_back() {
+    let world = World::with_daemon(vec![("POST /runs", started())]);
+    world.file("review.yaml", FILE);
+    let seen = world.types(&["run", "review.yaml", "--target", "main", "--detach"]);
+    assert!(seen.exits(0), "{seen:?}");
+    insta::assert_snapshot!(seen.out + &seen.err, @r"
+    @review goes on
+    hint: follow it: agent-worker peek @review --follow
+    hint: stop it: agent-worker stop @review
+    ");
+}
+
+#[test]
+fn start_in_the_background_returns_when_the_agents_are_awake() {
+    let world = World::with_daemon(vec![
+        ("POST /runs", started()),
+        ("GET /events", Reply::Events(a_conversation()[..1].to_vec(), Then::Hang)),
+    ]);
+    world.file("review.yaml", FILE);
+    let seen = world.types(&["start", "review.yaml", "--target", "main", "--background", "--json"]);
+    assert!(seen.exits(0), "{seen:?}");
+    assert_eq!(seen.json()["run"], RUN);
+    assert_eq!(world.asked("POST /runs")[0].body["mode"], "start");
+}
+
+#[test]
+fn a_bad_file_never_reaches_the_daemon() {
+    let world = World::without_daemon("exit 1");
+    world.file("bad.yaml", "agents:\n  coder: { bakend: mock }\n");
+    let seen = world.types(&["run", "bad.yaml"]);
+    assert!(seen.exits(2), "{seen:?}");
+    assert!(seen.err.contains("bakend") && seen.err.contains("bad.yaml:2"), "{}", seen.err);
+    let json = world.types(&["run", "bad.yaml", "--json"]);
+    assert!(json.exits(2), "{json:?}");
+    assert_eq!(json.json()["outcome"], "invalid");
+    assert_eq!(json.json()["error"]["code"], "bad_file");
+    assert!(!world.settings.home.exists());
+}
+
+#[test]
+fn what_the_daemon_refuses_is_told_in_its_words() {
+    let live = json!({"code": "conflict", "message": "review is already running", "hint": "stop it first"});
+    let world = World::with_daemon(vec![("POST /runs", Reply::Refusal(live))]);
+    world.file("review.yaml", FILE);
+    let seen = world.types(&["run", "review.yaml", "--target", "main"]);
+    assert!(seen.exits(1), "{seen:?}");
+    insta::assert_snapshot!(seen.err, @r"
+    error: review is already running
+    hint: stop it first
+    ");
+    let json = world.types(&["run", "--json", "review.yaml", "--target", "main"]).json();
+    assert_eq!((&json["outcome"], &json["error"]["code"]), (&json!("failed"), &json!("conflict")));
+}
+
+#[test]
+fn a_reader_who_left_is_no_error_but_does_not_make_a_failed_run_green() {
+    let gone = || Console::for_programs(Box::new(Gone), Box::new(Sink::default()));
+    let world = World::with_daemon(vec![("GET /agents", Reply::Json(json!([])))]);
+    let code = world.types_into(&["ls", "--json"], &mut gone());
+    assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
+
+    let world = running(a_conversation(), &json!({"state": "ended", "outcome": "failed"}));
+    let code = world.types_into(&["run", "review.yaml", "--target", "main"], &mut gone());
+    assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::FAILURE));
+}

@@ -1,0 +1,99 @@
+//! The daemon's home: who may look in, and where everything is.
+
+use std::{
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use agent_worker_protocol::{AttemptId, RunId};
+
+/// `~/.agent-worker`, checked: ours, and nobody else can look in.
+#[derive(Clone, Debug)]
+pub(crate) struct Home {
+    root: PathBuf,
+}
+
+/// Why a folder cannot be the home.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    /// It cannot be made or read.
+    #[error("cannot use {path} as home")]
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// It is somebody else's.
+    #[error("{path} belongs to user {owner}, not to you; set AGENT_WORKER_HOME to a folder of your own")]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// A socket's path may have 107 bytes.
+    #[error("{path} is too long for a socket's path by {over} bytes; set AGENT_WORKER_HOME to a shorter one")]
+    TooLong {
+        /// The socket.
+        path: PathBuf,
+        /// How much too long.
+        over: usize,
+    },
+}
+
+const LONGEST_SOCKET: usize = 107;
+
+impl Home {
+    /// Opens the home at `root`, making it if it is not there. Its mode becomes 0700.
+    pub(crate) fn open(root: &Path) -> Result<Self, HomeError> {
+        let failed = |error| HomeError::Io { path: root.to_owned(), error };
+        folder(root).map_err(failed)?;
+        let root = root.canonicalize().map_err(failed)?;
+        let owner = fs::metadata(&root).map_err(failed)?.uid();
+        if owner != rustix::process::geteuid().as_raw() {
+            return Err(HomeError::NotOurs { path: root, owner });
+        }
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        let home = Self { root };
+        let socket = home.socket();
+        let length = socket.as_os_str().len();
+        if length > LONGEST_SOCKET {
+            return Err(HomeError::TooLong { path: socket, over: length - LONGEST_SOCKET });
+        }
+        for name in ["logs", "runs"] {
+            folder(&home.root.join(name)).map_err(failed)?;
+        }
+        Ok(home)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.root.join("daemon.lock")
+    }
+    pub(crate) fn card(&self) -> PathBuf {
+        self.root.join("daemon.json")
+    }
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.root.join("daemon.sock")
+    }
+    pub(crate) fn log(&self) -> PathBuf {
+        self.root.join("logs/daemon.log")
+    }
+    pub(crate) fn run(&self, run: RunId) -> PathBuf {
+        self.root.join("runs").join(run.to_string())
+    }
+    pub(crate) fn attempt(&self, run: RunId, attempt: AttemptId) -> PathBuf {
+        self.run(run).join(attempt.to_string())
+    }
+}
+
+/// Makes a folder only we can enter; one that is there stays.
+pub(crate) fn folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

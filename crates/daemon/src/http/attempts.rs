@@ -1,0 +1,22 @@
+//! What workers report.
+
+use std::sync::Arc;
+
+use agent_worker_protocol::{AttemptId, EventsReply, EventsRequest};
+use axum::{Json, extract::State};
+
+use super::{
+    Doors,
+    refusal::Answer,
+    request::{Body, Path, Who},
+};
+
+/// `POST /attempts/{id}/events`
+pub(super) async fn report(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    Path(attempt): Path<AttemptId>,
+    Body(request): Body<EventsRequest>,
+) -> Answer<EventsReply> {
+    Ok(Json(doors.kernel.attempt_report(&who, attempt, request).await?))
+}

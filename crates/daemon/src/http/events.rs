@@ -1,0 +1,128 @@
+//! The event log as a stream of server-sent events.
+//!
+//! Nothing is kept for a reader but its place in the log: one that reads slowly holds up itself, and
+//! one that was cut goes on after the last id it saw, without a gap.
+
+use std::{
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use agent_worker_kernel::{self as kernel, Feed, Place, Watched};
+use agent_worker_protocol::{Code, Event, Position, Problem, RunId, Target};
+use axum::{
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Sse, sse},
+};
+use futures_core::Stream;
+use serde::Deserialize;
+use tokio_util::sync::ReusableBoxFuture;
+
+use super::{
+    Doors,
+    refusal::Refusal,
+    request::{Query, Who},
+};
+use crate::shutdown::Shutdown;
+
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// What to watch, and from where on.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Watch {
+    run: Option<RunId>,
+    target: Option<Target>,
+    project: Option<PathBuf>,
+    after: Option<Position>,
+    /// Every question may say how widely it looks; a watch is one instance's all the same.
+    #[serde(default, rename = "all")]
+    _all: bool,
+}
+
+/// `GET /events`
+pub(super) async fn watch(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    Query(watch): Query<Watch>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Refusal> {
+    let after = last_event_id(&headers)?.or(watch.after);
+    let watched = match watch.run {
+        Some(run) => Watched::Run(run),
+        None => Watched::Instance(Place { target: watch.target, project: watch.project }),
+    };
+    let feed = doors.kernel.watch(&who, watched, after).await?;
+    let stream = Telling::new(feed, doors.shutdown.clone());
+    Ok(Sse::new(stream).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+/// Where a reader was cut. An empty id is that of a reader who has seen nothing yet.
+fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
+    let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) else { return Ok(None) };
+    let number = id.to_str().ok().and_then(|id| id.parse().ok());
+    let bad = || Problem::new(Code::BadRequest, "`Last-Event-ID` is not the id of an event");
+    number.map(Position::new).map(Some).ok_or_else(bad)
+}
+
+/// A feed on its way to one reader.
+struct Telling {
+    /// None once there is nothing more to tell.
+    next: Option<ReusableBoxFuture<'static, Told>>,
+    shutdown: Shutdown,
+}
+
+type Told = (Feed, Result<Option<Event>, kernel::Error>);
+
+impl Telling {
+    fn new(feed: Feed, shutdown: Shutdown) -> Self {
+        let next = ReusableBoxFuture::new(next(feed, shutdown.clone()));
+        Self { next: Some(next), shutdown }
+    }
+}
+
+async fn next(mut feed: Feed, shutdown: Shutdown) -> Told {
+    let next = tokio::select! {
+        next = feed.next() => next,
+        () = shutdown.streams_closed() => Ok(None),
+    };
+    (feed, next)
+}
+
+impl Stream for Telling {
+    type Item = Result<sse::Event, axum::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(future) = &mut self.next else { return Poll::Ready(None) };
+        let event = match ready!(future.poll(cx)) {
+            (feed, Ok(Some(event))) => {
+                let shutdown = self.shutdown.clone();
+                self.next.as_mut().map(|future| future.set(next(feed, shutdown)));
+                Some(told(&event))
+            }
+            (_, Ok(None)) => None,
+            (_, Err(error)) => {
+                tracing::error!(%error, "a stream of events broke off");
+                None
+            }
+        };
+        if event.is_none() {
+            self.next = None;
+        }
+        Poll::Ready(event)
+    }
+}
+
+/// An event as it is written. One that is not stored has no id: there is nothing to resume after.
+fn told(event: &Event) -> Result<sse::Event, axum::Error> {
+    let told = sse::Event::default().event(event.kind.word()).json_data(event)?;
+    Ok(match event.pos {
+        Some(position) => told.id(position.to_string()),
+        None => told,
+    })
+}

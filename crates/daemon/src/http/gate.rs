@@ -1,0 +1,250 @@
+//! What every request passes before a handler sees it: the right address, a known caller, a body that is JSON and not too long.
+//!
+//! The address keeps web pages out: a browser says where a page comes from (`Origin`) and what it
+//! believes to talk to (`Host`), and a page cannot lie about either. There are no CORS headers.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use agent_worker_kernel::Principal;
+use agent_worker_protocol::{Code, Problem};
+use axum::{
+    body::{Body, HttpBody as _},
+    extract::{Request, State},
+    http::{
+        HeaderMap, Uri,
+        header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN},
+    },
+    middleware::Next,
+    response::Response,
+};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+
+use super::{Doors, refusal::Refusal};
+use crate::peer::{Caller, Peer};
+
+/// The most one request is: the largest resource, written as JSON, and some.
+pub(crate) const BODY_LIMIT: usize = 96 * 1024 * 1024;
+/// How much more is read and thrown away, so that whoever sends it is there for the answer.
+const DISCARD_LIMIT: usize = 1024 * 1024 * 1024;
+/// How long a body may take to arrive.
+const BODY_PATIENCE: Duration = Duration::from_secs(60);
+
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// The names this daemon answers to.
+#[derive(Clone, Debug)]
+pub(super) struct Gate {
+    hosts: Arc<[String]>,
+    origins: Arc<[String]>,
+}
+
+impl Gate {
+    /// For a daemon that listens at `address`, or on its socket only.
+    pub(super) fn new(address: Option<SocketAddr>) -> Self {
+        let mut hosts: Vec<String> = LOOPBACK.map(str::to_owned).into();
+        if let Some(address) = address {
+            hosts.extend(LOOPBACK.map(|name| format!("{name}:{}", address.port())));
+            hosts.push(address.to_string());
+        }
+        Self { hosts: hosts.into(), origins: own_origins(address).into() }
+    }
+
+    fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+        let mut hosts = headers.get_all(HOST).iter().map(|host| host.as_bytes()).peekable();
+        if hosts.peek().is_none() {
+            return Err(Problem::new(Code::BadRequest, "there is no `Host` header"));
+        }
+        let named = uri.authority().map(|authority| authority.as_str().as_bytes());
+        if let Some(other) = hosts.chain(named).find(|host| !has(&self.hosts, host)) {
+            let other = String::from_utf8_lossy(other);
+            let message = format!("`{other}` is not this daemon's address");
+            return Err(Problem::new(Code::Forbidden, message).hint("ask it as `localhost`"));
+        }
+        let mut origins = headers.get_all(ORIGIN).iter();
+        match origins.find(|origin| !has(&self.origins, origin.as_bytes())) {
+            None => Ok(()),
+            Some(_) => Err(Problem::new(Code::Forbidden, "another site's page may not ask this")),
+        }
+    }
+}
+
+/// The origins of our own pages.
+pub(crate) fn own_origins(address: Option<SocketAddr>) -> Vec<String> {
+    let port = address.map(|address| address.port());
+    let own = |port| ["127.0.0.1", "localhost"].map(|host| format!("http://{host}:{port}"));
+    port.map(own).into_iter().flatten().collect()
+}
+
+fn has(list: &[String], value: &[u8]) -> bool {
+    list.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(value))
+}
+
+/// Lets a request pass that is meant for this daemon and is not made by somebody else's page.
+pub(super) async fn address(
+    gate: Gate,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    gate.check(request.uri(), request.headers())?;
+    Ok(next.run(request).await)
+}
+
+/// Finds out who asks, and lets anybody pass.
+pub(super) async fn anybody(
+    State(doors): State<Arc<Doors>>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let peer = request.extensions().get().copied();
+    let who = identify(&doors, request.headers(), peer).await?;
+    request.extensions_mut().insert(who);
+    Ok(next.run(request).await)
+}
+
+/// Finds out who asks, lets only known callers pass, and reads what they send.
+pub(super) async fn known(
+    State(doors): State<Arc<Doors>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let (mut head, body) = request.into_parts();
+    let peer = head.extensions.get().copied();
+    let who = identify(&doors, &head.headers, peer).await?;
+    if matches!(who, Principal::Nobody) {
+        let problem = Problem::new(Code::Unauthorized, "this needs a token");
+        let hint = "make one with `agent-worker token create NAME` and send `Authorization: Bearer TOKEN`";
+        return Err(problem.hint(hint).into());
+    }
+    head.extensions.insert(who);
+    let body = if body.is_end_stream() { body } else { json(&head.headers, body).await?.into() };
+    Ok(next.run(Request::from_parts(head, body)).await)
+}
+
+/// A token, where sent, decides alone; else the connection does.
+async fn identify(
+    doors: &Doors,
+    headers: &HeaderMap,
+    peer: Option<Peer>,
+) -> Result<Principal, Refusal> {
+    let mut tokens = headers.get_all(AUTHORIZATION).iter();
+    match (tokens.next(), tokens.next()) {
+        (None, _) => {}
+        (Some(value), None) => return Ok(doors.kernel.principal(bearer(value.as_bytes())?).await?),
+        (Some(_), Some(_)) => return Err(bad_token().into()),
+    }
+    match peer {
+        Some(Peer::Socket(Caller::User)) => Ok(Principal::User),
+        // Asked each time: the attempt may have ended since the connection was made.
+        Some(Peer::Socket(Caller::Attempt(attempt))) => {
+            Ok(doors.kernel.inhabitant(attempt).await?.unwrap_or(Principal::Nobody))
+        }
+        Some(Peer::Socket(Caller::Nobody) | Peer::Network) | None => Ok(Principal::Nobody),
+    }
+}
+
+fn bearer(value: &[u8]) -> Result<&str, Problem> {
+    let text = str::from_utf8(value).map_err(|_| bad_token())?;
+    match text.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim()),
+        Some(_) | None => Err(bad_token()),
+    }
+}
+
+fn bad_token() -> Problem {
+    Problem::new(Code::Unauthorized, "`Authorization` must be one `Bearer TOKEN`")
+}
+
+/// Reads a body that says it is JSON.
+async fn json(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    let kind = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
+    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    if !kind.eq_ignore_ascii_case(b"application/json") {
+        let message = "the body's `Content-Type` must be application/json";
+        return Err(Problem::new(Code::BadRequest, message));
+    }
+    match tokio::time::timeout(BODY_PATIENCE, collect(body)).await {
+        Ok(body) => body,
+        Err(_) => Err(Problem::new(Code::BadRequest, "the body did not arrive in time")),
+    }
+}
+
+async fn collect(mut body: Body) -> Result<Bytes, Problem> {
+    let mut kept = BytesMut::new();
+    let mut size = 0;
+    while let Some(frame) = body.frame().await {
+        let broken = |_| Problem::new(Code::BadRequest, "the body broke off");
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        size += data.len();
+        match size {
+            0..=BODY_LIMIT => kept.extend_from_slice(&data),
+            ..=DISCARD_LIMIT => kept.clear(),
+            _ => break,
+        }
+    }
+    if size <= BODY_LIMIT {
+        return Ok(kept.freeze());
+    }
+    let message = format!("the request is longer than {BODY_LIMIT} bytes");
+    Err(Problem::new(Code::TooLarge, message).hint("a resource holds 64 MiB; send it in parts"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_and_pages_pass() {
+        let tcp = Some(SocketAddr::from(([127, 0, 0, 1], 5099)));
+        for (address, host, origin, expected) in [
+            (tcp, "localhost", None, None),
+            (tcp, "LocalHost:5099", None, None),
+            (tcp, "127.0.0.1:5099", None, None),
+            (tcp, "[::1]:5099", None, None),
+            (tcp, "localhost:5098", None, Some(Code::Forbidden)),
+            (tcp, "evil.example", None, Some(Code::Forbidden)),
+            (tcp, "localhost.evil.example", None, Some(Code::Forbidden)),
+            (tcp, "", None, Some(Code::Forbidden)),
+            (tcp, "localhost", Some("http://127.0.0.1:5099"), None),
+            (tcp, "localhost", Some("http://localhost:5099"), None),
+            (tcp, "localhost", Some("https://localhost:5099"), Some(Code::Forbidden)),
+            (tcp, "localhost", Some("http://localhost"), Some(Code::Forbidden)),
+            (tcp, "localhost", Some("http://localhost:50990"), Some(Code::Forbidden)),
+            (tcp, "localhost", Some("null"), Some(Code::Forbidden)),
+            (tcp, "localhost", Some("http://evil.example"), Some(Code::Forbidden)),
+            (None, "localhost", None, None),
+            (None, "localhost:5099", None, Some(Code::Forbidden)),
+            (None, "localhost", Some("http://localhost:5099"), Some(Code::Forbidden)),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, host.parse().unwrap());
+            headers.extend(origin.map(|origin| (ORIGIN, origin.parse().unwrap())));
+            let got = Gate::new(address).check(&Uri::from_static("/x"), &headers);
+            assert_eq!(got.err().map(|problem| problem.code), expected, "{host} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn a_second_host_cannot_hide_behind_the_first() {
+        let gate = Gate::new(None);
+        let mut headers = HeaderMap::new();
+        assert_eq!(gate.check(&Uri::from_static("/"), &headers).unwrap_err().code, Code::BadRequest);
+        headers.insert(HOST, "localhost".parse().unwrap());
+        assert!(gate.check(&Uri::from_static("http://evil.example/"), &headers).is_err());
+        headers.append(HOST, "evil.example".parse().unwrap());
+        assert!(gate.check(&Uri::from_static("/"), &headers).is_err());
+    }
+
+    #[test]
+    fn a_token_is_read_from_one_bearer_header() {
+        for (value, expected) in [
+            ("Bearer aw_1", Some("aw_1")),
+            ("bearer  aw_1 ", Some("aw_1")),
+            ("Basic dXNlcg==", None),
+            ("Bearer", None),
+            ("aw_1", None),
+        ] {
+            assert_eq!(bearer(value.as_bytes()).ok(), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! How the daemon is, and how to stop it.
+
+use std::{sync::Arc, time::Duration};
+
+use agent_worker_kernel::Principal;
+use agent_worker_protocol::api::{Health, HealthDetail, HealthStatus, ShutdownRequest};
+use axum::{Json, extract::State, http::StatusCode};
+
+use super::{
+    Doors,
+    refusal::{Answer, Refusal},
+    request::{Body, Who},
+};
+
+/// How long the disk may take for a pulse.
+const PULSE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// `GET /health`: true at the moment it is told, because a write is tried.
+pub(super) async fn health(State(doors): State<Arc<Doors>>, Who(who): Who) -> Answer<Health> {
+    let trouble = trouble(&doors).await;
+    let status = match (&trouble, doors.kernel.is_draining()) {
+        (Some(_), _) => HealthStatus::ReadOnly,
+        (None, true) => HealthStatus::Draining,
+        (None, false) => HealthStatus::Ok,
+    };
+    let detail = match who {
+        Principal::User => Some(detail(&doors, trouble).await?),
+        Principal::Agent(_) | Principal::Client(_) | Principal::Nobody => None,
+    };
+    Ok(Json(Health { status, version: doors.health.version.clone(), detail }))
+}
+
+/// `POST /shutdown`: the answer is that it was heard.
+pub(super) async fn shutdown(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    Body(request): Body<ShutdownRequest>,
+) -> Result<StatusCode, Refusal> {
+    who.require_user("only the user stops the daemon")?;
+    doors.shutdown.ask(request.mode);
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// What keeps the store from taking writes, if anything does.
+async fn trouble(doors: &Doors) -> Option<String> {
+    if let Some(trouble) = &doors.health.trouble {
+        return Some(trouble.clone());
+    }
+    match tokio::time::timeout(PULSE_PATIENCE, doors.kernel.pulse()).await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some(format!("the disk did not take a write within {PULSE_PATIENCE:?}")),
+    }
+}
+
+async fn detail(doors: &Doors, trouble: Option<String>) -> Result<HealthDetail, Refusal> {
+    let tally = doors.kernel.tally().await?;
+    let facts = &doors.health;
+    Ok(HealthDetail {
+        pid: facts.pid,
+        home: facts.home.clone(),
+        address: facts.address.map(|address| address.to_string()),
+        started: facts.started,
+        live_runs: tally.runs,
+        workers: tally.attempts,
+        trouble,
+    })
+}

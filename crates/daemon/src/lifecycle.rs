@@ -1,0 +1,307 @@
+//! A daemon's life: one owner of the home, everything found again, doors open, and a quiet end.
+//!
+//! Invariant: the lock is taken before anything is read and let go after everything is closed.
+//! Invariant: no door opens before the work of the daemon before is taken over.
+
+use std::{
+    io::{self, Write as _},
+    net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use agent_worker_host::{LockFile, Process};
+use agent_worker_kernel::{Clock, Dice, Kernel, Options, Parts};
+use agent_worker_protocol::{Millis, Span, api::ShutdownMode};
+use agent_worker_store::{Sqlite, Store};
+use serde::Serialize;
+use tokio::{
+    net::{TcpListener, UnixListener},
+    signal::unix::{SignalKind, signal},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    home::{Home, HomeError},
+    http::{self, Doors, HealthFacts},
+    log,
+    runner::Processes,
+    serve::Doorway,
+    shutdown::Shutdown,
+};
+
+/// How long answers that are under way have when everything else is over.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// What a daemon is told at its start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its home.
+    pub home: PathBuf,
+    /// The port for clients; another free one when it is taken.
+    pub port: u16,
+    /// How much runs at once, and how patient it is.
+    pub options: Options,
+    /// How long workers have when it is asked to stop.
+    pub drain_grace: Span,
+    /// Who started it.
+    pub started_by: StartedBy,
+    /// The program's version.
+    pub version: String,
+}
+
+/// Who started the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartedBy {
+    /// A person, who watches it.
+    Person,
+    /// A command that waits for `ready` on stdout and then goes its own way.
+    Command,
+}
+
+/// Why a daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its home cannot be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// Another one has it.
+    #[error("a daemon is already running in {home} (pid {pid})")]
+    AlreadyRunning {
+        /// Whose home.
+        home: PathBuf,
+        /// Its process.
+        pid: u32,
+    },
+    /// The store cannot be opened.
+    #[error("the store cannot be opened")]
+    Store(#[from] agent_worker_store::Error),
+    /// What was left unfinished could not be taken over.
+    #[error("what was left unfinished could not be taken over")]
+    Recovery(#[from] agent_worker_kernel::Error),
+    /// The machine refused something.
+    #[error("{doing} failed")]
+    Io {
+        /// What was attempted.
+        doing: &'static str,
+        /// Why it failed.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// What `daemon.json` says, for people and for tools that look for the port.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Card {
+    pid: u32,
+    start_time: Option<u64>,
+    host: Option<String>,
+    port: Option<u16>,
+    started_at: Millis,
+    version: String,
+}
+
+/// Runs a daemon until it is asked to stop.
+pub async fn serve(settings: Settings) -> Result<(), Error> {
+    let home = Home::open(&settings.home)?;
+    let lock = LockFile::try_acquire(&home.lock()).map_err(doing("locking the home"))?;
+    let Some(lock) = lock else {
+        let pid = LockFile::holder(&home.lock()).ok().flatten().unwrap_or_default();
+        return Err(Error::AlreadyRunning { home: home.root().to_owned(), pid });
+    };
+    log::begin(&home, settings.started_by).map_err(doing("opening the log"))?;
+    become_daemon(settings.started_by);
+    let shutdown = Shutdown::default();
+    let store = Sqlite::open(home.root())?;
+    let result = live(&settings, &home, &store, &shutdown).await;
+    store.close().await;
+    drop(lock);
+    result
+}
+
+async fn live(
+    settings: &Settings,
+    home: &Home,
+    store: &Sqlite,
+    shutdown: &Shutdown,
+) -> Result<(), Error> {
+    let kernel = Kernel::new(Parts {
+        store: Arc::new(store.clone()) as Arc<dyn Store>,
+        runner: Arc::new(Processes::new(home.clone(), settings.options.kill_grace.duration())),
+        clock: Clock::System,
+        dice: Dice::System,
+        options: settings.options,
+    });
+    let signals = catch_signals().map_err(doing("catching signals"))?;
+    let recovered = kernel.recover().await?;
+    tracing::info!(?recovered, version = settings.version, "ready");
+    let tracker = TaskTracker::new();
+    let closing = CancellationToken::new();
+    tracker.spawn(obey(signals, shutdown.clone(), closing.clone()));
+    open_doors(settings, home, &kernel, shutdown, &tracker, &closing).await?;
+    wind_down(&kernel, settings.drain_grace.duration(), shutdown).await;
+    // The socket goes first: whoever comes now finds nobody, and starts the next one.
+    for path in [home.socket(), home.card()] {
+        if let Err(error) = std::fs::remove_file(&path) {
+            tracing::error!(path = %path.display(), %error, "could not be removed");
+        }
+    }
+    shutdown.close_streams();
+    closing.cancel();
+    tracker.close();
+    let _ = tokio::time::timeout(LAST_WORDS, tracker.wait()).await;
+    tracing::info!("gone");
+    Ok(())
+}
+
+async fn open_doors(
+    settings: &Settings,
+    home: &Home,
+    kernel: &Kernel,
+    shutdown: &Shutdown,
+    tracker: &TaskTracker,
+    closing: &CancellationToken,
+) -> Result<(), Error> {
+    let tcp = listen(settings.port).await;
+    let address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+    // We hold the lock, so a socket that is there is a dead daemon's.
+    match std::fs::remove_file(home.socket()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(doing("removing a dead daemon's socket")(error));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    let unix = UnixListener::bind(home.socket()).map_err(doing("opening the socket"))?;
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(home.socket(), private).map_err(doing("closing the socket to others"))?;
+    let started = Clock::System.now();
+    let health = HealthFacts {
+        pid: std::process::id(),
+        home: home.root().to_owned(),
+        address,
+        started,
+        version: settings.version.clone(),
+        trouble: None,
+    };
+    let doors = Doors { kernel: kernel.clone(), shutdown: shutdown.clone(), health };
+    let doorway = Doorway {
+        router: http::router(doors),
+        kernel: kernel.clone(),
+        tracker: tracker.clone(),
+        closing: closing.clone(),
+    };
+    doorway.open_socket(unix);
+    if let Some(tcp) = tcp {
+        doorway.open_port(tcp);
+    }
+    write_card(home, address, started, &settings.version).map_err(doing("writing daemon.json"))?;
+    if settings.started_by == StartedBy::Command {
+        announce().map_err(doing("saying that it is ready"))?;
+    }
+    Ok(())
+}
+
+/// Loopback only. A port that is taken gives way to any free one; none at all is not worth failing for.
+async fn listen(port: u16) -> Option<TcpListener> {
+    for port in [port, 0] {
+        match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await {
+            Ok(listener) => return Some(listener),
+            Err(error) => tracing::warn!(port, %error, "this port cannot be had"),
+        }
+    }
+    None
+}
+
+async fn wind_down(kernel: &Kernel, patience: Duration, shutdown: &Shutdown) {
+    match shutdown.asked().await {
+        ShutdownMode::Handover => kernel.close().await,
+        ShutdownMode::Now => kernel.drain(Duration::ZERO).await,
+        ShutdownMode::Drain => {
+            let urgent = async {
+                shutdown.hurried().await;
+                kernel.drain(Duration::ZERO).await;
+            };
+            tokio::select! {
+                () = kernel.drain(patience) => {}
+                () = urgent => {}
+            }
+        }
+    }
+}
+
+struct Signals {
+    term: tokio::signal::unix::Signal,
+    int: tokio::signal::unix::Signal,
+    hup: tokio::signal::unix::Signal,
+}
+
+fn catch_signals() -> io::Result<Signals> {
+    Ok(Signals {
+        term: signal(SignalKind::terminate())?,
+        int: signal(SignalKind::interrupt())?,
+        hup: signal(SignalKind::hangup())?,
+    })
+}
+
+/// The first signal drains, the second stops now.
+async fn obey(mut signals: Signals, shutdown: Shutdown, closing: CancellationToken) {
+    for mode in [ShutdownMode::Drain, ShutdownMode::Now] {
+        tokio::select! {
+            _ = signals.term.recv() => {}
+            _ = signals.int.recv() => {}
+            _ = signals.hup.recv() => {}
+            () = closing.cancelled() => return,
+        }
+        shutdown.ask(mode);
+    }
+}
+
+/// Leaves the terminal of whoever started it, and takes in the orphans of its trees.
+fn become_daemon(started_by: StartedBy) {
+    if started_by == StartedBy::Command
+        && let Err(error) = rustix::process::setsid()
+    {
+        tracing::warn!(%error, "staying in the session of whoever started it");
+    }
+    if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+        tracing::warn!(%error, "orphans of workers will not be seen");
+    }
+}
+
+fn write_card(
+    home: &Home,
+    address: Option<SocketAddr>,
+    started_at: Millis,
+    version: &str,
+) -> io::Result<()> {
+    let pid = std::process::id();
+    let card = Card {
+        pid,
+        start_time: Process::of(pid).map(|process| process.start_time),
+        host: address.map(|address| address.ip().to_string()),
+        port: address.map(|address| address.port()),
+        started_at,
+        version: version.to_owned(),
+    };
+    let new = home.card().with_extension("new");
+    std::fs::write(&new, serde_json::to_vec_pretty(&card)?)?;
+    std::fs::rename(new, home.card())
+}
+
+/// Says `ready` and lets go of stdout, so that a pipe's reader is not kept waiting for more.
+fn announce() -> io::Result<()> {
+    let mut stdout = io::stdout();
+    stdout.write_all(b"ready\n")?;
+    stdout.flush()?;
+    let nowhere = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    rustix::stdio::dup2_stderr(&nowhere)?;
+    Ok(())
+}
+
+fn doing(doing: &'static str) -> impl Fn(io::Error) -> Error {
+    move |error| Error::Io { doing, error }
+}

@@ -1,0 +1,81 @@
+//! One tool call: what was given, and what comes back.
+
+use agent_worker_kernel::{self as kernel, Place};
+use agent_worker_protocol::{Code, EffectKey, Problem, Target};
+use rmcp::model::JsonObject;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::http::{effect_key, problem};
+
+const KEY: &str = "idempotency_key";
+const TARGET: &str = "target";
+
+/// What a call carries, whichever tool it is for.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// What makes it happen once.
+    pub(super) key: Option<EffectKey>,
+    /// Which instance; an agent needs not say.
+    pub(super) place: Place,
+    args: JsonObject,
+}
+
+/// What a tool answers.
+pub(super) type Given = Result<Value, Failure>;
+
+/// Why a call has no result.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It makes no sense: told as an error of the protocol.
+    Malformed(String),
+    /// It made sense and was refused: told as the tool's own answer, which a model reads.
+    Refused(Problem),
+}
+
+impl Call {
+    /// Reads what every tool takes. The key belongs to exactly these arguments, the target included.
+    pub(super) fn new(tool: &str, mut args: JsonObject) -> Result<Self, Failure> {
+        let key = match args.remove(KEY) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(key)) => {
+                let whole = Value::Object(args);
+                let key = effect_key(key, tool, &whole).map_err(|bad| malformed(bad.message))?;
+                args = object(whole);
+                Some(key)
+            }
+            Some(_) => return Err(malformed(format!("`{KEY}` is a text"))),
+        };
+        let target = args.remove(TARGET).map(read::<Option<Target>>).transpose()?.flatten();
+        Ok(Self { key, place: Place { target, ..Place::default() }, args })
+    }
+
+    /// Reads what this tool takes.
+    pub(super) fn args<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
+        read(Value::Object(std::mem::take(&mut self.args)))
+    }
+}
+
+/// The kernel's answer, as a tool's.
+pub(super) fn give<T: Serialize>(answer: Result<T, kernel::Error>) -> Given {
+    let answer = answer.map_err(|error| Failure::Refused(problem(&error)))?;
+    serde_json::to_value(answer).map_err(|error| {
+        tracing::error!(%error, "an answer could not be written as JSON");
+        Failure::Refused(Problem::new(Code::Internal, "the answer could not be written"))
+    })
+}
+
+fn malformed(message: impl Into<String>) -> Failure {
+    Failure::Malformed(message.into())
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
+    serde_json::from_value(value).map_err(|error| malformed(error.to_string()))
+}
+
+fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(object) => object,
+        _ => JsonObject::new(),
+    }
+}

@@ -1,0 +1,94 @@
+//! How a tool's fields are written as JSON Schema. Short: every byte of it is paid for on every turn.
+
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
+
+/// One field of what a tool takes or gives.
+#[derive(Clone, Copy)]
+pub(super) struct Field {
+    name: &'static str,
+    kind: Kind,
+    need: Need,
+    about: &'static str,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// A text.
+    Text,
+    /// A whole number.
+    Number,
+    /// Yes or no.
+    Flag,
+    /// Texts.
+    Texts,
+    /// Whole numbers.
+    Numbers,
+    /// Objects with these fields.
+    List(&'static [Field]),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Always,
+    Sometimes,
+}
+
+/// A field that must be there.
+pub(super) const fn needed(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, need: Need::Always, about: "" }
+}
+
+/// A field that may be left out.
+pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, need: Need::Sometimes, about: "" }
+}
+
+impl Field {
+    /// Says what its name does not.
+    pub(super) const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
+    fn schema(&self) -> Value {
+        let mut schema = match self.kind {
+            Kind::Text => json!({"type": "string"}),
+            Kind::Number => json!({"type": "integer"}),
+            Kind::Flag => json!({"type": "boolean"}),
+            Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Kind::Numbers => json!({"type": "array", "items": {"type": "integer"}}),
+            Kind::List(fields) => json!({"type": "array", "items": object(fields)}),
+        };
+        if !self.about.is_empty() {
+            schema["description"] = self.about.into();
+        }
+        schema
+    }
+}
+
+/// What a tool takes: these fields and no others.
+pub(super) fn takes(fields: &[Field]) -> JsonObject {
+    let mut schema = object(fields);
+    let needed = fields.iter().filter(|field| field.need == Need::Always);
+    let needed: Vec<_> = needed.map(|field| field.name).collect();
+    if !needed.is_empty() {
+        schema.insert("required".into(), json!(needed));
+    }
+    schema.insert("additionalProperties".into(), false.into());
+    schema
+}
+
+/// What a tool gives. Nothing is required: a refusal is an answer too, and some clients hold it
+/// against the same schema.
+pub(super) fn gives(fields: &[Field]) -> JsonObject {
+    object(fields)
+}
+
+fn object(fields: &[Field]) -> JsonObject {
+    let properties = fields.iter().map(|field| (field.name.to_owned(), field.schema()));
+    let mut object = JsonObject::new();
+    object.insert("type".into(), "object".into());
+    object.insert("properties".into(), Value::Object(properties.collect()));
+    object
+}

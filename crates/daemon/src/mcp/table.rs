@@ -1,0 +1,207 @@
+//! The table of tools: what each is called, says of itself, takes and gives.
+//!
+//! Every turn of every agent pays for each word here; a test keeps the list under 8 KiB.
+
+use super::{
+    schema::{
+        Field,
+        Kind::{Flag, List, Number, Numbers, Text, Texts},
+        needed, optional,
+    },
+    tools::Name,
+};
+
+/// One tool, as it is listed.
+pub(super) struct Spec {
+    /// Which it is.
+    pub(super) name: Name,
+    /// What it is called.
+    pub(super) word: &'static str,
+    /// What a model is told of it.
+    pub(super) about: &'static str,
+    /// What a call changes.
+    pub(super) effect: Effect,
+    /// What it takes.
+    pub(super) takes: &'static [Field],
+    /// What it gives.
+    pub(super) gives: &'static [Field],
+}
+
+/// What a call changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing.
+    Reads,
+    /// Something, each time.
+    Writes,
+    /// Something, the first time.
+    WritesOnce,
+}
+
+const MESSAGE: &[Field] = &[
+    needed("seq", Number),
+    needed("ts", Text),
+    needed("from", Text),
+    needed("kind", Text),
+    needed("body", Text),
+    needed("to", Texts),
+    optional("reply_to", Number),
+    optional("resource", Text).about("id of the whole text"),
+];
+const FILE: Field = optional("file", Text).about("default notes.md");
+const WRITTEN: &[Field] =
+    &[needed("file", Text), needed("revision", Number), optional("deduplicated", Flag)];
+
+/// Every tool, in the order they are listed.
+pub(super) static SPECS: [Spec; 12] = [
+    Spec {
+        name: Name::ChannelSend,
+        word: "channel_send",
+        about: "Write to the team's channel. Each @name in the text wakes that agent, @all everybody.",
+        effect: Effect::Writes,
+        takes: &[
+            needed("message", Text),
+            optional("to", Texts).about("agents to wake besides those mentioned"),
+            optional("cc", Texts).about("agents who get it without being woken"),
+            optional("reply_to", Number).about("seq of the message this answers"),
+        ],
+        gives: &[
+            needed("seq", Number),
+            needed("instance", Text),
+            needed("woken", Texts),
+            needed("cc", Texts),
+            optional("unknown", List(&[needed("name", Text), optional("suggestion", Text)]))
+                .about("mentions of nobody"),
+            optional("deduplicated", Flag),
+        ],
+    },
+    Spec {
+        name: Name::ChannelRead,
+        word: "channel_read",
+        about: "Read the newest messages of the channel, oldest first.",
+        effect: Effect::Reads,
+        takes: &[
+            optional("since", Number).about("only after this seq"),
+            optional("limit", Number).about("default 50"),
+            optional("search", Text),
+            optional("all_runs", Flag).about("earlier runs too"),
+        ],
+        gives: &[needed("instance", Text), needed("messages", List(MESSAGE))],
+    },
+    Spec {
+        name: Name::InboxCheck,
+        word: "inbox_check",
+        about: "Show mail that came for you since this turn began. Looking marks nothing as done.",
+        effect: Effect::Reads,
+        takes: &[],
+        gives: &[needed("messages", List(MESSAGE))],
+    },
+    Spec {
+        name: Name::InboxAck,
+        word: "inbox_ack",
+        about: "Mark mail that inbox_check showed as dealt with in this turn.",
+        effect: Effect::WritesOnce,
+        takes: &[needed("until", Number).about("up to this seq")],
+        gives: &[needed("with_this_turn", Numbers)],
+    },
+    Spec {
+        name: Name::WorkflowAgents,
+        word: "workflow_agents",
+        about: "List the team: who is there and what each is doing.",
+        effect: Effect::Reads,
+        takes: &[],
+        gives: &[needed(
+            "agents",
+            List(&[
+                needed("name", Text),
+                needed("state", Text),
+                needed("backend", Text),
+                needed("waiting", Number).about("unread waking mail"),
+            ]),
+        )],
+    },
+    Spec {
+        name: Name::DocumentRead,
+        word: "document_read",
+        about: "Read a shared document.",
+        effect: Effect::Reads,
+        takes: &[FILE],
+        gives: &[
+            needed("file", Text),
+            needed("revision", Number),
+            needed("author", Text),
+            needed("content", Text),
+        ],
+    },
+    Spec {
+        name: Name::DocumentWrite,
+        word: "document_write",
+        about: "Write a shared document, new or whole. To replace one, read it first.",
+        effect: Effect::WritesOnce,
+        takes: &[
+            needed("content", Text),
+            FILE,
+            optional("base_revision", Number).about("revision you read; needed to replace"),
+        ],
+        gives: WRITTEN,
+    },
+    Spec {
+        name: Name::DocumentAppend,
+        word: "document_append",
+        about: "Add to the end of a shared document.",
+        effect: Effect::Writes,
+        takes: &[needed("content", Text), FILE],
+        gives: WRITTEN,
+    },
+    Spec {
+        name: Name::DocumentList,
+        word: "document_list",
+        about: "List the shared documents.",
+        effect: Effect::Reads,
+        takes: &[],
+        gives: &[needed(
+            "documents",
+            List(&[
+                needed("file", Text),
+                needed("revision", Number),
+                needed("author", Text),
+                needed("bytes", Number),
+                needed("written", Text),
+            ]),
+        )],
+    },
+    Spec {
+        name: Name::DocumentCreate,
+        word: "document_create",
+        about: "Create a shared document; refused if it exists.",
+        effect: Effect::WritesOnce,
+        takes: &[needed("file", Text).about("such as design/api.md"), needed("content", Text)],
+        gives: WRITTEN,
+    },
+    Spec {
+        name: Name::ResourceCreate,
+        word: "resource_create",
+        about: "Keep a long text and get an id to mention in a message.",
+        effect: Effect::WritesOnce,
+        takes: &[needed("content", Text), optional("type", Text).about("default text/plain")],
+        gives: &[needed("id", Text), needed("bytes", Number)],
+    },
+    Spec {
+        name: Name::ResourceRead,
+        word: "resource_read",
+        about: "Read a kept text, 64 KiB unless told otherwise.",
+        effect: Effect::Reads,
+        takes: &[
+            needed("id", Text),
+            optional("range", Numbers).about("[start, end) in bytes, at most 1 MiB"),
+        ],
+        gives: &[
+            needed("id", Text),
+            needed("type", Text),
+            needed("total", Number),
+            needed("start", Number),
+            needed("end", Number),
+            needed("content", Text),
+        ],
+    },
+];

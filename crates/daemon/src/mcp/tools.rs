@@ -1,0 +1,124 @@
+//! Tools by name: who is shown which, and the function behind each.
+
+use std::sync::LazyLock;
+
+use agent_worker_kernel::{Kernel, Principal};
+use rmcp::model::{Tool, ToolAnnotations};
+
+use super::{
+    call::{Call, Given},
+    channel, documents, resources,
+    schema::{self, Field, Kind, optional},
+    table::{Effect, SPECS, Spec},
+};
+
+/// How alike a wrong name must be to a right one to be suggested.
+const ALIKE: f64 = 0.75;
+
+/// Which tool is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    ChannelSend,
+    ChannelRead,
+    InboxCheck,
+    InboxAck,
+    WorkflowAgents,
+    DocumentRead,
+    DocumentWrite,
+    DocumentAppend,
+    DocumentList,
+    DocumentCreate,
+    ResourceCreate,
+    ResourceRead,
+}
+
+impl Name {
+    /// Finds a tool; names of older designs are understood and not listed.
+    pub(super) fn find(word: &str) -> Option<Self> {
+        let word = match word {
+            "channel_peek" => "channel_read",
+            "channel_mentions" | "inbox_read" => "inbox_check",
+            other => other,
+        };
+        SPECS.iter().find(|spec| spec.word == word).map(|spec| spec.name)
+    }
+
+    /// The name it is listed under.
+    pub(super) fn word(self) -> &'static str {
+        SPECS.iter().find(|spec| spec.name == self).map_or("", |spec| spec.word)
+    }
+
+    /// Calls it.
+    pub(super) async fn call(self, kernel: &Kernel, who: &Principal, call: Call) -> Given {
+        match self {
+            Self::ChannelSend => channel::send(kernel, who, call).await,
+            Self::ChannelRead => channel::read(kernel, who, call).await,
+            Self::InboxCheck => channel::inbox_check(kernel, who, call).await,
+            Self::InboxAck => channel::inbox_ack(kernel, who, call).await,
+            Self::WorkflowAgents => channel::agents(kernel, who, call).await,
+            Self::DocumentRead => documents::read(kernel, who, call).await,
+            Self::DocumentWrite => documents::write(kernel, who, call).await,
+            Self::DocumentAppend => documents::append(kernel, who, call).await,
+            Self::DocumentList => documents::list(kernel, who, call).await,
+            Self::DocumentCreate => documents::create(kernel, who, call).await,
+            Self::ResourceCreate => resources::create(kernel, who, call).await,
+            Self::ResourceRead => resources::read(kernel, who, call).await,
+        }
+    }
+
+    fn needs_an_inbox(self) -> bool {
+        matches!(self, Self::InboxCheck | Self::InboxAck)
+    }
+}
+
+/// What a principal is shown. An agent has one instance and an inbox in it; others say which they mean.
+pub(super) fn list(who: &Principal) -> &'static [Tool] {
+    static AGENTS: LazyLock<Vec<Tool>> =
+        LazyLock::new(|| SPECS.iter().map(|spec| tool(spec, &[])).collect());
+    static OTHERS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+        let target = optional("target", Kind::Text).about("which instance, such as @review:pr-1");
+        let theirs = SPECS.iter().filter(|spec| !spec.name.needs_an_inbox());
+        theirs.map(|spec| tool(spec, &[target])).collect()
+    });
+    match who {
+        Principal::Agent(_) => &AGENTS,
+        Principal::User | Principal::Client(_) => &OTHERS,
+        Principal::Nobody => &[],
+    }
+}
+
+/// The listed names most like `word`.
+pub(super) fn near(word: &str, listed: &[Tool]) -> Vec<String> {
+    let mut near: Vec<_> = listed
+        .iter()
+        .map(|tool| (strsim::jaro_winkler(word, &tool.name), &tool.name))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .collect();
+    near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    near.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect()
+}
+
+fn tool(spec: &Spec, more: &[Field]) -> Tool {
+    let key = optional("idempotency_key", Kind::Text);
+    let mut takes = [spec.takes, more].concat();
+    if spec.effect != Effect::Reads {
+        takes.push(key);
+    }
+    Tool::new(spec.word, spec.about, schema::takes(&takes))
+        .with_raw_output_schema(schema::gives(spec.gives).into())
+        .with_annotations(annotations(spec.effect))
+}
+
+/// Codex calls a tool unasked only if it reads, or says that it neither destroys nor reaches outside.
+fn annotations(effect: Effect) -> ToolAnnotations {
+    let mut hints = ToolAnnotations::new();
+    match effect {
+        Effect::Reads => hints.read_only_hint = Some(true),
+        Effect::Writes | Effect::WritesOnce => {
+            hints.destructive_hint = Some(false);
+            hints.open_world_hint = Some(false);
+        }
+    }
+    hints.idempotent_hint = (effect == Effect::WritesOnce).then_some(true);
+    hints
+}

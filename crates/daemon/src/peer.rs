@@ -1,0 +1,160 @@
+//! Who is on the other end of a connection, before any token is looked at.
+//!
+//! A process of our own uid is the user, unless its chain of parents says that it belongs to an
+//! attempt. Decided once, when the connection is accepted.
+//! Invariant: any doubt makes it nobody, never the user.
+//!
+//! The chain is the first clue: a worker is a subreaper, so whatever its children do (double fork,
+//! `setsid`, `env -i`), their chain of parents still meets it. Which attempt a worker carries out is
+//! in the environment it was started with; that of the processes below it is theirs to invent, and a
+//! chain that tells two stories is told apart as doubt.
+
+use std::{collections::BTreeSet, io};
+
+use agent_worker_host::{ATTEMPT_MARKER, Process, ancestors, environment_value};
+use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_protocol::AttemptId;
+use tokio::net::UnixStream;
+
+/// How often a chain of parents that changes while it is read is read again.
+const WALKS: usize = 5;
+
+/// Where a connection comes from. The transport puts it into every request's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// The Unix socket, from a process that was looked at when it connected.
+    Socket(Caller),
+    /// TCP: without a token, nobody.
+    Network,
+}
+
+/// Who connected to the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// The person whose daemon this is.
+    User,
+    /// A process inside this attempt's tree.
+    Attempt(AttemptId),
+    /// Somebody else, or somebody who cannot be made out.
+    Nobody,
+}
+
+/// What the chain of parents of a process shows.
+#[derive(Debug, PartialEq, Eq)]
+struct Lineage {
+    /// The attempts named in it, this store's or another's.
+    marks: BTreeSet<AttemptId>,
+    /// Where it ends.
+    top: Top,
+}
+
+/// Where a chain of parents ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Top {
+    /// At the daemon itself: what a setup command or a worker left behind, or a worker.
+    Daemon,
+    /// Where those of everybody end.
+    System,
+}
+
+/// What a mark found in a chain means to this store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// One of our attempts, and it lives.
+    Lives(AttemptId),
+    /// Ours, and not a live attempt.
+    Over,
+    /// Another daemon's.
+    Foreign,
+}
+
+impl Caller {
+    /// Finds out who connected. For the accept loop, once per connection.
+    pub(crate) async fn of(stream: &UnixStream, kernel: &Kernel) -> Self {
+        Self::seen_by(std::process::id(), stream, kernel).await
+    }
+
+    /// The same for a daemon of this pid.
+    async fn seen_by(daemon: u32, stream: &UnixStream, kernel: &Kernel) -> Self {
+        let Ok(credentials) = stream.peer_cred() else { return Self::Nobody };
+        if credentials.uid() != rustix::process::geteuid().as_raw() {
+            return Self::Nobody;
+        }
+        // A peer in a pid namespace we do not see has the pid 0.
+        let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
+        let Some(pid) = pid.filter(|pid| *pid > 0) else { return Self::Nobody };
+        let read = tokio::task::spawn_blocking(move || lineage(pid, daemon)).await;
+        let Ok(Some(lineage)) = read else { return Self::Nobody };
+        let mut standings = Vec::new();
+        for mark in lineage.marks {
+            match standing(kernel, mark).await {
+                Ok(standing) => standings.push(standing),
+                Err(error) => {
+                    tracing::error!(%error, "a caller could not be made out");
+                    return Self::Nobody;
+                }
+            }
+        }
+        judge(&standings, lineage.top)
+    }
+}
+
+/// Decides from what was found.
+fn judge(standings: &[Standing], top: Top) -> Caller {
+    let ours: Vec<_> = standings.iter().filter(|one| **one != Standing::Foreign).collect();
+    match (ours.as_slice(), top) {
+        ([], Top::System) => Caller::User,
+        ([Standing::Lives(attempt)], _) => Caller::Attempt(*attempt),
+        // Left behind by a setup command or an attempt that is over, or a chain that tells two stories.
+        _ => Caller::Nobody,
+    }
+}
+
+async fn standing(
+    kernel: &Kernel,
+    mark: AttemptId,
+) -> Result<Standing, agent_worker_kernel::Error> {
+    Ok(match kernel.inhabitant(mark).await? {
+        Some(Principal::Agent(_)) => Standing::Lives(mark),
+        Some(Principal::User | Principal::Client(_) | Principal::Nobody) => Standing::Over,
+        None => Standing::Foreign,
+    })
+}
+
+/// Reads the chain of parents of `pid` up to `daemon`. None: it is gone, or would not stand still.
+///
+/// A parent that ends while we read cuts the chain short, and what is above it would be missed. So a
+/// chain counts only if it is the same, process by process, before and after its environments are read.
+fn lineage(pid: u32, daemon: u32) -> Option<Lineage> {
+    (0..WALKS).find_map(|_| {
+        let before = chain(pid)?;
+        let lineage = read(&before, daemon).ok()?;
+        (chain(pid)? == before).then_some(lineage)
+    })
+}
+
+/// The process and its parents, nearest first.
+fn chain(pid: u32) -> Option<Vec<Process>> {
+    let mut chain = vec![Process::of(pid)?];
+    chain.extend(ancestors(pid));
+    Some(chain)
+}
+
+fn read(chain: &[Process], daemon: u32) -> io::Result<Lineage> {
+    let below: Vec<_> = chain.iter().take_while(|process| process.pid != daemon).collect();
+    let mut marks = BTreeSet::new();
+    for (generation, process) in below.iter().enumerate() {
+        let mark = match environment_value(process.pid, ATTEMPT_MARKER) {
+            Ok(mark) => mark,
+            // Another user's process (sshd, init) is no worker of ours; the peer itself must be readable.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && generation > 0 => None,
+            Err(error) => return Err(error),
+        };
+        marks.extend(mark.and_then(|mark| mark.parse::<AttemptId>().ok()));
+    }
+    let top = if below.len() < chain.len() { Top::Daemon } else { Top::System };
+    Ok(Lineage { marks, top })
+}
+
+#[cfg(test)]
+mod tests;

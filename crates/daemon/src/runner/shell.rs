@@ -1,0 +1,123 @@
+//! One setup command: its values in private files, its tree ended with it when the run stops.
+
+use std::{
+    io,
+    path::Path,
+    process::Stdio,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use agent_worker_host::{ATTEMPT_MARKER, descendants, end, marked};
+use agent_worker_kernel::{ShellCommand, ShellEnd};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    process::Command,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Processes, write_private};
+use crate::home;
+
+/// The most that is kept of what a command prints; one byte more than a value may have.
+const MOST_OUTPUT: u64 = 64 * 1024 * 1024 + 1;
+const MOST_COMPLAINT: usize = 64 * 1024;
+/// How long a command that has ended may keep its output open through something it left in the background.
+const LINGER: Duration = Duration::from_millis(300);
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+impl Processes {
+    pub(super) async fn run_shell(
+        &self,
+        command: ShellCommand,
+        stop: &CancellationToken,
+    ) -> io::Result<ShellEnd> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = self.home.run(command.run).join(format!("setup-{number}"));
+        home::folder(&folder)?;
+        let end = self.run_in(&folder, &command, stop).await;
+        if let Err(error) = std::fs::remove_dir_all(&folder) {
+            tracing::error!(run = %command.run, %error, "a setup command's files could not be removed");
+        }
+        end
+    }
+
+    async fn run_in(
+        &self,
+        folder: &Path,
+        command: &ShellCommand,
+        stop: &CancellationToken,
+    ) -> io::Result<ShellEnd> {
+        let script = folder.join("script");
+        write_private(&script, command.prepared.script.as_bytes())?;
+        let mark = command.run.to_string();
+        let mut shell = Command::new(&command.program);
+        shell
+            .args(&command.options)
+            .arg(&script)
+            .current_dir(&command.cwd)
+            .env_clear()
+            .envs(&command.env)
+            .env(ATTEMPT_MARKER, &mark)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for (n, file) in command.prepared.files.iter().enumerate() {
+            let path = folder.join(format!("value-{n}"));
+            write_private(&path, file.value.as_bytes())?;
+            shell.env(&file.variable, path);
+        }
+        let (mut child, pid) = self.strays.spawn(&mut shell)?;
+        let stdout = self.collect(child.stdout.take());
+        let stderr = self.collect(child.stderr.take());
+        let tree = || {
+            let mut all = descendants(pid);
+            all.extend(marked(&mark));
+            all
+        };
+        let status = tokio::select! {
+            status = child.wait() => status,
+            () = stop.cancelled() => {
+                end(tree, self.kill_grace).await;
+                child.wait().await
+            }
+        };
+        self.strays.forget(pid);
+        let (stdout, stderr) = tokio::join!(stdout.rest(), stderr.rest());
+        let from = stderr.len().saturating_sub(MOST_COMPLAINT);
+        let stderr = String::from_utf8_lossy(&stderr[from..]).into_owned();
+        Ok(ShellEnd { status: status?.code(), stdout, stderr })
+    }
+
+    fn collect(&self, pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> Collected {
+        let (done, read) = tokio::sync::watch::channel(Vec::new());
+        let reading = async move {
+            let Some(pipe) = pipe else { return };
+            let mut pipe = pipe.take(MOST_OUTPUT);
+            let mut part = vec![0; 64 * 1024];
+            while let Ok(n @ 1..) = pipe.read(&mut part).await {
+                done.send_modify(|all| all.extend_from_slice(&part[..n]));
+            }
+        };
+        Collected { task: self.strays.tracker().spawn(reading), read }
+    }
+}
+
+/// What a command has printed so far.
+struct Collected {
+    task: tokio::task::JoinHandle<()>,
+    read: tokio::sync::watch::Receiver<Vec<u8>>,
+}
+
+impl Collected {
+    /// All of it: to the end, or as far as it came when only something in the background still holds it open.
+    async fn rest(self) -> Vec<u8> {
+        let abort = self.task.abort_handle();
+        if tokio::time::timeout(LINGER, self.task).await.is_err() {
+            abort.abort();
+        }
+        self.read.borrow().clone()
+    }
+}

@@ -1,0 +1,62 @@
+//! Children we started and children the dead left to us. The daemon is a subreaper: whoever loses its parent inside
+//! one of our trees becomes our child, whatever its environment and session say.
+
+use std::{
+    collections::HashSet,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use agent_worker_host::{ATTEMPT_MARKER, Process, children, end, environment_value, reap};
+use tokio::process::{Child, Command};
+use tokio_util::task::TaskTracker;
+
+/// The processes we started ourselves and still wait for.
+#[derive(Clone, Default)]
+pub(super) struct Strays {
+    own: Arc<Mutex<HashSet<u32>>>,
+    tracker: TaskTracker,
+}
+
+impl Strays {
+    /// Starts a child of our own.
+    pub(super) fn spawn(&self, command: &mut Command) -> io::Result<(Child, u32)> {
+        // Held over the spawn: a child that is not yet known would look like a stray.
+        let mut own = self.lock();
+        let child = command.spawn()?;
+        let pid = child.id().ok_or_else(|| io::Error::other("it was gone at once"))?;
+        own.insert(pid);
+        Ok((child, pid))
+    }
+
+    /// A child of our own was waited for.
+    pub(super) fn forget(&self, pid: u32) {
+        self.lock().remove(&pid);
+    }
+
+    pub(super) fn tracker(&self) -> &TaskTracker {
+        &self.tracker
+    }
+
+    /// Ends strays that belong to nobody any more, and waits for the dead among them.
+    pub(super) async fn end(&self, grace: Duration) {
+        end(|| self.nobodys(), grace).await;
+        let own = self.lock().clone();
+        reap(|pid| !own.contains(&pid));
+    }
+
+    /// Those without a mark. A marked one is what a setup left on purpose, or is swept with its own attempt.
+    fn nobodys(&self) -> Vec<Process> {
+        let own = self.lock();
+        let stray = |process: &Process| !own.contains(&process.pid);
+        let unmarked = |process: &Process| {
+            matches!(environment_value(process.pid, ATTEMPT_MARKER), Ok(None))
+        };
+        children().into_iter().filter(|child| stray(child) && unmarked(child)).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<u32>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

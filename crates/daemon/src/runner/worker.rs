@@ -1,0 +1,150 @@
+//! One worker: started or adopted, waited for, and ended with its whole tree.
+
+use std::{
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use agent_worker_host::{ATTEMPT_MARKER, LockFile, Process, descendants, end, marked};
+use agent_worker_kernel::Departure;
+use agent_worker_protocol::{AttemptId, WorkerJob};
+use rustix::process::Signal;
+use tokio::{
+    io::AsyncWriteExt as _,
+    process::{Child, Command},
+    sync::oneshot,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::Processes;
+use crate::home;
+
+/// How much longer than its own grace a worker that is told to stop may take.
+const MARGIN: Duration = Duration::from_secs(1);
+
+impl Processes {
+    pub(super) async fn start_worker(
+        &self,
+        job: &WorkerJob,
+        lock: &Path,
+        stop: &CancellationToken,
+    ) -> Departure {
+        if stop.is_cancelled() {
+            return Departure::default();
+        }
+        let (mut child, pid) = match self.spawn(job).await {
+            Ok(spawned) => spawned,
+            Err(error) => {
+                tracing::error!(attempt = %job.attempt, %error, "a worker could not be started");
+                let status = Some(format!("it could not be started: {error}"));
+                return Departure { seen_alive: true, status, ended: 0 };
+            }
+        };
+        let mut ended = 0;
+        let status = tokio::select! {
+            status = child.wait() => status,
+            () = stop.cancelled() => {
+                ended = self.end_worker(job.attempt, Process::of(pid), lock).await;
+                child.wait().await
+            }
+        };
+        ended += self.sweep(&job.attempt.to_string()).await;
+        self.strays.forget(pid);
+        let status = match status {
+            Ok(status) => status.to_string(),
+            Err(error) => format!("its status is not known: {error}"),
+        };
+        Departure { seen_alive: true, status: Some(status), ended }
+    }
+
+    async fn spawn(&self, job: &WorkerJob) -> io::Result<(Child, u32)> {
+        home::folder(&job.folder)?;
+        let log = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(job.folder.join("worker.log"))?;
+        let mut command = Command::new(&self.exe);
+        command
+            .arg("worker")
+            .env_clear()
+            .env(ATTEMPT_MARKER, job.attempt.to_string())
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        let (mut child, pid) = self.strays.spawn(&mut command)?;
+        let mut line = serde_json::to_vec(job)?;
+        line.push(b'\n');
+        if let Some(mut stdin) = child.stdin.take() {
+            // A worker that is gone already shows in its status.
+            let _ = stdin.write_all(&line).await;
+        }
+        Ok((child, pid))
+    }
+
+    pub(super) async fn adopt_worker(
+        &self,
+        attempt: AttemptId,
+        lock: PathBuf,
+        stop: &CancellationToken,
+    ) -> Departure {
+        let mut gone = released(lock.clone());
+        let mut ended = 0;
+        tokio::select! {
+            _ = &mut gone => {}
+            () = stop.cancelled() => {
+                let worker = LockFile::holder(&lock).ok().flatten().and_then(Process::of);
+                ended = self.end_worker(attempt, worker, &lock).await;
+                let _ = gone.await;
+            }
+        }
+        ended += self.sweep(&attempt.to_string()).await;
+        Departure { seen_alive: true, status: None, ended }
+    }
+
+    /// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
+    async fn end_worker(
+        &self,
+        attempt: AttemptId,
+        worker: Option<Process>,
+        lock: &Path,
+    ) -> u32 {
+        let mark = attempt.to_string();
+        let tree = || {
+            let below = worker.map(|worker| descendants(worker.pid)).unwrap_or_default();
+            let mut all = marked(&mark);
+            all.extend(worker.filter(|worker| worker.is_alive()));
+            all.extend(below);
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let before = tree().len();
+        if let Some(worker) = worker
+            && let Err(error) = worker.signal(Signal::TERM)
+        {
+            tracing::error!(%attempt, %error, "a worker could not be told to stop");
+        }
+        let _ = tokio::time::timeout(self.kill_grace + MARGIN, released(lock.to_owned())).await;
+        end(tree, Duration::ZERO).await;
+        u32::try_from(before).unwrap_or(u32::MAX)
+    }
+}
+
+/// Completes when nobody holds the lock. A thread waits for it, so that nothing is polled; the daemon's end ends it.
+fn released(lock: PathBuf) -> oneshot::Receiver<()> {
+    let (free, freed) = oneshot::channel();
+    std::thread::spawn(move || {
+        if lock.exists() {
+            // Taken and given back at once: only its being free is asked for.
+            drop(LockFile::acquire(&lock));
+        }
+        let _ = free.send(());
+    });
+    freed
+}

@@ -1,0 +1,79 @@
+//! How the daemon is asked to stop, by a signal or through a door, and how those who watch learn that the doors close.
+//!
+//! Not here: stopping itself. The lifecycle waits for the question and answers it.
+
+use agent_worker_protocol::api::ShutdownMode;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// A cloneable handle: anybody may ask, one waits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shutdown {
+    asked: watch::Sender<Option<ShutdownMode>>,
+    closed: CancellationToken,
+}
+
+impl Shutdown {
+    /// Asks the daemon to stop. Asking again changes nothing, except that `Now` hastens a drain under way.
+    pub(crate) fn ask(&self, mode: ShutdownMode) {
+        self.asked.send_if_modified(|asked| {
+            let sterner = match (&asked, mode) {
+                (None, _) | (Some(ShutdownMode::Drain), ShutdownMode::Now) => true,
+                (Some(_), _) => false,
+            };
+            if sterner {
+                *asked = Some(mode);
+            }
+            sterner
+        });
+    }
+
+    /// Waits until somebody asks, and tells how to stop.
+    pub(crate) async fn asked(&self) -> ShutdownMode {
+        self.until(|_| true).await
+    }
+
+    /// Waits until somebody wants it to be now.
+    pub(crate) async fn hurried(&self) {
+        self.until(|mode| mode == ShutdownMode::Now).await;
+    }
+
+    /// Ends every stream of events, so that their connections can close.
+    pub(crate) fn close_streams(&self) {
+        self.closed.cancel();
+    }
+
+    /// Waits until streams of events are to end.
+    pub(crate) async fn streams_closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    async fn until(&self, wanted: impl Fn(ShutdownMode) -> bool) -> ShutdownMode {
+        let mut asked = self.asked.subscribe();
+        match asked.wait_for(|mode| mode.is_some_and(&wanted)).await.map(|mode| *mode) {
+            Ok(Some(mode)) => mode,
+            // The sender is this handle itself, so it is never gone.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn asking_again_can_only_make_it_more_urgent() {
+        for (asked, expected) in [
+            (&[ShutdownMode::Drain][..], ShutdownMode::Drain),
+            (&[ShutdownMode::Drain, ShutdownMode::Now], ShutdownMode::Now),
+            (&[ShutdownMode::Now, ShutdownMode::Drain], ShutdownMode::Now),
+            (&[ShutdownMode::Drain, ShutdownMode::Handover], ShutdownMode::Drain),
+            (&[ShutdownMode::Handover, ShutdownMode::Now], ShutdownMode::Handover),
+        ] {
+            let shutdown = Shutdown::default();
+            asked.iter().for_each(|mode| shutdown.ask(*mode));
+            assert_eq!(shutdown.asked().await, expected, "{asked:?}");
+        }
+    }
+}

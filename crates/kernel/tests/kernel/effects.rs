@@ -1,0 +1,60 @@
+//! What a retried attempt does again, and what it does not.
+
+use agent_worker_protocol::{FailureClass, Outcome, RunState};
+use tokio::sync::mpsc;
+
+use crate::{
+    worker::End,
+    world::{World, team},
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_repeats_no_message_and_is_shown_what_was_already_said() {
+    let world = World::new().await;
+    let (replies, mut replied) = mpsc::unbounded_channel();
+    world.machine.plays("coder", move |worker| {
+        let replies = replies.clone();
+        async move {
+            for message in ["@lead ready", "@lead ready"] {
+                replies.send(worker.send(message).await.unwrap()).unwrap();
+            }
+            if worker.nth == 1 { End::fails(FailureClass::Fatal) } else { End::quiet() }
+        }
+    });
+    let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+    let view = world.over(run).await;
+    assert_eq!(view.state, RunState::Ended { outcome: Outcome::Done });
+    let mut seen = Vec::new();
+    while let Ok(reply) = replied.try_recv() {
+        seen.push((reply.seq.get(), reply.deduplicated));
+    }
+    assert_eq!(seen[2..], [(seen[0].0, true), (seen[1].0, true)]);
+    assert!(seen[0].0 != seen[1].0, "two equal calls of one attempt are two messages");
+    let said = world.channel().await;
+    assert_eq!(said.iter().filter(|message| message.body == "@lead ready").count(), 2);
+    let retry = &world.machine.turns_of("coder")[1];
+    assert_eq!(retry.number, 2);
+    assert!(retry.prompt.contains("This is attempt 2"), "{}", retry.prompt);
+    assert_eq!(retry.prompt.matches("- channel_send →").count(), 2, "{}", retry.prompt);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_activation_says_the_same_thing_anew() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        worker.send("@lead ready").await.unwrap();
+        End::quiet()
+    });
+    world.machine.plays("lead", |worker| async move {
+        if worker.nth == 1 {
+            worker.send("@coder once more").await.unwrap();
+        }
+        End::quiet()
+    });
+    let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+    world.over(run).await;
+    let said = world.channel().await;
+    assert_eq!(said.iter().filter(|message| message.body == "@lead ready").count(), 2);
+    let second = &world.machine.turns_of("coder")[1];
+    assert!(!second.prompt.contains("channel_send →"), "{}", second.prompt);
+}

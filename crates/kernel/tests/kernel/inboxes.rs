@@ -1,0 +1,116 @@
+//! Mail that comes while its recipient works: shown again until a turn that was shown it has succeeded.
+
+use agent_worker_protocol::{
+    DeliveryState, Event, EventKind, FailureClass, Outcome, RunId, RunState, Seq,
+};
+
+use crate::{
+    worker::{End, Gate, Worker},
+    world::{World, team},
+};
+
+/// Runs a coder whose first turn begins, waits until the user has said `@coder more`, and goes on with `script`.
+async fn mail_during_a_turn<F, S>(world: &World, script: S) -> RunId
+where
+    S: Fn(Worker) -> F + Send + Sync + 'static,
+    F: Future<Output = End> + Send + 'static,
+{
+    let gate = Gate::default();
+    let go = gate.clone();
+    world.machine.plays("coder", move |worker| {
+        let (gate, script) = (gate.clone(), script(worker));
+        async move {
+            gate.pass().await;
+            script.await
+        }
+    });
+    let run = world.run(&team("coder", "kickoff: '@coder first'")).await;
+    world.working(run, "coder", 1).await;
+    assert_eq!(world.say("@coder more").await.seq, Seq::new(2));
+    go.open();
+    run
+}
+
+fn woken_by(world: &World) -> Vec<String> {
+    world.machine.turns().into_iter().map(|turn| turn.woken_by).collect()
+}
+
+/// What became of the deliveries of each attempt: `acted`, `pending`.
+fn dealt(story: &[Event]) -> Vec<(String, String)> {
+    let ended = story.iter().filter(|event| event.kind == EventKind::AttemptEnded);
+    ended
+        .map(|event| (event.data["acted"].to_string(), event.data["pending"].to_string()))
+        .collect()
+}
+
+fn pair(acted: &str, pending: &str) -> (String, String) {
+    (acted.to_owned(), pending.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_was_not_looked_at_is_shown_in_a_later_turn() {
+    let world = World::new().await;
+    let run = mail_during_a_turn(&world, |_| async { End::quiet() }).await;
+    let story = world.story(run).await;
+    assert_eq!(dealt(&story), [pair("[1]", "[]"), pair("[2]", "[]")]);
+    assert_eq!(woken_by(&world), ["@coder first", "@coder more"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_was_only_looked_at_is_shown_again() {
+    let world = World::new().await;
+    let run = mail_during_a_turn(&world, |worker| async move {
+        let seen = worker.inbox().await.unwrap();
+        assert_eq!(seen.len(), usize::from(worker.nth == 1));
+        End::quiet()
+    })
+    .await;
+    let story = world.story(run).await;
+    assert_eq!(dealt(&story), [pair("[1]", "[]"), pair("[2]", "[]")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_was_named_without_being_shown_is_not_acked() {
+    let world = World::new().await;
+    let run = mail_during_a_turn(&world, |worker| async move {
+        assert_eq!(worker.ack(Seq::new(99)).await.unwrap().with_this_turn, []);
+        End::quiet()
+    })
+    .await;
+    let story = world.story(run).await;
+    assert_eq!(dealt(&story), [pair("[1]", "[]"), pair("[2]", "[]")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_was_shown_and_named_is_acked_with_the_turn() {
+    let world = World::new().await;
+    let run = mail_during_a_turn(&world, |worker| async move {
+        assert_eq!(worker.inbox().await.unwrap()[0].body, "@coder more");
+        assert_eq!(worker.ack(Seq::new(2)).await.unwrap().with_this_turn, [Seq::new(2)]);
+        End::quiet()
+    })
+    .await;
+    let story = world.story(run).await;
+    assert_eq!(dealt(&story), [pair("[1,2]", "[]")]);
+    assert_eq!(world.receipts(2).await[0].state, DeliveryState::Acted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_joined_a_turn_that_failed_is_pending_again_without_blame() {
+    let world = World::new().await;
+    let run = mail_during_a_turn(&world, |worker| async move {
+        if worker.nth > 1 {
+            return End::quiet();
+        }
+        worker.inbox().await.unwrap();
+        worker.ack(Seq::new(2)).await.unwrap();
+        End::fails(FailureClass::Fatal)
+    })
+    .await;
+    let story = world.story(run).await;
+    assert_eq!(dealt(&story), [pair("[]", "[1,2]"), pair("[1]", "[]"), pair("[2]", "[]")]);
+    let failures: Vec<_> =
+        [world.receipts(1).await, world.receipts(2).await].map(|all| all[0].failures).into();
+    assert_eq!(failures, [1, 0]);
+    assert_eq!(world.view(run).await.state, RunState::Ended { outcome: Outcome::Done });
+}

@@ -1,0 +1,100 @@
+//! Where a run stops by itself: paused in one step, with everything kept.
+
+use std::time::Duration;
+
+use agent_worker_protocol::{DeliveryState, Event, LimitKind, PauseCause, RunId, RunState};
+
+use crate::{
+    worker::End,
+    world::{World, team},
+};
+
+/// Two agents that answer each other for ever.
+async fn ping_pong(world: &World, limits: &str) -> RunId {
+    for (agent, answer) in [("ping", "@pong hello"), ("pong", "@ping hello")] {
+        world.machine.plays(agent, move |worker| async move {
+            worker.send(answer).await.unwrap();
+            End::quiet()
+        });
+    }
+    world.run(&team("ping pong", &format!("limits: {limits}\nkickoff: '@ping go'"))).await
+}
+
+/// The limit a pause tells of; nothing is leased from then on, however long one waits.
+async fn tripped(world: &World, run: RunId, paused: &Event) -> LimitKind {
+    world.machine.empty().await;
+    let before = world.machine.turns().len();
+    world.pass(Duration::from_hours(3)).await;
+    assert_eq!(world.machine.turns().len(), before, "something was leased in a paused run");
+    let RunState::Paused { cause } = world.view(run).await.state else {
+        panic!("not paused: {:?}", paused)
+    };
+    let PauseCause::Limit { limit, .. } = cause else { panic!("paused by {cause}") };
+    assert_eq!(paused.data["cause"]["limit"], limit.word());
+    limit
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_agents_that_answer_each_other_for_ever_pause_at_the_hop_limit() {
+    let world = World::new().await;
+    let run = ping_pong(&world, "{ hops: 5 }").await;
+    let paused = world.paused(run).await;
+    assert_eq!(tripped(&world, run, &paused).await, LimitKind::Hops);
+    let hops: Vec<_> = world.channel().await.iter().map(|message| message.hops).collect();
+    assert_eq!(hops, [0, 1, 2, 3, 4, 5, 6], "the message over the limit is stored");
+    assert_eq!(world.receipts(7).await[0].state, DeliveryState::Pending, "and not leased");
+    assert_eq!(world.machine.turns().len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_limit_pauses_before_the_turn_that_would_be_too_many() {
+    let world = World::new().await;
+    let run = ping_pong(&world, "{ turns: 3 }").await;
+    let paused = world.paused(run).await;
+    assert_eq!(tripped(&world, run, &paused).await, LimitKind::Turns);
+    assert_eq!((world.machine.turns().len(), world.view(run).await.turns), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wall_limit_pauses_at_its_instant_and_lets_the_living_finish() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        worker.rest(Duration::from_mins(2)).await;
+        worker.send("@lead done").await.unwrap();
+        End::quiet()
+    });
+    let file = team("coder lead", "limits: { wall: 61s }\nkickoff: '@coder go'");
+    let run = world.run(&file).await;
+    let paused = world.paused(run).await;
+    assert_eq!(world.after(paused.ts), 61_000);
+    assert_eq!(tripped(&world, run, &paused).await, LimitKind::Wall);
+    assert_eq!(world.receipts(1).await[0].state, DeliveryState::Acted);
+    assert_eq!(world.receipts(2).await[0].state, DeliveryState::Pending);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_parked_beyond_the_wall_pauses_the_run_at_once() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        End::rate_limited(worker.now().plus(Duration::from_mins(2)))
+    });
+    let run = world.run(&team("coder", "limits: { wall: 1m }\nkickoff: '@coder go'")).await;
+    let paused = world.paused(run).await;
+    assert_eq!(world.after(paused.ts), 0);
+    assert_eq!(tripped(&world, run, &paused).await, LimitKind::Wall);
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_can_still_work_keeps_a_run_with_a_parked_agent_going() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        End::rate_limited(worker.now().plus(Duration::from_mins(2)))
+    });
+    world.machine.plays("lead", |worker| async move {
+        worker.rest(Duration::from_secs(30)).await;
+        End::quiet()
+    });
+    let run = world.run(&team("coder lead", "limits: { wall: 1m }\nkickoff: '@all go'")).await;
+    let paused = world.paused(run).await;
+    assert_eq!(world.after(paused.ts), 30_000);
+}

@@ -1,0 +1,333 @@
+//! The machine the workers run on: it outlives every kernel, as processes outlive a daemon.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use agent_worker_kernel::{
+    AttemptPlace, Clock, Departure, Kernel, Runner, ShellCommand, ShellEnd, Sighting,
+};
+use agent_worker_protocol::{
+    AgentName, AttemptId, InstanceRef, Millis, NumberedEvent, RunId, WorkerEvent, WorkerJob,
+};
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::worker::{End, Worker};
+
+type Play<In, Out> = Arc<dyn Fn(In) -> Pin<Box<dyn Future<Output = Out> + Send>> + Send + Sync>;
+type Script = Play<Worker, End>;
+type Shell = Play<ShellCommand, ShellEnd>;
+
+/// A cloneable handle to everything that runs outside the kernel.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    clock: Clock,
+    daemon: watch::Sender<Option<Kernel>>,
+    tracker: TaskTracker,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    scripts: HashMap<AgentName, Script>,
+    shell: Option<Shell>,
+    commands: Vec<ShellCommand>,
+    environments: HashMap<RunId, BTreeMap<String, String>>,
+    processes: HashMap<AttemptId, Arc<Process>>,
+    turns: Vec<Turn>,
+    crowd: Crowd,
+}
+
+/// One worker.
+pub(crate) struct Process {
+    agent: AgentName,
+    instance: InstanceRef,
+    pub(crate) journal: Mutex<Vec<NumberedEvent>>,
+    kill: CancellationToken,
+    gone: CancellationToken,
+}
+
+/// One attempt, as the machine saw it begin.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    pub(crate) attempt: AttemptId,
+    pub(crate) agent: AgentName,
+    pub(crate) number: u32,
+    pub(crate) woken_by: String,
+    pub(crate) prompt: String,
+    pub(crate) began: Millis,
+}
+
+/// The most that ran at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Crowd {
+    pub(crate) on_the_machine: usize,
+    pub(crate) in_one_instance: usize,
+    pub(crate) of_one_agent: usize,
+}
+
+impl Machine {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let (daemon, _) = watch::channel(None);
+        Self { clock, daemon, tracker: TaskTracker::new(), state: Arc::default() }
+    }
+
+    /// Gives an agent its script, for every attempt of it. Without one it ends ok at once and says nothing.
+    pub(crate) fn plays<F, S>(&self, agent: &str, script: S)
+    where
+        S: Fn(Worker) -> F + Send + Sync + 'static,
+        F: Future<Output = End> + Send + 'static,
+    {
+        let script: Script = Arc::new(move |worker| Box::pin(script(worker)));
+        self.state().scripts.insert(agent.parse().unwrap(), script);
+    }
+
+    /// Says what shell commands do. Without it they print nothing and succeed.
+    pub(crate) fn runs<F, S>(&self, shell: S)
+    where
+        S: Fn(ShellCommand) -> F + Send + Sync + 'static,
+        F: Future<Output = ShellEnd> + Send + 'static,
+    {
+        let shell: Shell = Arc::new(move |command| Box::pin(shell(command)));
+        self.state().shell = Some(shell);
+    }
+
+    /// Lets a kernel be reached.
+    pub(crate) fn attend(&self, kernel: Kernel) {
+        self.daemon.send_replace(Some(kernel));
+    }
+
+    /// There is no kernel for now.
+    pub(crate) fn desert(&self) {
+        self.daemon.send_replace(None);
+    }
+
+    pub(crate) fn is_attended(&self) -> bool {
+        self.daemon.borrow().is_some()
+    }
+
+    /// The kernel, once there is one.
+    pub(crate) async fn daemon(&self) -> Kernel {
+        let mut daemon = self.daemon.subscribe();
+        let kernel = daemon.wait_for(Option::is_some).await.unwrap().clone();
+        kernel.unwrap()
+    }
+
+    /// Every attempt that began, in order.
+    pub(crate) fn turns(&self) -> Vec<Turn> {
+        self.state().turns.clone()
+    }
+
+    /// Every attempt of one agent, in order.
+    pub(crate) fn turns_of(&self, agent: &str) -> Vec<Turn> {
+        let agent: AgentName = agent.parse().unwrap();
+        self.turns().into_iter().filter(|turn| turn.agent == agent).collect()
+    }
+
+    /// Every shell command that ran, in order.
+    pub(crate) fn commands(&self) -> Vec<ShellCommand> {
+        self.state().commands.clone()
+    }
+
+    pub(crate) fn crowd(&self) -> Crowd {
+        self.state().crowd
+    }
+
+    /// How many workers live.
+    pub(crate) fn alive(&self) -> usize {
+        self.state().processes.values().filter(|process| process.is_alive()).count()
+    }
+
+    /// Kills every worker, without a word, and waits until they are gone.
+    pub(crate) async fn kill_all(&self) {
+        let processes: Vec<_> = self.state().processes.values().cloned().collect();
+        for process in processes {
+            process.kill.cancel();
+            process.gone.cancelled().await;
+        }
+    }
+
+    /// Waits until every worker has left by itself.
+    pub(crate) async fn empty(&self) {
+        let processes: Vec<_> = self.state().processes.values().cloned().collect();
+        for process in processes {
+            process.gone.cancelled().await;
+        }
+    }
+
+    /// Loses what was kept of every run's environment.
+    pub(crate) fn lose_environments(&self) {
+        self.state().environments.clear();
+    }
+
+    /// Whether a run's environment is still kept.
+    pub(crate) fn keeps_environment(&self, run: RunId) -> bool {
+        self.state().environments.contains_key(&run)
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn spawn(&self, job: WorkerJob) -> Arc<Process> {
+        let process = Arc::new(Process {
+            agent: job.agent.clone(),
+            instance: job.instance.clone(),
+            journal: Mutex::default(),
+            kill: CancellationToken::new(),
+            gone: CancellationToken::new(),
+        });
+        let (script, nth) = self.state().begin(&job, &process, self.now());
+        let worker = Worker::new(job, nth, self.clone(), Arc::clone(&process));
+        let killed = Arc::clone(&process);
+        self.tracker.spawn(async move {
+            tokio::select! {
+                () = killed.kill.cancelled() => {}
+                () = live(worker, script) => {}
+            }
+            killed.gone.cancel();
+        });
+        process
+    }
+
+    async fn wait(&self, process: &Process, stop: &CancellationToken) -> Departure {
+        let ended = tokio::select! {
+            () = process.gone.cancelled() => 0,
+            () = stop.cancelled() => {
+                process.kill.cancel();
+                process.gone.cancelled().await;
+                1
+            }
+        };
+        Departure { seen_alive: true, status: Some("exit status: 0".into()), ended }
+    }
+}
+
+/// The whole life of a worker that nobody kills.
+async fn live(worker: Worker, script: Option<Script>) {
+    if worker.tell(WorkerEvent::Started { pid: 1 }).await.is_err() {
+        return;
+    }
+    let end = match script {
+        Some(script) => script(worker.clone()).await,
+        None => End::quiet(),
+    };
+    match end {
+        End::Says(finished) => worker.finish(finished).await,
+        End::Crashes => {}
+    }
+}
+
+impl State {
+    fn begin(
+        &mut self,
+        job: &WorkerJob,
+        process: &Arc<Process>,
+        began: Millis,
+    ) -> (Option<Script>, usize) {
+        self.processes.insert(job.attempt, Arc::clone(process));
+        self.turns.push(Turn {
+            attempt: job.attempt,
+            agent: job.agent.clone(),
+            number: job.number,
+            woken_by: job.woken_by.clone(),
+            prompt: job.prompt.clone(),
+            began,
+        });
+        let alive: Vec<_> = self.processes.values().filter(|one| one.is_alive()).collect();
+        let here = alive.iter().filter(|one| one.instance == process.instance);
+        let same = here.clone().filter(|one| one.agent == process.agent).count();
+        let Crowd { on_the_machine, in_one_instance, of_one_agent } = self.crowd;
+        self.crowd = Crowd {
+            on_the_machine: on_the_machine.max(alive.len()),
+            in_one_instance: in_one_instance.max(here.count()),
+            of_one_agent: of_one_agent.max(same),
+        };
+        let nth = self.turns.iter().filter(|turn| turn.agent == job.agent).count();
+        (self.scripts.get(&job.agent).cloned(), nth)
+    }
+}
+
+impl Process {
+    fn is_alive(&self) -> bool {
+        !self.gone.is_cancelled()
+    }
+}
+
+#[async_trait]
+impl Runner for Machine {
+    async fn run_open(&self, run: RunId, env: BTreeMap<String, String>) -> io::Result<()> {
+        self.state().environments.insert(run, env);
+        Ok(())
+    }
+
+    async fn run_env(&self, run: RunId) -> io::Result<BTreeMap<String, String>> {
+        self.state().environments.get(&run).cloned().ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    async fn run_close(&self, run: RunId) -> u32 {
+        self.state().environments.remove(&run);
+        0
+    }
+
+    fn place(&self, _run: RunId, attempt: AttemptId) -> AttemptPlace {
+        AttemptPlace { folder: format!("/attempts/{attempt}").into(), socket: "/socket".into() }
+    }
+
+    async fn attempt(&self, _run: RunId, job: WorkerJob, stop: CancellationToken) -> Departure {
+        let process = self.spawn(job);
+        self.wait(&process, &stop).await
+    }
+
+    async fn attempt_look(&self, _run: RunId, attempt: AttemptId) -> Sighting {
+        match self.state().processes.get(&attempt) {
+            Some(process) if process.is_alive() => Sighting::Alive,
+            Some(_) | None => Sighting::Gone,
+        }
+    }
+
+    async fn attempt_adopt(
+        &self,
+        _run: RunId,
+        attempt: AttemptId,
+        stop: CancellationToken,
+    ) -> Departure {
+        let process = self.state().processes.get(&attempt).cloned();
+        self.wait(&process.unwrap(), &stop).await
+    }
+
+    async fn attempt_events(
+        &self,
+        _run: RunId,
+        attempt: AttemptId,
+        after: i64,
+    ) -> io::Result<Vec<NumberedEvent>> {
+        let process = self.state().processes.get(&attempt).cloned();
+        Ok(process.map(|process| process.written_after(after)).unwrap_or_default())
+    }
+
+    async fn attempt_sweep(&self, _attempt: AttemptId) -> u32 {
+        0
+    }
+
+    async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd> {
+        let shell = self.state().shell.clone();
+        self.state().commands.push(command.clone());
+        let Some(shell) = shell else {
+            return Ok(ShellEnd { status: Some(0), ..ShellEnd::default() });
+        };
+        tokio::select! {
+            end = shell(command) => Ok(end),
+            () = stop.cancelled() => Ok(ShellEnd::default()),
+        }
+    }
+}

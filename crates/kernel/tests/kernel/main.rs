@@ -1,0 +1,12 @@
+//! The kernel's room: whole runs against the real store, with scripted workers and a virtual clock.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod effects;
+mod failures;
+mod inboxes;
+mod limits;
+mod machine;
+mod patient;
+mod runs;
+mod worker;
+mod world;

@@ -1,0 +1,114 @@
+//! How a run goes: who is woken, how many at once, and when it is over.
+
+use std::time::Duration;
+
+use agent_worker_kernel::Options;
+use agent_worker_protocol::{Code, EventKind, Outcome, RunMode, RunState};
+
+use crate::{
+    machine::Crowd,
+    worker::{End, Gate},
+    world::{Disk, World, code, team},
+};
+
+const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
+
+#[tokio::test(start_paused = true)]
+async fn a_kickoff_wakes_exactly_whom_it_names() {
+    let world = World::new().await;
+    let run = world.run(&team("lead coder reviewer", "kickoff: '@coder and @lead, go'")).await;
+    let view = world.over(run).await;
+    let mut woken: Vec<_> =
+        world.machine.turns().iter().map(|turn| turn.agent.to_string()).collect();
+    woken.sort();
+    assert_eq!(woken, ["coder", "lead"]);
+    assert_eq!((view.state, view.turns), (DONE, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_when_nobody_has_anything_left_to_do() {
+    let world = World::new().await;
+    world.machine.plays("lead", |worker| async move {
+        worker.rest(Duration::from_secs(60)).await;
+        worker.send("@coder your turn").await.unwrap();
+        End::done("asked the coder")
+    });
+    world.machine.plays("coder", |worker| async move {
+        worker.rest(Duration::from_secs(60)).await;
+        End::done("it works")
+    });
+    let run = world.run(&team("lead coder", "kickoff: '@lead go'")).await;
+    let story = world.story(run).await;
+    let last = story.last().unwrap();
+    assert_eq!(
+        (last.kind, last.cause.as_deref()),
+        (EventKind::RunEnded, Some("nobody has anything left to do"))
+    );
+    assert_eq!(world.after(last.ts), 120_000, "not before the coder's turn, and at once after it");
+    assert_eq!(story.iter().filter(|event| event.kind == EventKind::RunEnded).count(), 1);
+    let said: Vec<_> = world.channel().await.into_iter().map(|message| message.body).collect();
+    assert_eq!(said, ["@lead go", "@coder your turn", "asked the coder", "it works"]);
+    assert_eq!(world.view(run).await.state, DONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_has_one_turn_at_a_time_and_mail_folds_into_the_next() {
+    let world = World::new().await;
+    let gate = Gate::default();
+    let go = gate.clone();
+    world.machine.plays("coder", move |worker| {
+        let gate = gate.clone();
+        async move {
+            if worker.nth == 1 {
+                gate.pass().await;
+            }
+            End::quiet()
+        }
+    });
+    let run = world.run(&team("coder", "kickoff: '@coder one'")).await;
+    world.working(run, "coder", 1).await;
+    for body in ["@coder two", "@coder three", "@coder four"] {
+        world.say(body).await;
+    }
+    world.pass(Duration::from_mins(1)).await;
+    go.open();
+    assert_eq!(world.over(run).await.state, DONE);
+    let woken_by: Vec<_> = world.machine.turns().into_iter().map(|turn| turn.woken_by).collect();
+    assert_eq!(woken_by, ["@coder one", "@coder two\n@coder three\n@coder four"]);
+    assert_eq!(world.machine.crowd().of_one_agent, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_workers_live_at_once_than_allowed_on_the_machine_and_in_an_instance() {
+    let options = Options { workers: 3, workers_per_instance: 2, ..Options::default() };
+    let world = World::with(Disk::Memory, options, 1).await;
+    for agent in ["a1", "a2", "a3", "b1", "b2", "b3"] {
+        world.machine.plays(agent, |worker| async move {
+            worker.rest(Duration::from_secs(10)).await;
+            End::quiet()
+        });
+    }
+    let mut runs = Vec::new();
+    for (name, agents) in [("alpha", "a1 a2 a3"), ("beta", "b1 b2 b3")] {
+        let file = team(agents, "kickoff: '@all go'");
+        runs.push(world.begin(RunMode::Run, name, &file).await.unwrap().run);
+    }
+    for run in runs {
+        assert_eq!(world.over(run).await.state, DONE);
+    }
+    let crowd = Crowd { on_the_machine: 3, in_one_instance: 2, of_one_agent: 1 };
+    assert_eq!(world.machine.crowd(), crowd);
+    assert_eq!(world.after(world.now()), 20_000, "six turns of 10 s, three at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_has_one_live_run_and_a_start_never_ends_by_itself() {
+    let world = World::new().await;
+    let file = team("coder", "kickoff: '@coder go'");
+    let run = world.start(&file).await;
+    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.pass(Duration::from_hours(3)).await;
+    assert_eq!(world.view(run).await.state, RunState::Running);
+    let second = world.begin(RunMode::Run, "team", &file).await;
+    assert_eq!(code(second), Some(Code::Conflict));
+}

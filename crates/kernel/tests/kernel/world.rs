@@ -1,0 +1,272 @@
+//! One daemon's inside: a kernel on a real store, its workers scripted, its clock virtual.
+//!
+//! Time passes only when nobody has anything to do, so an event's time is exact and no test sleeps to be sure.
+
+use std::{
+    sync::{Arc, mpsc::RecvTimeoutError},
+    time::Duration,
+};
+
+use agent_worker_kernel::{
+    Clock, Dice, Error, Kernel, Options, Parts, Place, Principal, Reading, Recovered, Watched,
+};
+use agent_worker_protocol::{
+    Code, Event, EventKind, Message, Millis, Problem, Receipt, RunId, RunMode, Seq, Target,
+    WorkflowId,
+    api::{RunRequest, RunStarted, RunView, SendReply, SendRequest},
+};
+use agent_worker_store::{Sqlite, Store};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use crate::{machine::Machine, patient::Patient};
+
+/// What must happen happens within this, by the virtual clock.
+const PATIENCE: Duration = Duration::from_hours(24);
+/// And within this, by a real one.
+const REAL_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where the rows of a test are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disk {
+    Memory,
+    File,
+}
+
+pub(crate) struct World {
+    pub(crate) kernel: Kernel,
+    pub(crate) machine: Machine,
+    pub(crate) store: Arc<Patient>,
+    sqlite: Sqlite,
+    disk: Disk,
+    folder: TempDir,
+    clock: Clock,
+    began: Millis,
+    dice: Dice,
+    options: Options,
+}
+
+/// A workflow file with these agents and whatever else it says.
+pub(crate) fn team(agents: &str, rest: &str) -> String {
+    let agents = agents.split_whitespace().map(|name| format!("  {name}: {{ backend: mock }}\n"));
+    format!("agents:\n{}{rest}\n", agents.collect::<String>())
+}
+
+/// An instance, as its user types it.
+pub(crate) fn place(target: &str) -> Place {
+    Place { target: Some(target.parse().unwrap()), project: None }
+}
+
+/// A message to `target`, as its user sends it.
+pub(crate) fn request(target: Option<&str>, message: &str) -> SendRequest {
+    let target: Option<Target> = target.map(|target| target.parse().unwrap());
+    let message = message.to_owned();
+    let (to, cc) = (Vec::new(), Vec::new());
+    SendRequest { target, project: None, message, to, cc, reply_to: None, alone: false }
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(Disk::Memory, Options::default(), 1).await
+    }
+
+    pub(crate) async fn on_disk() -> Self {
+        Self::with(Disk::File, Options::default(), 1).await
+    }
+
+    pub(crate) async fn with(disk: Disk, options: Options, seed: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let sqlite = open(disk, &folder);
+        let store = Arc::new(Patient::new(sqlite.clone()));
+        let (clock, dice) = (Clock::virtual_now(), Dice::seeded(seed << 32));
+        let machine = Machine::new(clock);
+        let kernel = Kernel::new(parts(&store, &machine, clock, &dice, options));
+        kernel.recover().await.unwrap();
+        machine.attend(kernel.clone());
+        let began = clock.now();
+        Self { kernel, machine, store, sqlite, disk, folder, clock, began, dice, options }
+    }
+
+    /// The daemon leaves; workers go on without one.
+    pub(crate) async fn leave(&self) {
+        self.machine.desert();
+        self.kernel.close().await;
+    }
+
+    /// The next daemon comes, on what the one before left.
+    pub(crate) async fn come_back(&mut self) -> Recovered {
+        if self.disk == Disk::File {
+            self.sqlite.clone().close().await;
+            self.sqlite = open(self.disk, &self.folder);
+            self.store = Arc::new(Patient::new(self.sqlite.clone()));
+        }
+        let parts = parts(&self.store, &self.machine, self.clock, &self.dice, self.options);
+        self.kernel = Kernel::new(parts);
+        let recovered = self.kernel.recover().await.unwrap();
+        self.machine.attend(self.kernel.clone());
+        recovered
+    }
+
+    /// `agent-worker run` with this file.
+    pub(crate) async fn run(&self, file: &str) -> RunId {
+        self.begin(RunMode::Run, "team", file).await.unwrap().run
+    }
+
+    /// `agent-worker start` with this file.
+    pub(crate) async fn start(&self, file: &str) -> RunId {
+        self.begin(RunMode::Start, "team", file).await.unwrap().run
+    }
+
+    /// The same, with a name for the workflow.
+    pub(crate) async fn begin(
+        &self,
+        mode: RunMode,
+        name: &str,
+        file: &str,
+    ) -> Result<RunStarted, Error> {
+        let path = self.folder.path().join(format!("{name}.yaml"));
+        std::fs::write(&path, file).unwrap();
+        let request = RunRequest {
+            file: path,
+            cwd: self.folder.path().to_owned(),
+            tag: None,
+            mode,
+            params: [].into(),
+            env: [("PATH".to_owned(), "/bin".to_owned())].into(),
+        };
+        self.kernel.run_new(&Principal::User, request).await
+    }
+
+    /// The user says something in the team's channel.
+    pub(crate) async fn say(&self, message: &str) -> SendReply {
+        let request = request(Some("@team"), message);
+        self.kernel.send(&Principal::User, None, request).await.unwrap()
+    }
+
+    /// Every event of a run, from its first to its last.
+    pub(crate) async fn story(&self, run: RunId) -> Vec<Event> {
+        let watched = Watched::Run(run);
+        let mut feed = self.kernel.watch(&Principal::User, watched, None).await.unwrap();
+        let mut events = Vec::new();
+        within(async {
+            while let Some(event) = feed.next().await.unwrap() {
+                events.push(event);
+            }
+        })
+        .await;
+        events
+    }
+
+    /// Waits for a run's end.
+    pub(crate) async fn over(&self, run: RunId) -> RunView {
+        self.story(run).await;
+        self.view(run).await
+    }
+
+    /// The first event of a run that is `wanted`, once it is there.
+    pub(crate) async fn until(&self, run: RunId, wanted: impl Fn(&Event) -> bool) -> Event {
+        let watched = Watched::Run(run);
+        let mut feed = self.kernel.watch(&Principal::User, watched, None).await.unwrap();
+        within(async {
+            loop {
+                let event = feed.next().await.unwrap().expect("the run ended without it");
+                if wanted(&event) {
+                    return event;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Waits until a run is paused.
+    pub(crate) async fn paused(&self, run: RunId) -> Event {
+        self.until(run, |event| event.kind == EventKind::RunPaused).await
+    }
+
+    /// Waits until an agent's worker has reported for the `nth` time, from 1.
+    pub(crate) async fn working(&self, run: RunId, agent: &str, nth: usize) -> Event {
+        let seen = std::cell::Cell::new(0);
+        self.until(run, |event| {
+            let its = event.agent.as_ref().is_some_and(|name| name.to_string() == agent);
+            seen.set(seen.get() + usize::from(its && event.kind == EventKind::AttemptRunning));
+            seen.get() == nth
+        })
+        .await
+    }
+
+    pub(crate) async fn view(&self, run: RunId) -> RunView {
+        self.kernel.run_view(&Principal::User, run).await.unwrap()
+    }
+
+    /// Everything that was said in the team's channel.
+    pub(crate) async fn channel(&self) -> Vec<Message> {
+        let reading = Reading { limit: Some(1000), all_runs: true, ..Reading::default() };
+        let place = place("@team");
+        self.kernel.messages(&Principal::User, &place, reading).await.unwrap().messages
+    }
+
+    /// Where each delivery of one of the team's messages stands.
+    pub(crate) async fn receipts(&self, seq: i64) -> Vec<Receipt> {
+        let (place, seq) = (place("@team"), Seq::new(seq));
+        self.kernel.receipts(&Principal::User, &place, seq).await.unwrap().receipts
+    }
+
+    /// The row of the team's instance.
+    pub(crate) async fn workflow(&self, run: RunId) -> WorkflowId {
+        self.store.run_get(run).await.unwrap().workflow
+    }
+
+    /// Lets time pass, for everybody.
+    pub(crate) async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    /// How many milliseconds after the beginning of the world that was.
+    pub(crate) fn after(&self, instant: Millis) -> i64 {
+        instant.get() - self.began.get()
+    }
+}
+
+/// Fails instead of waiting for ever: by the virtual clock, and by a real one for a kernel that never rests.
+pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
+    let (too_late, late) = oneshot::channel();
+    let (_done, is_done) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if is_done.recv_timeout(REAL_PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            let _ = too_late.send(());
+        }
+    });
+    tokio::select! {
+        done = tokio::time::timeout(PATIENCE, work) => {
+            done.expect("a day has passed and it did not happen")
+        }
+        Ok(()) = late => panic!("the kernel never rests"),
+    }
+}
+
+/// The kind of error a caller is told of.
+pub(crate) fn code<T>(answer: Result<T, Error>) -> Option<Code> {
+    answer.err().map(|error| Problem::from(&error).code)
+}
+
+fn open(disk: Disk, folder: &TempDir) -> Sqlite {
+    match disk {
+        Disk::Memory => Sqlite::in_memory().unwrap(),
+        Disk::File => Sqlite::open(folder.path()).unwrap(),
+    }
+}
+
+fn parts(
+    store: &Arc<Patient>,
+    machine: &Machine,
+    clock: Clock,
+    dice: &Dice,
+    options: Options,
+) -> Parts {
+    let store: Arc<dyn Store> = store.clone();
+    Parts { store, runner: Arc::new(machine.clone()), clock, dice: dice.clone(), options }
+}

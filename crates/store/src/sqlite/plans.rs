@@ -1,0 +1,83 @@
+//! How SQLite answers the questions that are asked all the time: from an index of what is open, never by walking
+//! through everything that was ever said. A test of `schema.sql` and the statements together.
+
+use agent_worker_protocol::Seq;
+use rusqlite::Connection;
+
+use super::{
+    agents,
+    attempts::{finish, lease},
+    columns::RunNo,
+    connection, effects, events,
+    inbox::{self, Which},
+    messages, runs, settle,
+};
+
+/// The tables that grow with history.
+const LONG: [&str; 5] = ["message", "delivery", "event", "attempt", "effect"];
+
+/// One line for each step of the plan, as `SEARCH d USING INDEX delivery_open (workflow=? AND state=?)`.
+fn plan(db: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let nulls = vec![None::<i64>; statement.parameter_count()];
+    let steps = statement.query_map(rusqlite::params_from_iter(nulls), |row| row.get(3)).unwrap();
+    steps.collect::<rusqlite::Result<_>>().unwrap()
+}
+
+/// The names a statement gives to the long tables: `FROM delivery d` → `delivery`, `d`.
+fn names_of_long_tables(sql: &str) -> Vec<&str> {
+    let words: Vec<_> = sql.split([' ', '\n', ',', '(', ')']).filter(|w| !w.is_empty()).collect();
+    let pairs = words.windows(2).filter(|pair| LONG.contains(&pair[0]));
+    pairs.flat_map(|pair| [pair[0], pair[1]]).collect()
+}
+
+#[test]
+fn nothing_that_is_asked_often_walks_through_history() {
+    let db = connection::in_memory().unwrap();
+    let open = "INDEX delivery_open (workflow=? AND state=? AND agent=?";
+    let failed = "USING COVERING INDEX delivery_failed (workflow=? AND run=? AND state=?)";
+    for (sql, expected) in [
+        (inbox::pending_sql(Which::All), open),
+        (inbox::pending_sql(Which::NotAlone), open),
+        (
+            inbox::pending_sql(Which::One(Seq::new(1))),
+            "SEARCH d USING PRIMARY KEY (workflow=? AND seq=? AND agent=?)",
+        ),
+        (inbox::ACK.to_owned(), open),
+        (lease::OLDEST.to_owned(), open),
+        (finish::HELD.to_owned(), open),
+        (agents::READY.to_owned(), open),
+        (agents::LIST.to_owned(), open),
+        (settle::FACTS.to_owned(), failed),
+        (settle::FACTS.to_owned(), "delivery_open (workflow=? AND state=?)"),
+        (settle::ALL_WAIT_UNTIL.to_owned(), open),
+        (settle::DROP_OPEN.to_owned(), "delivery_open (workflow=? AND state=?)"),
+        (runs::FAILURES.to_owned(), "INDEX delivery_failed (workflow=? AND run=? AND state=?)"),
+        (messages::RECEIPTS.to_owned(), "INDEX message_reply (workflow=? AND reply_to=?)"),
+        (
+            effects::JOURNAL.to_owned(),
+            "SEARCH t USING PRIMARY KEY (workflow=? AND agent=? AND epoch=?)",
+        ),
+        (effects::CLEAR.to_owned(), "INDEX delivery_shown (workflow=? AND agent=?)"),
+        (events::list_sql(Some(RunNo(1))), "event_run (workflow=? AND run=? AND position>?)"),
+        (events::list_sql(None), "USING PRIMARY KEY (workflow=? AND position>?)"),
+    ] {
+        let steps = plan(&db, &sql);
+        let shown = format!("{sql}\n{}", steps.join("\n"));
+        assert!(steps.iter().any(|step| step.contains(expected)), "no {expected} in\n{shown}");
+        for name in names_of_long_tables(&sql) {
+            let walks = |step: &String| step == name || step.starts_with(&format!("{name} "));
+            let scans = steps.iter().filter_map(|step| step.strip_prefix("SCAN "));
+            assert!(!scans.map(str::to_owned).any(|step| walks(&step)), "SCAN {name} in\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn an_inbox_is_read_in_its_order_without_sorting() {
+    let db = connection::in_memory().unwrap();
+    for which in [Which::All, Which::NotAlone] {
+        let steps = plan(&db, &inbox::pending_sql(which));
+        assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{steps:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Documents and resources.
+
+use std::sync::Arc;
+
+use agent_worker_protocol::{DocumentPath, ResourceId, Revision};
+use agent_worker_store::{Base, By, DocumentInfo, DocumentWrite, Error, Once, Store};
+use tokio::task::JoinSet;
+
+use crate::team::{NOW, Team, agent, client, keyed, user};
+
+async fn put(team: &Team, by: By, content: &str, base: Base) -> Result<Once<Revision>, Error> {
+    let path = DocumentPath::default();
+    let write = DocumentWrite { workflow: team.workflow, path, content: content.into(), base };
+    team.store.document_put(by, write, NOW).await
+}
+
+fn revision(number: i64) -> Revision {
+    Revision::new(number)
+}
+
+pub(crate) async fn documents_lose_no_update(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let path = DocumentPath::default();
+    let get = |at| store.document_get(team.workflow, path.clone(), at);
+    assert_eq!(get(None).await.unwrap(), None);
+    let absent = put(&team, user(), "x", Base::Revision(revision(1))).await;
+    assert!(matches!(absent, Err(Error::NotFound("document"))));
+    put(&team, user(), "start\n", Base::Absent).await.unwrap();
+    let mut writers = JoinSet::new();
+    for writer in 0..16 {
+        let team = team.clone();
+        writers.spawn(async move {
+            let line = format!("{writer}\n");
+            put(&team, client("ci"), &line, Base::Append).await.unwrap();
+            let stale = put(&team, user(), "lost", Base::Revision(revision(1))).await;
+            assert!(matches!(stale, Err(Error::StaleRevision(now)) if now > revision(1)));
+        });
+    }
+    writers.join_all().await;
+    let taken = put(&team, user(), "x", Base::Absent).await;
+    assert!(matches!(taken, Err(Error::StaleRevision(now)) if now == revision(17)));
+    let newest = get(None).await.unwrap().unwrap();
+    assert_eq!((newest.content.lines().count(), newest.info.revision), (17, revision(17)));
+    put(&team, user(), "new", Base::Revision(revision(17))).await.unwrap();
+    assert_eq!(get(Some(revision(1))).await.unwrap().unwrap().content, "start\n");
+    assert_eq!(get(Some(revision(99))).await.unwrap(), None);
+    let info = DocumentInfo {
+        path: path.clone(),
+        revision: revision(18),
+        author: "user".into(),
+        ts: NOW,
+        bytes: 3,
+    };
+    assert_eq!(store.document_list(team.workflow).await.unwrap(), [info]);
+}
+
+pub(crate) async fn a_document_is_written_once_per_key(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    let by = || keyed(agent(&lease), "k", "line");
+    let write = || put(&team, by(), "line\n", Base::Append);
+    assert_eq!(write().await.unwrap(), Once::New(revision(1)));
+    assert_eq!(write().await.unwrap(), Once::Deduplicated(revision(1)));
+    let event = team.events().await.pop().unwrap();
+    let told = serde_json::json!({ "path": "notes.md", "revision": 1 });
+    assert_eq!((event.kind.word(), event.data), ("document.written", told));
+    assert_eq!((event.by.as_deref(), event.attempt), (Some("a"), Some(lease.id)));
+}
+
+pub(crate) async fn a_resource_is_kept_once_under_its_hash(store: Arc<dyn Store>) {
+    let (team, other) = (Team::new(&store, &["a"]).await, Team::new(&store, &["a"]).await);
+    let put =
+        |kind: &str| store.resource_put(user(), team.workflow, kind.into(), b"abc".to_vec(), NOW);
+    let id = put("text/plain").await.unwrap();
+    let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    assert_eq!(id, abc.parse::<ResourceId>().unwrap());
+    assert_eq!(put("other").await.unwrap(), id);
+    for (range, bytes) in
+        [(0..3, &b"abc"[..]), (1..2, b"b"), (1..99, b"bc"), (3..9, b""), (9..12, b"")]
+    {
+        let part = store.resource_get(team.workflow, id, range).await.unwrap();
+        assert_eq!((part.bytes.as_slice(), part.total), (bytes, 3));
+        assert_eq!(part.kind, "text/plain");
+    }
+    let elsewhere = store.resource_get(other.workflow, id, 0..3).await;
+    assert!(matches!(elsewhere, Err(Error::NotFound("resource"))));
+}
+
+pub(crate) async fn a_large_resource_is_read_in_parts(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let content: Vec<u8> = (0..5_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let mut writers = JoinSet::new();
+    for _ in 0..4 {
+        let (store, workflow, content) = (Arc::clone(&store), team.workflow, content.clone());
+        writers.spawn(async move {
+            store.resource_put(user(), workflow, "data".into(), content, NOW).await.unwrap()
+        });
+    }
+    let ids = writers.join_all().await;
+    assert!(ids.iter().all(|id| *id == ids[0]));
+    for range in [0..10_u64, 4_999_990..5_000_000, 0..5_000_000] {
+        let part = store.resource_get(team.workflow, ids[0], range.clone()).await.unwrap();
+        let (from, to) = (usize::try_from(range.start), usize::try_from(range.end));
+        assert!(part.bytes == content[from.unwrap()..to.unwrap()]);
+        assert_eq!(part.total, 5_000_000);
+    }
+}

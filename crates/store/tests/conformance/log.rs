@@ -1,0 +1,134 @@
+//! The event log, the hints about it, and what clients are known by.
+
+use std::{sync::Arc, time::Duration};
+
+use agent_worker_protocol::{EventKind, Message, Outcome, Position, api::TokenView};
+use agent_worker_store::{Change, Error, EventQuery, NotBefore, Settlement, Store, Wait};
+use serde_json::json;
+
+use crate::team::{
+    NOW, Team, agent, answered, crashed, end, name, new_run, run_id, text, token, user,
+};
+
+pub(crate) async fn events_replay_what_happened_with_the_messages_themselves(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    let seq = team.say("go", &["a", "b"]).await;
+    let lease = team.lease("a").await;
+    team.append(agent(&lease), text("working", &[])).await.unwrap();
+    let at = NOW.plus(Duration::from_secs(1));
+    let wait = Some(NotBefore { at, wait: Wait::BackOff, why: "crashed".into() });
+    team.finish(&lease, Settlement { not_before: wait, ..crashed() }).await;
+    let again = team.lease_at("a", at).await.unwrap();
+    team.finish(&again, answered("done")).await;
+    let data = json!({ "code": 0 });
+    let cause = Some("make".to_owned());
+    store.event_append(team.run, EventKind::SetupRan, cause, data.clone(), NOW).await.unwrap();
+    team.settle(end(Outcome::Done)).await;
+
+    let events = team.events().await;
+    let expected = [
+        "run.setup",
+        "run.running",
+        "message",
+        "attempt.starting",
+        "message",
+        "attempt.ended",
+        "attempt.starting",
+        "message",
+        "attempt.ended",
+        "setup.ran",
+        "delivery.dropped",
+        "run.ended",
+    ];
+    assert_eq!(events.iter().map(|event| event.kind.word()).collect::<Vec<_>>(), expected);
+    let positions: Vec<_> = events.iter().filter_map(|event| event.pos).collect();
+    assert_eq!(positions, (1..=12).map(Position::new).collect::<Vec<_>>());
+    assert!(events.iter().all(|event| event.run == Some(team.run)));
+    assert_eq!((events[0].ts, events[6].ts), (NOW, at));
+    let sent: Message = serde_json::from_value(events[2].data.clone()).unwrap();
+    assert_eq!((sent.seq, sent.body.as_str(), sent.to.len()), (seq, "go", 2));
+    assert_eq!((events[2].by.as_deref(), events[4].by.as_deref()), (Some("user"), Some("a")));
+    assert_eq!((events[4].attempt, &events[4].data["body"]), (Some(lease.id), &json!("working")));
+    assert_eq!(events[3].data, json!({ "seqs": [seq], "number": 1 }));
+    assert_eq!((&events[3].agent, events[3].attempt), (&Some(name("a")), Some(lease.id)));
+    assert_eq!(events[5].cause.as_deref(), Some("failed (crash): gone"));
+    assert_eq!((events[5].next, &events[5].data["pending"]), (Some(at), &json!([seq])));
+    assert_eq!((&events[8].data["end"], &events[8].data["acted"]), (&json!("ok"), &json!([seq])));
+    assert_eq!((&events[9].cause, &events[9].data), (&Some("make".into()), &data));
+    assert_eq!((&events[10].agent, &events[10].data["seq"]), (&Some(name("b")), &json!(seq)));
+    assert_eq!(events[11].data["outcome"], "done");
+}
+
+pub(crate) async fn the_events_of_one_run_are_read_by_themselves(store: Arc<dyn Store>) {
+    let mut team = Team::new(&store, &["a"]).await;
+    let first = team.run;
+    team.say("one", &[]).await;
+    team.settle(end(Outcome::Done)).await;
+    team.start(new_run(&["a"])).await;
+    team.say("two", &[]).await;
+    let list = async |run, after, limit| {
+        let after = Position::new(after);
+        let query = EventQuery { workflow: team.workflow, run, after, limit };
+        let events = store.event_list(query).await.unwrap();
+        events.iter().filter_map(|event| event.pos).map(Position::get).collect::<Vec<_>>()
+    };
+    assert_eq!(list(Some(first), 0, 99).await, [1, 2, 3, 4]);
+    assert_eq!(list(Some(team.run), 0, 99).await, [5, 6, 7]);
+    assert_eq!(list(Some(team.run), 5, 1).await, [6]);
+    assert_eq!(list(None, 3, 3).await, [4, 5, 6]);
+    assert_eq!(list(Some(run_id()), 0, 99).await, [0; 0]);
+    assert_eq!(store.event_last(team.workflow).await.unwrap(), Position::new(7));
+}
+
+pub(crate) async fn a_change_is_heard_once_it_is_there(store: Arc<dyn Store>) {
+    let (team, other) = (Team::new(&store, &["a"]).await, Team::new(&store, &["a"]).await);
+    let mut seen = store.change_wait(team.workflow, Change::default()).await;
+    for n in 1..=20_usize {
+        let wait = store.change_wait(team.workflow, seen);
+        let write = async {
+            other.say("not for them", &[]).await;
+            team.say("news", &["a"]).await;
+        };
+        (seen, ()) = tokio::join!(wait, write);
+        assert_eq!(team.inbox("a").await.len(), n);
+    }
+    // Nothing that was refused, only read or decided to stay as it is makes anybody look.
+    let quiet = store.change_wait(team.workflow, seen);
+    let refused = async {
+        other.say("not for them", &[]).await;
+        team.append(user(), text("x", &["ghost"])).await.unwrap_err();
+        team.facts().await;
+        store.message_receipts(team.workflow, agent_worker_protocol::Seq::new(1)).await.unwrap();
+        store.pulse(NOW).await.unwrap();
+    };
+    tokio::select! {
+        biased;
+        _ = quiet => panic!("something was heard"),
+        () = refused => {}
+    }
+}
+
+pub(crate) async fn a_token_is_given_once_and_can_be_taken_back(store: Arc<dyn Store>) {
+    store.token_put("ci".into(), token(1), NOW).await.unwrap();
+    let taken = store.token_put("ci".into(), token(2), NOW).await;
+    assert!(matches!(taken, Err(Error::Exists("token"))));
+    store.token_put("CI".into(), token(3), NOW).await.unwrap();
+    assert_eq!(store.token_find(token(1)).await.unwrap().as_deref(), Some("ci"));
+    assert_eq!(store.token_find(token(2)).await.unwrap(), None);
+    let view = |name: &str| TokenView { name: name.into(), created: NOW };
+    assert_eq!(store.token_list().await.unwrap(), [view("CI"), view("ci")]);
+    store.token_remove("ci".into()).await.unwrap();
+    assert_eq!(store.token_find(token(1)).await.unwrap(), None);
+    let gone = store.token_remove("ci".into()).await;
+    assert!(matches!(gone, Err(Error::NotFound("token"))));
+}
+
+pub(crate) async fn a_pulse_is_found_again(store: Arc<dyn Store>) {
+    assert_eq!(store.pulse_last().await.unwrap(), None);
+    for now in [NOW, NOW.plus(Duration::from_secs(5))] {
+        store.pulse(now).await.unwrap();
+        assert_eq!(store.pulse_last().await.unwrap(), Some(now));
+    }
+}

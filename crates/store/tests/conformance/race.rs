@@ -1,0 +1,100 @@
+//! Append, lease, finish and the end of a run, all at once.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use agent_worker_protocol::{DeliveryState, Seq};
+use agent_worker_store::{Change, Error, Lease, RunStep, Store};
+use tokio::task::JoinSet;
+
+use crate::team::{NOW, Team, agent, end_when_idle, new_run, ok, text, user};
+
+const TEAMS: u32 = 8;
+const ROUNDS: u32 = 1_250;
+
+/// How often the end came first, and how often the message did.
+#[derive(Default)]
+struct Tally {
+    refused: AtomicU32,
+    sent: AtomicU32,
+}
+
+/// Works through the agent's mail until the run has ended. Its first turn of a round says something to itself.
+async fn work(team: &Team) {
+    let mut seen = Change::default();
+    loop {
+        while let Some(lease) = team.try_lease("a").await {
+            answer(team, &lease).await;
+        }
+        if !team.store.run_get(team.run).await.unwrap().state.is_live() {
+            return;
+        }
+        seen = team.store.change_wait(team.workflow, seen).await;
+    }
+}
+
+async fn answer(team: &Team, lease: &Lease) {
+    if lease.messages.iter().any(|shown| shown.message.body == "go") {
+        team.append(agent(lease), text("later", &["a"])).await.unwrap();
+    }
+    team.finish(lease, ok()).await;
+}
+
+/// Ends the run as soon as nothing is left to do.
+async fn end(team: &Team) {
+    let mut seen = Change::default();
+    while let RunStep::Stay =
+        team.store.run_settle(team.run, Box::new(end_when_idle), NOW).await.unwrap()
+    {
+        seen = team.store.change_wait(team.workflow, seen).await;
+    }
+}
+
+/// Sends twice, a little later each round, so that it meets the others at every step.
+async fn send(team: &Team, delay: u32, tally: &Tally) -> Vec<Seq> {
+    let mut sent = Vec::new();
+    for body in ["go", "on"] {
+        for _ in 0..delay {
+            team.store.agent_ready(team.workflow).await.unwrap();
+        }
+        match team.append(user(), text(body, &["a"])).await {
+            Ok(once) => sent.push(once.value()),
+            Err(Error::NoRun) => _ = tally.refused.fetch_add(1, Ordering::Relaxed),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    tally.sent.fetch_add(u32::try_from(sent.len()).unwrap(), Ordering::Relaxed);
+    sent
+}
+
+pub(crate) async fn a_run_never_ends_with_waking_mail(store: Arc<dyn Store>) {
+    let tally = Arc::new(Tally::default());
+    let mut teams = JoinSet::new();
+    for _ in 0..TEAMS {
+        let (store, tally) = (Arc::clone(&store), Arc::clone(&tally));
+        teams.spawn(async move {
+            let mut team = Team::new(&store, &["a"]).await;
+            for round in 0..ROUNDS {
+                let (sent, (), ()) =
+                    tokio::join!(send(&team, round % 4, &tally), end(&team), work(&team));
+                for seq in sent {
+                    let state = team.state(seq, "a").await;
+                    assert_eq!(state, DeliveryState::Acted, "round {round}: {seq}");
+                }
+                assert_eq!(store.run_failures(team.run).await.unwrap(), []);
+                team.start(new_run(&["a"])).await;
+            }
+            store.instance_verify(team.workflow).await.unwrap();
+        });
+    }
+    teams.join_all().await;
+    let (refused, sent) =
+        (tally.refused.load(Ordering::Relaxed), tally.sent.load(Ordering::Relaxed));
+    assert_eq!(refused + sent, 2 * TEAMS * ROUNDS);
+    assert!(
+        refused > 100 && sent > 100,
+        "a race that is always won the same way: {refused}, {sent}"
+    );
+}

@@ -1,0 +1,93 @@
+//! What a worker reports of its attempt.
+
+use std::sync::Arc;
+
+use agent_worker_protocol::{
+    AttemptId, Finished, NumberedEvent, Usage, WorkerEvent, WorkerOutcome,
+};
+use agent_worker_store::{Error, Store};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::team::{NOW, Team, ok};
+
+fn event(no: i64, event: WorkerEvent) -> NumberedEvent {
+    NumberedEvent { no, ts: NOW, event }
+}
+
+fn retry(no: i64) -> NumberedEvent {
+    event(no, WorkerEvent::Retry { why: format!("number {no}") })
+}
+
+pub(crate) async fn each_number_is_stored_once_and_none_is_left_out(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    let report = |events| store.attempt_events(lease.id, events, NOW);
+    assert_eq!(report(vec![]).await.unwrap(), 0);
+    let started = event(1, WorkerEvent::Started { pid: 7 });
+    assert_eq!(report(vec![started.clone(), retry(2)]).await.unwrap(), 2);
+    assert_eq!(report(vec![started, retry(2), retry(3)]).await.unwrap(), 3);
+    assert_eq!(report(vec![retry(1)]).await.unwrap(), 3);
+    let gap = report(vec![retry(4), retry(6)]).await;
+    assert!(matches!(gap, Err(Error::Garbled(_))), "{gap:?}");
+    assert_eq!(store.attempt_get(lease.id).await.unwrap().last_no, 3);
+    let told: Vec<_> = team.events().await.split_off(4);
+    let told: Vec<_> = told.iter().map(|event| (event.kind.word(), event.data.clone())).collect();
+    assert_eq!(
+        told,
+        [
+            ("attempt.running", json!({ "pid": 7 })),
+            ("retry", json!({ "why": "number 2" })),
+            ("retry", json!({ "why": "number 3" })),
+        ]
+    );
+    let stranger = AttemptId::new(Uuid::from_u64_pair(9, 9));
+    let nobody = store.attempt_events(stranger, vec![retry(1)], NOW).await;
+    assert!(matches!(nobody, Err(Error::NotFound("attempt"))));
+}
+
+pub(crate) async fn what_was_used_adds_up(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let usage = |input_tokens, output_tokens, cost_micros| Usage {
+        input_tokens,
+        output_tokens,
+        cost_micros,
+    };
+    let report = async |reports: [Usage; 2]| {
+        team.say("go", &["a"]).await;
+        let lease = team.lease("a").await;
+        let events = (1..).zip(reports).map(|(no, usage)| event(no, WorkerEvent::Usage(usage)));
+        store.attempt_events(lease.id, events.collect(), NOW).await.unwrap();
+        team.finish(&lease, ok()).await;
+        store.attempt_get(lease.id).await.unwrap().usage
+    };
+    assert_eq!(report([usage(1, 2, None), usage(10, 20, None)]).await, usage(11, 22, None));
+    assert_eq!(report([usage(1, 1, Some(5)), usage(1, 1, None)]).await, usage(2, 2, Some(5)));
+    let total = usage(13, 24, Some(5));
+    assert_eq!(store.run_get(team.run).await.unwrap().usage, total);
+    let agents = store.agent_list(team.workflow).await.unwrap();
+    assert_eq!((agents[0].usage, agents[0].turns), (total, 2));
+}
+
+pub(crate) async fn the_last_word_is_kept(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    let before = team.events().await.len();
+    let finished = Finished { text: "done".into(), outcome: WorkerOutcome::Ok };
+    let last = event(1, WorkerEvent::Finished(finished.clone()));
+    assert_eq!(store.attempt_events(lease.id, vec![last], NOW).await.unwrap(), 1);
+    let stored = store.attempt_get(lease.id).await.unwrap();
+    assert_eq!((stored.finished, stored.ended), (Some(finished), None));
+    assert_eq!(team.events().await.len(), before);
+}
+
+pub(crate) async fn an_ended_attempt_reports_nothing_more(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    team.finish(&lease, ok()).await;
+    let late = store.attempt_events(lease.id, vec![retry(1)], NOW).await;
+    assert!(matches!(late, Err(Error::Fenced)), "{late:?}");
+}

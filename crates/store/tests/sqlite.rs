@@ -1,0 +1,263 @@
+//! What only a store on a SQLite file has: the file, its folder, and the process that may die.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use agent_worker_protocol::{
+    Limits, MessageKind, Millis, Outcome, Priority, RunId, RunMode, Seq, WorkflowId,
+};
+use agent_worker_store::{
+    By, Error, Fence, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Order, Recipient, RunStep,
+    Sqlite, Store, Wake, Who,
+};
+use rusqlite::Connection;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+const NOW: Millis = Millis::new(1);
+/// Tells the process that is to be killed where to write.
+const FOLDER: &str = "AGENT_WORKER_TEST_STORE";
+
+fn raw(folder: &Path) -> Connection {
+    #[expect(clippy::disallowed_methods, reason = "somebody else opens the file")]
+    Connection::open(folder.join("agent-worker.db")).unwrap()
+}
+
+fn message(body: &str) -> NewMessage {
+    NewMessage {
+        kind: MessageKind::Message,
+        body: body.into(),
+        data: Vec::new(),
+        reply_to: None,
+        hops: 0,
+        priority: Priority::Normal,
+        resource: None,
+        recipients: vec![Recipient { agent: "a".parse().unwrap(), wake: Wake::Batched }],
+    }
+}
+
+async fn say(store: &Sqlite, workflow: WorkflowId, body: &str) -> Seq {
+    let by = By::new(Who::User);
+    store.message_append(by, workflow, message(body), None, NOW).await.unwrap().value()
+}
+
+/// An instance with a live run; the one that is there, if there is one.
+async fn instance(store: &Sqlite, keep: Keep) -> (WorkflowId, RunId) {
+    let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
+    let new = NewRun {
+        id: RunId::new(Uuid::from_u128(1)),
+        mode: RunMode::Start,
+        limits: Limits { hops: 50, turns: None, wall: None },
+        script: "{}".into(),
+        agents: vec![NewAgent { name: "a".parse().unwrap(), settings: "{}".into() }],
+        keep,
+    };
+    let run = new.id;
+    match store.run_create(workflow, new, NOW).await {
+        Ok(()) | Err(Error::RunLive(_)) => (workflow, run),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_forged_or_missing_message_is_found() {
+    for (forgery, found) in [
+        ("UPDATE message SET body = 'twi' WHERE seq = 2", 2),
+        ("UPDATE message SET body = CAST(x'ff' AS TEXT) WHERE seq = 2", 2),
+        ("UPDATE message SET sender = 'system' WHERE seq = 1", 1),
+        ("UPDATE message SET hops = 1 WHERE seq = 3", 3),
+        ("UPDATE message SET reply_to = 1 WHERE seq = 3", 3),
+        ("UPDATE message SET ts = 2 WHERE seq = 1", 1),
+        ("DELETE FROM message WHERE seq = 2", 2),
+        ("DELETE FROM message WHERE seq = 3", 3),
+        ("UPDATE workflow SET last_seq = 4", 4),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(folder.path()).unwrap();
+        let (workflow, _) = instance(&store, Keep::Always).await;
+        for body in ["one", "two", "three"] {
+            say(&store, workflow, body).await;
+        }
+        assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(3));
+        raw(folder.path()).execute(forgery, []).unwrap();
+        let verdict = store.instance_verify(workflow).await;
+        assert!(
+            matches!(verdict, Err(Error::Corrupt(seq)) if seq == Seq::new(found)),
+            "{forgery}: {verdict:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_newer_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    Sqlite::open(folder.path()).unwrap().close().await;
+    raw(folder.path()).pragma_update(None, "user_version", 7).unwrap();
+    assert!(matches!(Sqlite::open(folder.path()), Err(Error::Newer { found: 7, known: 1 })));
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_when_the_file_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 1..=20 {
+        let store = Sqlite::open(folder.path()).unwrap();
+        let (workflow, _) = instance(&store, Keep::Always).await;
+        assert_eq!(say(&store, workflow, "again").await, Seq::new(round));
+        assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(round));
+        let other = store.clone();
+        store.close().await;
+        assert!(matches!(other.pulse(NOW).await, Err(Error::Closed)));
+        assert!(matches!(other.pulse_last().await, Err(Error::Closed)));
+        // The log is folded into the file when the last connection closes.
+        assert_eq!(names(folder.path()), ["agent-worker.db"]);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    let (workflow, run) = instance(&store, Keep::Always).await;
+    say(&store, workflow, "before").await;
+    store.close().await;
+    let root = |db: Connection| -> u64 {
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'token'";
+        db.query_row(sql, [], |row| row.get::<_, u32>(0)).unwrap().into()
+    };
+    let page = root(raw(folder.path()));
+    let file = fs::OpenOptions::new().write(true).open(folder.path().join("agent-worker.db"));
+    std::os::unix::fs::FileExt::write_all_at(&file.unwrap(), &[0xff; 4096], (page - 1) * 4096)
+        .unwrap();
+
+    let store = Sqlite::open(folder.path()).unwrap();
+    store.pulse(NOW).await.unwrap();
+    let damaged = store.token_put("ci".into(), [1; 32], NOW).await;
+    assert!(matches!(damaged, Err(Error::Database(_))), "{damaged:?}");
+    let refused = store.pulse(NOW).await;
+    assert!(matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("orrupt")), "{refused:?}");
+    assert_eq!(store.run_get(run).await.unwrap().messages, 1);
+    assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(1));
+}
+
+#[tokio::test]
+async fn a_large_resource_is_a_private_file_for_as_long_as_it_has_a_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let resources = folder.path().join("resources");
+    let unfinished = resources.join("unfinished");
+    fs::create_dir_all(&unfinished).unwrap();
+    fs::write(unfinished.join("0"), "half of it").unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    assert_eq!(names(&unfinished), Vec::<String>::new());
+    let (workflow, run) = instance(&store, Keep::WhileLive).await;
+    let mine = resources.join(workflow.to_string());
+    let put =
+        |who, size| store.resource_put(By::new(who), workflow, "t".into(), vec![7; size], NOW);
+    put(Who::User, 1024 * 1024).await.unwrap();
+    assert_eq!(names(&mine), Vec::<String>::new());
+    let id = put(Who::User, 1024 * 1024 + 1).await.unwrap();
+    assert_eq!(names(&mine), [id.to_string()]);
+    let file = fs::metadata(mine.join(id.to_string())).unwrap();
+    assert_eq!((file.permissions().mode() & 0o777, file.len()), (0o600, 1024 * 1024 + 1));
+    assert_eq!(fs::metadata(&mine).unwrap().permissions().mode() & 0o777, 0o700);
+
+    let epoch = agent_worker_protocol::Epoch::new(1);
+    let nobody = Fence { workflow, agent: "a".parse().unwrap(), epoch };
+    let refused = put(Who::Agent(nobody), 2 * 1024 * 1024).await;
+    assert!(matches!(refused, Err(Error::Fenced)));
+    assert_eq!(names(&mine), [id.to_string()]);
+
+    let end = |_: &_| RunStep::End { outcome: Outcome::Done, why: "over".into(), error: None };
+    store.run_settle(run, Box::new(end), NOW).await.unwrap();
+    store.instance_forget(workflow).await.unwrap();
+    assert_eq!(names(&mine), Vec::<String>::new());
+    assert!(matches!(
+        store.resource_get(workflow, id, 0..1).await,
+        Err(Error::NotFound("resource"))
+    ));
+}
+
+/// Writes from eight tasks and says so line by line, until it is killed or has written enough.
+async fn write_until_killed(folder: &Path) {
+    let store = Sqlite::open(folder).unwrap();
+    let (workflow, _) = instance(&store, Keep::Always).await;
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let store = store.clone();
+        writers.spawn(async move {
+            for n in 0..5_000 {
+                let body = format!("{}.{writer}.{n}", std::process::id());
+                say(&store, workflow, &body).await;
+                let mut out = std::io::stdout().lock();
+                writeln!(out, "ack {body}").unwrap();
+                out.flush().unwrap();
+            }
+        });
+    }
+    writers.join_all().await;
+}
+
+/// Starts this very test in a process of its own, kills it after `count` messages, and answers with what it was told.
+fn kill_a_writer(folder: &Path, count: usize) -> Vec<String> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "what_was_acknowledged_survives_kill_nine", "--nocapture"])
+        .env(FOLDER, folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut acknowledged = Vec::new();
+    for line in lines {
+        let Some((_, body)) = line.split_once("ack ") else { continue };
+        acknowledged.push(body.to_owned());
+        if acknowledged.len() == count {
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    acknowledged
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_survives_kill_nine() {
+    #[expect(clippy::disallowed_methods, reason = "how the process that is killed knows itself")]
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return write_until_killed(folder.as_ref()).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut acknowledged = BTreeSet::new();
+    for round in 0..6 {
+        acknowledged.extend(kill_a_writer(folder.path(), 150 + round * 37));
+        let store = Sqlite::open(folder.path()).unwrap();
+        let (workflow, _) = instance(&store, Keep::Always).await;
+        store.instance_verify(workflow).await.unwrap();
+        let order = Order::OldestFirst;
+        let query =
+            MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: u32::MAX };
+        let stored = store.message_list(workflow, query).await.unwrap();
+        let bodies: BTreeSet<_> = stored.iter().map(|message| message.body.clone()).collect();
+        assert_eq!(bodies.len(), stored.len(), "something is there twice");
+        assert!(acknowledged.is_subset(&bodies), "something acknowledged is gone");
+        let inbox = store.inbox_pending(workflow, "a".parse().unwrap(), u32::MAX).await.unwrap();
+        assert_eq!(inbox.len(), stored.len());
+        let events = store.event_last(workflow).await.unwrap().get();
+        assert_eq!(events, i64::try_from(stored.len()).unwrap() + 1);
+        store.close().await;
+    }
+    assert!(acknowledged.len() > 1_000);
+}

@@ -1,0 +1,85 @@
+//! A worker's own clocks: when an attempt is cut short. Pure: instants in, verdict out.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use agent_worker_protocol::{FailureClass, JobLimits, Millis, WorkerOutcome};
+use tokio::time::Instant;
+
+/// What the clocks are read from. All of it is monotonic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// The worker began.
+    pub(crate) began: Instant,
+    /// The last event, text or tool traffic.
+    pub(crate) active: Instant,
+    /// The last time a daemon answered.
+    pub(crate) answered: Instant,
+}
+
+/// Which clock has run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Wall,
+    Silence,
+    Orphaned,
+}
+
+/// The next clock to run out, and when. It has, if that is past.
+pub(crate) fn next_expiry(times: Times, limits: &JobLimits) -> (Instant, Expiry) {
+    let wall = (times.began + limits.wall.duration(), Expiry::Wall);
+    let silence = (times.active + limits.silence.duration(), Expiry::Silence);
+    let orphaned = (times.answered + limits.orphan_grace.duration(), Expiry::Orphaned);
+    [wall, silence, orphaned].into_iter().min_by_key(|(at, _)| *at).unwrap_or(wall)
+}
+
+impl Expiry {
+    /// What becomes of the attempt.
+    pub(crate) fn outcome(self, limits: &JobLimits) -> WorkerOutcome {
+        let timeout =
+            |why| WorkerOutcome::Failed { class: FailureClass::Timeout, why, retry_at: None };
+        match self {
+            Self::Wall => timeout(format!("it took longer than {}", limits.wall)),
+            Self::Silence => timeout(format!("it was silent for {}", limits.silence)),
+            Self::Orphaned => {
+                let why = format!("no daemon answered for {}", limits.orphan_grace);
+                WorkerOutcome::Interrupted { why }
+            }
+        }
+    }
+}
+
+/// The time of day, for events; never for a timer.
+pub(crate) fn time_of_day() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::new(0).plus(since)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use agent_worker_protocol::Span;
+
+    use super::*;
+
+    #[test]
+    fn the_first_clock_to_run_out_decides() {
+        let limits = JobLimits {
+            wall: Span::from_secs(100),
+            silence: Span::from_secs(30),
+            orphan_grace: Span::from_secs(60),
+            kill_grace: Span::from_secs(10),
+        };
+        let began = Instant::now();
+        let at = |secs| began + Duration::from_secs(secs);
+        for (active, answered, expected) in [
+            (0, 0, (at(30), Expiry::Silence)),
+            (50, 0, (at(60), Expiry::Orphaned)),
+            (50, 50, (at(80), Expiry::Silence)),
+            (90, 90, (at(100), Expiry::Wall)),
+        ] {
+            let times = Times { began, active: at(active), answered: at(answered) };
+            assert_eq!(next_expiry(times, &limits), expected, "{active} {answered}");
+        }
+    }
+}

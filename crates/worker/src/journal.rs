@@ -1,0 +1,97 @@
+//! `events.jsonl`: what this attempt has reported, on disk before anybody hears of it.
+//!
+//! One event a line, each written with one call: a crash can tear the last line only, and whoever
+//! reads takes a line without its end for one that is not there.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use agent_worker_protocol::NumberedEvent;
+
+/// The file, open for its only writer.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    file: File,
+    folder: PathBuf,
+    /// The last write was cut short; the next one starts on a line of its own.
+    is_torn: bool,
+}
+
+impl Journal {
+    /// Makes the file. One that is there already belongs to another worker: an error.
+    pub(crate) fn create(folder: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file =
+            options.append(true).create_new(true).mode(0o600).open(folder.join("events.jsonl"))?;
+        Ok(Self { file, folder: folder.to_owned(), is_torn: false })
+    }
+
+    /// Adds an event.
+    pub(crate) fn append(&mut self, event: &NumberedEvent) -> io::Result<()> {
+        let mut line = if self.is_torn { vec![b'\n'] } else { Vec::new() };
+        serde_json::to_writer(&mut line, event)?;
+        line.push(b'\n');
+        let written = self.file.write(&line)?;
+        self.is_torn = written < line.len();
+        if self.is_torn {
+            return Err(io::Error::new(io::ErrorKind::WriteZero, "the disk took only a part"));
+        }
+        Ok(())
+    }
+
+    /// Returns when everything, and that the file exists, survives a power cut.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{Millis, WorkerEvent};
+
+    use super::*;
+
+    fn event(no: i64) -> NumberedEvent {
+        NumberedEvent { no, ts: Millis::new(no), event: WorkerEvent::Started { pid: 7 } }
+    }
+
+    #[test]
+    fn every_event_is_a_line_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(folder.path()).unwrap();
+        for no in [1, 2] {
+            journal.append(&event(no)).unwrap();
+        }
+        journal.sync().unwrap();
+        let text = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
+        let read: Vec<NumberedEvent> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, [event(1), event(2)]);
+        assert!(text.ends_with('\n'));
+    }
+
+    #[test]
+    fn what_follows_a_torn_line_is_readable() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(folder.path()).unwrap();
+        journal.file.write_all(b"{\"no\":1,").unwrap();
+        journal.is_torn = true;
+        journal.append(&event(2)).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("events.jsonl")).unwrap();
+        let last = text.lines().last().unwrap();
+        assert_eq!(serde_json::from_str::<NumberedEvent>(last).unwrap(), event(2));
+    }
+
+    #[test]
+    fn an_attempt_is_never_written_by_two_workers() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = Journal::create(folder.path()).unwrap();
+        let second = Journal::create(folder.path()).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::AlreadyExists);
+    }
+}

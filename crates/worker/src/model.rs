@@ -1,0 +1,96 @@
+//! The seam between an attempt and whatever thinks for it: an LLM, or a script.
+//!
+//! A model is made with what does not change (its settings, the tools it may offer) and asked with
+//! what does: the conversation so far.
+
+use agent_worker_protocol::{FailureClass, Millis, Usage};
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use crate::report::Report;
+
+/// Thinks one step at a time.
+#[async_trait]
+pub(crate) trait Model: Send {
+    /// Takes the next step. Words are shown through `report` as they come; so are its own retries.
+    async fn step(&mut self, so_far: &Conversation, report: &Report) -> Result<Step, Failure>;
+}
+
+/// Everything said in this attempt.
+#[derive(Clone, Debug)]
+#[expect(dead_code, reason = "a script reads only the results; an LLM reads all of it")]
+pub(crate) struct Conversation {
+    /// Who the agent is told it is.
+    pub(crate) system_prompt: String,
+    /// What it is told to do.
+    pub(crate) prompt: String,
+    /// What followed.
+    pub(crate) exchanges: Vec<Exchange>,
+}
+
+/// A step that called tools, and what they answered.
+#[derive(Clone, Debug)]
+#[expect(dead_code, reason = "a script reads only the results; an LLM reads all of it")]
+pub(crate) struct Exchange {
+    /// What the model said beside its calls.
+    pub(crate) text: String,
+    /// What it called.
+    pub(crate) calls: Vec<Call>,
+    /// One result for each call, in the same order.
+    pub(crate) results: Vec<ToolResult>,
+}
+
+/// What a model wants next. Without calls, it is done and `text` is its last word.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Step {
+    pub(crate) text: String,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) usage: Usage,
+}
+
+/// One tool call.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The model's own name for it.
+    pub(crate) id: String,
+    pub(crate) tool: String,
+    pub(crate) args: Map<String, Value>,
+}
+
+/// What a tool answered. A tool that failed has answered too: its model reads why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ToolResult {
+    Done(String),
+    Failed(String),
+}
+
+/// Why there is no next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) class: FailureClass,
+    /// What happened, for people.
+    pub(crate) why: String,
+    /// When the provider said to come back.
+    pub(crate) retry_at: Option<Millis>,
+}
+
+impl Failure {
+    pub(crate) fn new(class: FailureClass, why: impl Into<String>) -> Self {
+        Self { class, why: why.into(), retry_at: None }
+    }
+}
+
+impl ToolResult {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Done(text) | Self::Failed(text) => text,
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Self::Done(_) => true,
+            Self::Failed(_) => false,
+        }
+    }
+}

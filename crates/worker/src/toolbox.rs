@@ -1,0 +1,137 @@
+//! The tools of an attempt: the daemon's, over MCP, and the worker's own shell.
+//!
+//! Invariant: every call to the daemon carries a key, and repeating a call repeats its key. So a lost
+//! reply and a daemon that restarts cost time, never a second effect.
+
+use std::{collections::HashMap, time::Duration};
+
+use agent_worker_protocol::{EffectKey, Hash, WorkerEvent, canonical, hash};
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    mcp::{CallError, McpClient},
+    model::{Call, ToolResult},
+    report::Report,
+    shell::Shell,
+};
+
+/// The name of the worker's own tool.
+pub(crate) const SHELL: &str = "shell";
+const KEY: &str = "idempotency_key";
+
+/// How long a call is held while the daemon is away, and how often it is tried.
+const HELD: Duration = Duration::from_secs(45);
+const BETWEEN_TRIES: Duration = Duration::from_millis(250);
+/// No tool of the daemon takes longer than 50 s.
+const LONGEST_CALL: Duration = Duration::from_mins(1);
+
+/// What an attempt may call.
+pub(crate) struct Toolbox {
+    daemon: McpClient,
+    shell: Shell,
+    /// How often each call was made in this attempt, by tool and arguments.
+    made: HashMap<Hash, u32>,
+}
+
+impl Toolbox {
+    pub(crate) fn new(daemon: McpClient, shell: Shell) -> Self {
+        Self { daemon, shell, made: HashMap::new() }
+    }
+
+    /// Carries out a call. Whatever goes wrong is its result: the model reads it.
+    pub(crate) async fn call(&mut self, call: &Call, report: &Report) -> ToolResult {
+        if call.tool == SHELL {
+            return match call.args.get("command").and_then(Value::as_str) {
+                Some(command) => self.shell.run(command, report).await,
+                None => ToolResult::Failed("shell: `command` is missing".to_owned()),
+            };
+        }
+        let args = self.keyed(&call.tool, call.args.clone());
+        self.call_daemon(&call.tool, &args, report).await
+    }
+
+    /// Adds the call's key: the same for the k-th equal call of every attempt.
+    fn keyed(&mut self, tool: &str, mut args: Map<String, Value>) -> Map<String, Value> {
+        if args.contains_key(KEY) {
+            return args;
+        }
+        let value = Value::Object(args.clone());
+        let same = hash(&[tool.as_bytes(), canonical(&value).as_bytes()]);
+        let n = self.made.entry(same).or_insert(0);
+        *n += 1;
+        args.insert(KEY.to_owned(), Value::String(EffectKey::numbered(tool, &value, *n)));
+        args
+    }
+
+    /// Asks the daemon, and while it is away again and again.
+    async fn call_daemon(
+        &self,
+        tool: &str,
+        args: &Map<String, Value>,
+        report: &Report,
+    ) -> ToolResult {
+        let mut away_since = None;
+        loop {
+            let Ok(answer) = timeout(LONGEST_CALL, self.daemon.call(tool, args)).await else {
+                return ToolResult::Failed(format!(
+                    "{tool}: no answer within a minute; it may or may not have happened"
+                ));
+            };
+            let why = match answer {
+                Ok(result) => return result,
+                Err(CallError::Refused(why)) => {
+                    return ToolResult::Failed(format!("{tool}: {why}"));
+                }
+                Err(CallError::Away(why)) => why,
+            };
+            let since = *away_since.get_or_insert_with(|| {
+                report.record(WorkerEvent::Retry { why: format!("{tool}: {why}") });
+                Instant::now()
+            });
+            if since.elapsed() >= HELD {
+                return ToolResult::Failed(format!(
+                    "{tool}: {why}; given up after {} s",
+                    HELD.as_secs()
+                ));
+            }
+            sleep(BETWEEN_TRIES).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_host::Daemon;
+    use agent_worker_protocol::AttemptId;
+
+    use super::*;
+
+    /// A call to whatever is at `daemon.sock` in `folder`, and how long it took on a virtual clock.
+    async fn call(folder: &std::path::Path) -> (ToolResult, Duration) {
+        let daemon = Daemon::at(folder.join("daemon.sock"));
+        let attempt = AttemptId::new(uuid::Uuid::nil());
+        let report = Report::open(folder, attempt, daemon.clone(), HELD).unwrap();
+        let mut tools = Toolbox::new(McpClient::new(daemon), Shell::nowhere());
+        let call = Call { id: "1".into(), tool: "vote".into(), args: Map::new() };
+        let began = Instant::now();
+        (tools.call(&call, &report).await, began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_held_for_45_seconds_and_then_it_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (result, took) = call(folder.path()).await;
+        assert!(!result.is_done() && result.text().ends_with("given up after 45 s"), "{result:?}");
+        assert!(took >= HELD && took < HELD + Duration::from_secs(1), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_is_never_answered_may_or_may_not_have_happened() {
+        let folder = tempfile::tempdir().unwrap();
+        let _deaf = tokio::net::UnixListener::bind(folder.path().join("daemon.sock")).unwrap();
+        let (result, took) = call(folder.path()).await;
+        assert!(result.text().ends_with("it may or may not have happened"), "{result:?}");
+        assert_eq!(took.as_secs(), LONGEST_CALL.as_secs());
+    }
+}

@@ -1,0 +1,193 @@
+//! One attempt, from the line on stdin to the last word.
+//!
+//! Lock, report `started`, work, end the tree, report `finished`. Whatever cuts the work short (a
+//! clock, TERM, the daemon's order) takes the same way out. Invariant: no backend starts before
+//! `started` is acknowledged, and `finished` is written when no process of the attempt is left.
+
+use std::{
+    io::{self, BufRead},
+    path::PathBuf,
+};
+
+use agent_worker_host::{Daemon, LockFile, end, own_descendants};
+use agent_worker_protocol::{Backend, Finished, Problem, WorkerEvent, WorkerJob, WorkerOutcome};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::{Instant, sleep_until, timeout_at},
+};
+
+use crate::{
+    clocks::{Expiry, Times, next_expiry},
+    mcp::McpClient,
+    mock::Mock,
+    model::{Conversation, Failure, Model},
+    report::Report,
+    shell::Shell,
+    tool_loop::tool_loop,
+    toolbox::Toolbox,
+};
+
+/// Why a worker could not do what it is for. How an attempt went is no error: it is reported.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There was no job on stdin.
+    #[error("could not read the job from stdin")]
+    Job(#[source] io::Error),
+    /// The attempt's folder could not be used.
+    #[error("could not {doing} in {}", folder.display())]
+    Folder {
+        /// The attempt, as a verb phrase.
+        doing: &'static str,
+        /// Where.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system did not let it look after its children.
+    #[error("could not become the parent of its orphans, or hear signals")]
+    Process(#[source] io::Error),
+    /// The daemon knows no such attempt, or has ended it. Its processes are gone.
+    #[error("the daemon does not want this attempt any more")]
+    Unwanted(#[source] Problem),
+}
+
+/// Carries out the job that is on the first line of `stdin`.
+///
+/// Reads it blocking, and then never again: nothing else is going on yet. Wants a runtime to itself.
+pub async fn work(stdin: impl BufRead) -> Result<(), Error> {
+    let began = Instant::now();
+    let job = read_job(stdin).map_err(Error::Job)?;
+    let folder = |doing| {
+        let folder = job.folder.clone();
+        move |source| Error::Folder { doing, folder, source }
+    };
+    let lock = LockFile::acquire(&job.folder.join("worker.lock")).map_err(folder("lock"))?;
+    // Whoever loses its parent below us becomes our child: nobody leaves the tree.
+    let adopted = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    adopted.map_err(|errno| Error::Process(errno.into()))?;
+    let signals = Signals::catch().map_err(Error::Process)?;
+    let daemon = Daemon::at(job.socket.clone()).with_token(job.token.clone());
+    let report =
+        Report::open(&job.folder, job.attempt, daemon.clone(), job.limits.orphan_grace.duration())
+            .map_err(folder("begin events.jsonl"))?;
+    let attempt = Attempt { job, daemon, report: report.clone(), began };
+    let ended = tokio::select! {
+        ended = attempt.carry_out(signals) => ended,
+        never = report.post_forever() => match never {},
+    };
+    drop(lock);
+    ended
+}
+
+fn read_job(mut stdin: impl BufRead) -> io::Result<WorkerJob> {
+    let mut line = String::new();
+    stdin.read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// TERM, which stops an attempt; and those that are not for it.
+struct Signals {
+    term: Signal,
+    /// A terminal's signals are for whoever sits there. Caught, not ignored: children would inherit that.
+    _terminal: [Signal; 2],
+}
+
+impl Signals {
+    fn catch() -> io::Result<Self> {
+        let terminal = [signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?];
+        Ok(Self { term: signal(SignalKind::terminate())?, _terminal: terminal })
+    }
+}
+
+struct Attempt {
+    job: WorkerJob,
+    daemon: Daemon,
+    report: Report,
+    began: Instant,
+}
+
+/// What ended the work.
+enum Ending {
+    Itself(Result<String, Failure>),
+    Clock(Expiry),
+    Stopped,
+    Unwanted(Problem),
+}
+
+impl Attempt {
+    async fn carry_out(&self, mut signals: Signals) -> Result<(), Error> {
+        let started = self.report.record(WorkerEvent::Started { pid: std::process::id() });
+        let ending = tokio::select! {
+            ended = self.labour(started) => Ending::Itself(ended),
+            expiry = self.expired() => Ending::Clock(expiry),
+            problem = self.report.unwanted() => Ending::Unwanted(problem),
+            () = self.report.ordered_to_stop() => Ending::Stopped,
+            _ = signals.term.recv() => Ending::Stopped,
+        };
+        end(own_descendants, self.job.limits.kill_grace.duration()).await;
+        let finished = match ending {
+            Ending::Itself(Ok(text)) => Finished { text, outcome: WorkerOutcome::Ok },
+            Ending::Itself(Err(Failure { class, why, retry_at })) => {
+                wordless(WorkerOutcome::Failed { class, why, retry_at })
+            }
+            Ending::Clock(expiry) => wordless(expiry.outcome(&self.job.limits)),
+            Ending::Stopped => wordless(WorkerOutcome::Interrupted { why: "stopped".to_owned() }),
+            Ending::Unwanted(problem) => return Err(Error::Unwanted(problem)),
+        };
+        self.say_farewell(finished).await
+    }
+
+    /// Does what the job asks for, once the daemon knows that somebody is about to.
+    async fn labour(&self, started: i64) -> Result<String, Failure> {
+        self.report.acknowledged(started).await;
+        let job = &self.job;
+        let mut model: Box<dyn Model> = match &job.backend {
+            Backend::Mock { rules } => Box::new(Mock::new(rules, job)),
+        };
+        let mut tools = Toolbox::new(McpClient::new(self.daemon.clone()), Shell::new(job));
+        let conversation = Conversation {
+            system_prompt: job.system_prompt.clone(),
+            prompt: job.prompt.clone(),
+            exchanges: Vec::new(),
+        };
+        tool_loop(model.as_mut(), &mut tools, conversation, job.max_steps, &self.report).await
+    }
+
+    /// Waits until a clock has run out.
+    async fn expired(&self) -> Expiry {
+        loop {
+            let (active, answered) = self.report.last_signs();
+            let times = Times { began: self.began, active, answered };
+            let (at, expiry) = next_expiry(times, &self.job.limits);
+            if Instant::now() >= at {
+                return expiry;
+            }
+            sleep_until(at).await;
+        }
+    }
+
+    /// Says the last word, and waits until it is heard: for as long as a daemon may be away.
+    ///
+    /// It is on disk by then. A daemon that comes later reads it there.
+    async fn say_farewell(&self, finished: Finished) -> Result<(), Error> {
+        let (_, answered) = self.report.last_signs();
+        let last = self.report.record(WorkerEvent::Finished(finished));
+        let heard = async {
+            tokio::select! {
+                () = self.report.acknowledged(last) => Ok(()),
+                problem = self.report.unwanted() => Err(Error::Unwanted(problem)),
+            }
+        };
+        let heard = timeout_at(answered + self.job.limits.orphan_grace.duration(), heard).await;
+        if let Some(source) = self.report.trouble() {
+            let folder = self.job.folder.clone();
+            return Err(Error::Folder { doing: "write events.jsonl", folder, source });
+        }
+        heard.unwrap_or(Ok(()))
+    }
+}
+
+/// A last word without words.
+fn wordless(outcome: WorkerOutcome) -> Finished {
+    Finished { text: String::new(), outcome }
+}

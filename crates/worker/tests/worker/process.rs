@@ -1,0 +1,180 @@
+//! The worker's process: started as a daemon starts it, and watched from outside.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use agent_worker_host::{ATTEMPT_MARKER, LockFile, end, marked};
+use agent_worker_protocol::{
+    AttemptId, Backend, Finished, JobLimits, MockRule, NumberedEvent, Span, WorkerEvent, WorkerJob,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::{
+    io::AsyncWriteExt as _,
+    process::{Child, Command},
+    time::timeout,
+};
+
+use crate::daemon::{Daemon, PATIENCE};
+
+/// A job for a mock agent with one rule, in the daemon's folder.
+pub(crate) fn job(daemon: &Daemon, rule: Value) -> WorkerJob {
+    let rule: MockRule = serde_json::from_value(rule).unwrap();
+    let folder = daemon.folder.path().join("attempt");
+    std::fs::create_dir(&folder).unwrap();
+    WorkerJob {
+        attempt: AttemptId::new(uuid::Uuid::now_v7()),
+        activation: "coder/7".to_owned(),
+        number: 1,
+        agent: "coder".parse().unwrap(),
+        instance: "review:pr-1".parse().unwrap(),
+        socket: daemon.socket(),
+        token: "s3cret".to_owned(),
+        folder,
+        cwd: daemon.folder.path().to_owned(),
+        env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
+        system_prompt: "You are coder.".to_owned(),
+        prompt: "What woke you: fix it".to_owned(),
+        woken_by: "fix it".to_owned(),
+        backend: Backend::Mock { rules: vec![rule] },
+        model: None,
+        max_steps: 30,
+        limits: JobLimits {
+            wall: Span::from_secs(30),
+            silence: Span::from_secs(30),
+            orphan_grace: Span::from_secs(4),
+            kill_grace: Span::from_millis(300),
+        },
+    }
+}
+
+/// A worker that was started. Whatever of its attempt is left goes with it.
+pub(crate) struct Worker {
+    child: Child,
+    attempt: String,
+    folder: PathBuf,
+}
+
+impl Worker {
+    /// Starts a worker as a daemon does: its own group, its log, its job on stdin.
+    pub(crate) async fn start(job: &WorkerJob) -> Self {
+        let log = std::fs::File::create(job.folder.join("worker.log")).unwrap();
+        let mut child = Command::new(program())
+            .env_clear()
+            .env(ATTEMPT_MARKER, job.attempt.to_string())
+            .env("OF_THE_WORKER", "alone")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let line = format!("{}\n", serde_json::to_string(job).unwrap());
+        // A worker that has already exited takes no job; its exit is what the test sees.
+        let _ = child.stdin.take().unwrap().write_all(line.as_bytes()).await;
+        Self { child, attempt: job.attempt.to_string(), folder: job.folder.clone() }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().unwrap()
+    }
+
+    pub(crate) async fn exit(&mut self) -> ExitStatus {
+        let exit = timeout(PATIENCE, self.child.wait()).await;
+        let Ok(status) = exit else { panic!("it does not exit; {}", self.log()) };
+        status.unwrap()
+    }
+
+    /// How it ended, by its own words on disk.
+    pub(crate) async fn finished(&mut self) -> Finished {
+        let status = self.exit().await;
+        let events = self.journal();
+        let Some(NumberedEvent { event: WorkerEvent::Finished(finished), .. }) = events.last()
+        else {
+            panic!("{status} without a last word; {events:#?} {}", self.log())
+        };
+        assert!(!self.is_locked());
+        assert_eq!(
+            self.processes(),
+            Vec::<u32>::new(),
+            "what it started is gone before it says so"
+        );
+        finished.clone()
+    }
+
+    pub(crate) fn journal(&self) -> Vec<NumberedEvent> {
+        let text = std::fs::read_to_string(self.folder.join("events.jsonl")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("worker.log")).unwrap()
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        LockFile::is_held(&self.folder.join("worker.lock")).unwrap()
+    }
+
+    pub(crate) fn lock_holder(&self) -> Option<u32> {
+        LockFile::holder(&self.folder.join("worker.lock")).unwrap()
+    }
+
+    /// The living processes of the attempt, the worker among them.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        marked(&self.attempt).iter().map(|process| process.pid).collect()
+    }
+
+    /// Ends what a worker that died left behind.
+    pub(crate) async fn sweep(&self) -> usize {
+        end(|| marked(&self.attempt), Duration::ZERO).await
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // After a test that failed, too. Bounded: what cannot be killed is not waited for.
+        for _ in 0..100 {
+            let left = marked(&self.attempt);
+            if left.is_empty() {
+                return;
+            }
+            for process in left {
+                drop(process.signal(Signal::KILL));
+            }
+        }
+    }
+}
+
+/// Runs a worker to its end.
+pub(crate) async fn run(job: &WorkerJob) -> Finished {
+    Worker::start(job).await.finished().await
+}
+
+/// Waits until a file has a whole line with these words, and returns its text.
+pub(crate) async fn appears(path: &Path, words: &str) -> String {
+    let wait = async {
+        loop {
+            match std::fs::read_to_string(path) {
+                Ok(text) if text.ends_with('\n') && text.contains(words) => return text,
+                _ => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    timeout(PATIENCE, wait).await.unwrap()
+}
+
+/// `examples/worker.rs`, which cargo builds beside the tests.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().unwrap().parent().unwrap().join("examples/worker");
+    assert!(program.exists(), "cargo builds it with all targets of this package, not with one");
+    program
+}

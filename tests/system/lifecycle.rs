@@ -1,0 +1,102 @@
+//! The daemon's own life: one owner, true words about itself, a quiet end.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    process::{Child, Stdio},
+};
+
+use crate::world::{World, is_alive, kill, wait_for};
+
+#[test]
+fn of_fifty_daemons_started_at_once_one_owns_the_home() {
+    let world = World::new();
+    let mut daemons: Vec<Child> = (0..50)
+        .map(|_| {
+            world.command(&["daemon"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    wait_for("all but one to give up", || {
+        let alive = daemons.iter_mut().filter(|one| one.try_wait().unwrap().is_none()).count();
+        (alive <= 1 && world.daemon_pid().is_some()).then_some(())
+    });
+    let owner = world.daemon_pid().unwrap();
+    let mut refused = 0;
+    for mut daemon in daemons {
+        if daemon.id() == owner {
+            kill(owner, "TERM");
+            assert!(daemon.wait().unwrap().success());
+            continue;
+        }
+        let output = daemon.wait_with_output().unwrap();
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert!(why.contains("already running"), "{why}");
+        refused += 1;
+    }
+    assert_eq!(refused, 49);
+}
+
+#[test]
+fn commands_started_at_once_share_one_daemon() {
+    let world = World::new();
+    let commands: Vec<Child> = (0..10)
+        .map(|_| {
+            world
+                .command(&["token", "list"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for command in commands {
+        let output = command.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let daemons = world.processes().into_iter().filter(|(_, line)| line.contains("daemon"));
+    assert_eq!(daemons.count(), 1);
+}
+
+#[test]
+fn the_home_is_private_and_a_stopped_daemon_leaves_no_socket() {
+    let world = World::new();
+    assert_eq!(world.run(&["token", "list"]).code, 0);
+    let mode = |name: &str| {
+        fs::metadata(world.home().join(name)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(mode("."), 0o700);
+    assert_eq!(mode("daemon.sock"), 0o600);
+    assert_eq!(mode("agent-worker.db"), 0o600);
+    let pid = world.daemon_pid().unwrap();
+    let status = world.json(&["daemon", "status", "--json"]);
+    assert_eq!(status["pid"], pid, "{status}");
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    wait_for("its end", || (!is_alive(pid)).then_some(()));
+    assert!(!world.home().join("daemon.sock").exists());
+    assert!(!world.home().join("daemon.json").exists());
+    assert_eq!(world.run(&["daemon", "status"]).code, 1);
+}
+
+#[test]
+fn a_terminated_daemon_interrupts_its_workers_and_the_next_one_tries_again() {
+    let world = World::with(&[("AGENT_WORKER_DRAIN_GRACE", "100ms")]);
+    let mut daemon = world.daemon();
+    let yaml = "name: slow\nagents:\n  a:\n    backend: mock\n    mock:\n      - { sleep: 2s, say: slept }\nkickoff: '@a go'\n";
+    let file = world.file("slow.yaml", yaml);
+    world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
+    wait_for("a running turn", || {
+        let agents = world.json(&["ls", "@slow", "--json"]);
+        (agents["agents"][0]["state"] == "running").then_some(())
+    });
+    kill(daemon.id(), "TERM");
+    assert!(daemon.wait().unwrap().success());
+    assert!(world.processes().is_empty(), "{:?}", world.processes());
+    let mut next = world.daemon();
+    wait_for("the answer", || {
+        let messages = world.json(&["peek", "@slow", "--json"]);
+        let messages = messages["messages"].as_array().unwrap();
+        messages.iter().any(|message| message["body"] == "slept").then_some(())
+    });
+    kill(next.id(), "TERM");
+    assert!(next.wait().unwrap().success());
+}

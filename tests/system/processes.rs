@@ -1,0 +1,75 @@
+//! Trees that die together, environments that reach whom they should, and shells that are only their agent.
+
+use std::time::{Duration, Instant};
+
+use crate::world::{World, wait_for};
+
+#[test]
+fn a_child_that_ignores_term_and_a_setsid_grandchild_are_gone_twelve_seconds_after_stop() {
+    let world = World::new();
+    let stubborn = "trap '' TERM; setsid sh -c \"trap '' TERM; touch up; sleep 600\" & \
+                    env -i setsid sleep 601 & sleep 602 & wait";
+    let yaml = format!(
+        "name: stubborn\nagents:\n  a:\n    backend: mock\n    mock:\n      - run: |\n          {stubborn}\nkickoff: '@a go'\n"
+    );
+    let file = world.file("stubborn.yaml", &yaml);
+    world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
+    wait_for("the tree to be up", || world.project().join("up").exists().then_some(()));
+    let daemon = world.daemon_pid().unwrap();
+    let began = Instant::now();
+    let stopped = world.run(&["stop", "@stubborn"]);
+    assert_eq!(stopped.code, 0, "{stopped:?}");
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    let left: Vec<_> = world.processes().into_iter().filter(|(pid, _)| *pid != daemon).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_agents_shell_is_only_its_agent_whatever_it_does_to_its_process() {
+    let world = World::new();
+    let binary = env!("CARGO_BIN_EXE_agent-worker");
+    let socket = world.home().join("daemon.sock");
+    let script = format!(
+        r#"#!/bin/bash
+export AGENT_WORKER_HOME={home}
+note() {{ echo "$1: $2" >> {project}/tried; }}
+{binary} stop @sly > out 2>&1; note plain "$(grep -c 'only the user' out)"
+env -i AGENT_WORKER_HOME={home} {binary} stop @sly > out 2>&1; note cleared "$(grep -c 'only the user' out)"
+setsid -w env -i AGENT_WORKER_HOME={home} {binary} stop @sly > out 2>&1; note setsid "$(grep -c 'only the user' out)"
+env -i AGENT_WORKER_HOME={home} {binary} run {project}/sly.yaml --tag other > out 2>&1; note run "$(grep -c 'only the user' out)"
+env -i AGENT_WORKER_HOME={home} {binary} token create mine > out 2>&1; note token "$(grep -c 'only the user' out)"
+(setsid sh -c 'sleep 0.3; env -i AGENT_WORKER_HOME={home} {binary} stop @sly > forked 2>&1; echo over >> forked' &)
+until grep -q over forked 2>/dev/null; do sleep 0.05; done; note forked "$(grep -c 'only the user' forked)"
+env -i AGENT_WORKER_HOME={home} {binary} send @sly "hello from the shell" > out 2>&1; note send "$?"
+"#,
+        home = world.home().display(),
+        project = world.project().display(),
+    );
+    world.file("try.sh", &script);
+    let yaml = "name: sly\nagents:\n  a:\n    backend: mock\n    mock:\n      - { run: bash try.sh, say: tried }\nkickoff: '@a go'\n";
+    let file = world.file("sly.yaml", yaml);
+    let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);
+    assert_eq!(code, 0, "{envelope}\n{}", world.log());
+    assert!(socket.exists());
+    let tried = std::fs::read_to_string(world.project().join("tried")).unwrap();
+    assert_eq!(tried, "plain: 1\ncleared: 1\nsetsid: 1\nrun: 1\ntoken: 1\nforked: 1\nsend: 0\n");
+    let messages = world.json(&["peek", "@sly", "--json"]);
+    let spoken = messages["messages"].as_array().unwrap().iter().find(|message| message["body"] == "hello from the shell");
+    assert_eq!(spoken.unwrap()["from"], "a", "what an agent's shell sends comes from the agent");
+    assert!(world.run(&["token", "list"]).stdout.lines().all(|line| !line.contains("mine")));
+}
+
+#[test]
+fn setup_and_worker_see_the_callers_environment_not_the_daemons() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let yaml = "name: env\nagents:\n  a:\n    backend: mock\n    env: [FOO]\n    mock:\n      - { run: 'echo worker:$FOO > seen-by-worker' }\n\
+                setup:\n  - { shell: 'echo setup:$FOO > seen-by-setup' }\nkickoff: '@a go'\n";
+    let file = world.file("env.yaml", yaml);
+    let status = world.command(&["run", file.to_str().unwrap()]).env("FOO", "1").output().unwrap();
+    assert!(status.status.success(), "{status:?}");
+    let seen = |name: &str| std::fs::read_to_string(world.project().join(name)).unwrap();
+    assert_eq!((seen("seen-by-setup").trim(), seen("seen-by-worker").trim()), ("setup:1", "worker:1"));
+    world.run(&["daemon", "stop"]);
+    daemon.wait().unwrap();
+}

@@ -1,0 +1,136 @@
+//! A daemon that is killed or upgraded in the middle of turns: they go on, and each happens once.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::world::{World, example, is_alive, kill, wait_for};
+
+/// Twenty agents, each busy for a while, each saying one thing.
+fn twenty(sleep: &str) -> String {
+    let agents: String = (1..=20)
+        .map(|n| {
+            format!(
+                "  a{n}:\n    backend: mock\n    mock:\n      - sleep: {sleep}\n        calls: [{{ tool: channel_send, \
+                 args: {{ message: 'done by a{n}' }} }}]\n        say: ok\n"
+            )
+        })
+        .collect();
+    format!("name: twenty\nagents:\n{agents}kickoff: '@all go'\n")
+}
+
+fn working(world: &World) -> Vec<Value> {
+    let agents = world.json(&["ls", "@twenty", "--json"]);
+    let agents = agents.as_array().or_else(|| agents["agents"].as_array()).unwrap().clone();
+    agents.into_iter().filter(|agent| agent["state"] == "running").collect()
+}
+
+fn said(world: &World) -> Vec<String> {
+    let reply = world.json(&["peek", "@twenty", "-n", "200", "--json"]);
+    let messages = reply["messages"].as_array().unwrap();
+    let bodies = messages.iter().filter(|message| message["kind"] == "message");
+    let mut bodies: Vec<String> =
+        bodies.map(|message| message["body"].as_str().unwrap().to_owned()).collect();
+    bodies.sort();
+    bodies
+}
+
+#[test]
+fn twenty_turns_under_way_when_the_daemon_is_killed_finish_once_in_their_first_attempt() {
+    let world =
+        World::with(&[("AGENT_WORKER_WORKERS", "20"), ("AGENT_WORKER_WORKERS_PER_INSTANCE", "20")]);
+    let mut daemon = world.daemon();
+    let file = world.file("twenty.yaml", &twenty("3s"));
+    let run = world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
+    assert!(run["run"].is_string(), "{run}");
+    wait_for("twenty running turns", || (working(&world).len() == 20).then_some(()));
+    kill(daemon.id(), "KILL");
+    daemon.wait().unwrap();
+    let mut next = world.daemon();
+    let expected: Vec<String> = {
+        let mut bodies: Vec<String> = (1..=20).map(|n| format!("done by a{n}")).collect();
+        bodies.push("@all go".into());
+        bodies.sort();
+        bodies
+    };
+    wait_for("all to have spoken", || (said(&world).len() >= expected.len()).then_some(()));
+    wait_for("all to be idle", || working(&world).is_empty().then_some(()));
+    assert_eq!(said(&world), expected);
+    for agent in world.json(&["ls", "@twenty", "--json"])["agents"].as_array().unwrap() {
+        assert_eq!(agent["turns"], 1, "{agent}");
+    }
+    world.run(&["stop", "@twenty"]);
+    world.run(&["daemon", "stop"]);
+    next.wait().unwrap();
+}
+
+#[test]
+fn a_worker_that_finished_while_no_daemon_was_there_is_counted() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let file = world.file("twenty.yaml", &twenty("500ms").replace("@all go", "@a1 go"));
+    world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
+    wait_for("a running turn", || (working(&world).len() == 1).then_some(()));
+    kill(daemon.id(), "KILL");
+    daemon.wait().unwrap();
+    // Its call is held until a daemon answers; with none it cannot end well, so one comes back in the middle
+    // and is killed again once the call is through.
+    let mut second = world.daemon();
+    wait_for("its message", || said(&world).contains(&"done by a1".to_owned()).then_some(()));
+    kill(second.id(), "KILL");
+    second.wait().unwrap();
+    wait_for("the worker to be gone or finished", || {
+        let finished = fs::read_dir(world.home().join("runs")).unwrap().flatten().any(|run| {
+            fs::read_dir(run.path()).unwrap().flatten().any(|attempt| {
+                let events = fs::read_to_string(attempt.path().join("events.jsonl"));
+                events.is_ok_and(|events| events.contains("\"finished\""))
+            })
+        });
+        finished.then_some(())
+    });
+    let mut third = world.daemon();
+    wait_for("it to be idle", || working(&world).is_empty().then_some(()));
+    let agents = world.json(&["ls", "a1@twenty", "--json"]);
+    assert_eq!(agents["agents"][0]["turns"], 1, "{agents}");
+    assert_eq!(said(&world).iter().filter(|body| *body == "done by a1").count(), 1);
+    world.run(&["daemon", "stop"]);
+    third.wait().unwrap();
+}
+
+#[test]
+fn without_a_daemon_for_the_orphan_grace_no_worker_is_left() {
+    let world = World::with(&[("AGENT_WORKER_ORPHAN_GRACE", "1s")]);
+    let mut daemon = world.daemon();
+    let file = world.file("twenty.yaml", &twenty("10m").replace("@all go", "@a1 @a2 go"));
+    world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
+    wait_for("running turns", || (working(&world).len() == 2).then_some(()));
+    kill(daemon.id(), "KILL");
+    daemon.wait().unwrap();
+    wait_for("the workers to be gone", || world.processes().is_empty().then_some(()));
+}
+
+#[test]
+fn a_run_that_is_watched_survives_the_death_of_its_daemon() {
+    let world = World::new();
+    let run = world.command(&["run", &example("review.yaml"), "--json"]).output();
+    let first: Value = serde_json::from_slice(&run.unwrap().stdout).unwrap();
+    assert_eq!(first["outcome"], "done", "{first}");
+    let daemon = wait_for("a daemon", || world.daemon_pid());
+    let child = world
+        .command(&["run", &example("review.yaml"), "--json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for("the second run", || {
+        let runs = world.json(&["ls", "--all", "--json"]);
+        runs["agents"].as_array().unwrap().iter().any(|agent| agent["state"] == "running").then_some(())
+    });
+    kill(daemon, "KILL");
+    wait_for("its death", || (!is_alive(daemon)).then_some(()));
+    let output = child.wait_with_output().unwrap();
+    let second: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(second["outcome"], "done", "{second}\n{}", world.log());
+    assert_ne!(world.daemon_pid(), Some(daemon));
+    assert_eq!(second["turns"], first["turns"]);
+    assert_eq!(second["messages"], first["messages"]);
+}

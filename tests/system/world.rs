@@ -1,0 +1,191 @@
+//! A machine of its own for each test: a home, a project, a daemon, and nothing left behind.
+
+use std::{
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A home and a project of their own.
+pub(crate) struct World {
+    folder: TempDir,
+    env: Vec<(String, String)>,
+}
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// A world whose commands, and whose daemon, have these variables.
+    pub(crate) fn with(env: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("project")).unwrap();
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self { folder, env: env.collect() }
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    pub(crate) fn project(&self) -> PathBuf {
+        self.folder.path().join("project")
+    }
+
+    /// Writes a file of the project.
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.project().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agent-worker"));
+        command
+            .args(words)
+            .current_dir(self.project())
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.folder.path())
+            .env("AGENT_WORKER_HOME", self.home())
+            .env("AGENT_WORKER_PORT", "0")
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, words: &[&str]) -> Said {
+        Said::from(self.command(words).output().unwrap())
+    }
+
+    /// Runs a command that must succeed, and reads its JSON.
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
+        let said = self.run(words);
+        assert_eq!(said.code, 0, "{words:?}: {said:?}");
+        serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+    }
+
+    /// Runs a workflow and reads its envelope, whatever its outcome.
+    pub(crate) fn envelope(&self, words: &[&str]) -> (i32, Value) {
+        let said = self.run(words);
+        let envelope = serde_json::from_str(&said.stdout);
+        (said.code, envelope.unwrap_or_else(|error| panic!("{error}: {said:?}")))
+    }
+
+    /// Starts a daemon in the background and waits until it is ready.
+    pub(crate) fn daemon(&self) -> Child {
+        let mut child = self
+            .command(&["daemon", "--announce"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = [0; 6];
+        if child.stdout.as_mut().unwrap().read_exact(&mut ready).is_err() {
+            let mut why = String::new();
+            child.stderr.as_mut().unwrap().read_to_string(&mut why).unwrap();
+            panic!("the daemon did not start: {why}\n{}", self.log());
+        }
+        child
+    }
+
+    /// The daemon's process, if one holds the home.
+    pub(crate) fn daemon_pid(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.home().join("daemon.json")).ok()?;
+        let card: Value = serde_json::from_str(&text).ok()?;
+        u32::try_from(card["pid"].as_u64()?).ok().filter(|pid| is_alive(*pid))
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.home().join("logs/daemon.log")).unwrap_or_default()
+    }
+
+    /// Every living process that has to do with this world: its home is in their environment or job.
+    pub(crate) fn processes(&self) -> Vec<(u32, String)> {
+        let needle = self.folder.path().to_string_lossy().into_owned();
+        pids().into_iter().filter_map(|pid| {
+            let of = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+            let environ = String::from_utf8_lossy(&of("environ")).into_owned();
+            let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+            let out = fs::read_link(format!("/proc/{pid}/fd/1")).unwrap_or_default();
+            let ours = environ.contains(&needle)
+                || cwd.starts_with(self.folder.path())
+                || out.starts_with(self.folder.path());
+            let line = String::from_utf8_lossy(&of("cmdline")).replace('\0', " ");
+            (ours && pid != std::process::id() && is_alive(pid)).then_some((pid, line))
+        }).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.run(&["daemon", "stop", "--now"]);
+        for (pid, line) in self.processes() {
+            if !std::thread::panicking() {
+                panic!("a process was left behind: {pid} {line}");
+            }
+            kill(pid, "KILL");
+        }
+    }
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Waits until `look` finds something; what is waited for is named in the failure.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for: {what}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn kill(pid: u32, signal: &str) {
+    let _ = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).output();
+}
+
+pub(crate) fn pids() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    !matches!(state, None | Some("Z" | "X"))
+}
+
+/// An example of the repository.
+pub(crate) fn example(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
+    path.to_string_lossy().into_owned()
+}
