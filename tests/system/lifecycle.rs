@@ -17,7 +17,7 @@ fn of_fifty_daemons_started_at_once_one_owns_the_home() {
         })
         .collect();
     wait_for("all but one to give up", || {
-        let alive = daemons.iter_mut().filter(|one| one.try_wait().unwrap().is_none()).count();
+        let alive = daemons.iter_mut().map(|one| one.try_wait().unwrap()).filter(Option::is_none).count();
         (alive <= 1 && world.daemon_pid().is_some()).then_some(())
     });
     let owner = world.daemon_pid().unwrap();
@@ -86,7 +86,7 @@ fn a_terminated_daemon_interrupts_its_workers_and_the_next_one_tries_again() {
     world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
     wait_for("a running turn", || {
         let agents = world.json(&["ls", "@slow", "--json"]);
-        (agents["agents"][0]["state"] == "running").then_some(())
+        (agents[0]["state"] == "running").then_some(())
     });
     kill(daemon.id(), "TERM");
     assert!(daemon.wait().unwrap().success());

@@ -21,8 +21,7 @@ fn twenty(sleep: &str) -> String {
 
 fn working(world: &World) -> Vec<Value> {
     let agents = world.json(&["ls", "@twenty", "--json"]);
-    let agents = agents.as_array().or_else(|| agents["agents"].as_array()).unwrap().clone();
-    agents.into_iter().filter(|agent| agent["state"] == "running").collect()
+    agents.as_array().unwrap().clone().into_iter().filter(|agent| agent["state"] == "running").collect()
 }
 
 fn said(world: &World) -> Vec<String> {
@@ -56,7 +55,7 @@ fn twenty_turns_under_way_when_the_daemon_is_killed_finish_once_in_their_first_a
     wait_for("all to have spoken", || (said(&world).len() >= expected.len()).then_some(()));
     wait_for("all to be idle", || working(&world).is_empty().then_some(()));
     assert_eq!(said(&world), expected);
-    for agent in world.json(&["ls", "@twenty", "--json"])["agents"].as_array().unwrap() {
+    for agent in world.json(&["ls", "@twenty", "--json"]).as_array().unwrap() {
         assert_eq!(agent["turns"], 1, "{agent}");
     }
     world.run(&["stop", "@twenty"]);
@@ -91,7 +90,7 @@ fn a_worker_that_finished_while_no_daemon_was_there_is_counted() {
     let mut third = world.daemon();
     wait_for("it to be idle", || working(&world).is_empty().then_some(()));
     let agents = world.json(&["ls", "a1@twenty", "--json"]);
-    assert_eq!(agents["agents"][0]["turns"], 1, "{agents}");
+    assert_eq!(agents[0]["turns"], 1, "{agents}");
     assert_eq!(said(&world).iter().filter(|body| *body == "done by a1").count(), 1);
     world.run(&["daemon", "stop"]);
     third.wait().unwrap();
@@ -123,7 +122,7 @@ fn a_run_that_is_watched_survives_the_death_of_its_daemon() {
         .unwrap();
     wait_for("the second run", || {
         let runs = world.json(&["ls", "--all", "--json"]);
-        runs["agents"].as_array().unwrap().iter().any(|agent| agent["state"] == "running").then_some(())
+        runs.as_array().unwrap().iter().any(|agent| agent["state"] == "running").then_some(())
     });
     kill(daemon, "KILL");
     wait_for("its death", || (!is_alive(daemon)).then_some(()));

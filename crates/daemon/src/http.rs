@@ -90,3 +90,6 @@ pub(crate) fn router(doors: Doors) -> Router {
         .layer(from_fn(move |request, next| gate::address(gate.clone(), request, next)))
         .with_state(doors)
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,7 +84,10 @@ impl Feed {
         loop {
             if let Some(event) = self.page.pop_front() {
                 self.after = event.pos.unwrap_or(self.after);
-                self.over = self.run.is_some() && event.kind == EventKind::RunEnded;
+                if self.run.is_some() && event.kind == EventKind::RunEnded {
+                    self.over = true;
+                    self.page.clear();
+                }
                 return Ok(Some(event));
             }
             if self.over {
@@ -105,19 +108,27 @@ impl Feed {
     }
 
     async fn turn_page(&mut self) -> Result<()> {
-        let store = &self.kernel.store;
-        let query =
-            EventQuery { workflow: self.workflow, run: self.run, after: self.after, limit: PAGE };
-        self.page = store.event_list(query).await?.into();
+        self.page = self.read_page().await?;
+        // A watch that begins after the end sees no `run.ended` go by.
+        if let (true, Some(run)) = (self.page.is_empty(), self.run) {
+            let ended = matches!(self.kernel.store.run_get(run).await?.state, RunState::Ended { .. });
+            if ended {
+                // It may have ended since the page was read; what is read from here on is all there is.
+                self.page = self.read_page().await?;
+                self.over = self.page.is_empty();
+            }
+        }
         // More may lie behind this page without any further change.
         if self.page.len() == PAGE as usize {
             self.seen = Change::default();
         }
-        // A watch that begins after the end sees no `run.ended` go by.
-        if let (true, Some(run)) = (self.page.is_empty(), self.run) {
-            self.over = matches!(store.run_get(run).await?.state, RunState::Ended { .. });
-        }
         Ok(())
+    }
+
+    async fn read_page(&self) -> Result<VecDeque<Event>> {
+        let query =
+            EventQuery { workflow: self.workflow, run: self.run, after: self.after, limit: PAGE };
+        Ok(self.kernel.store.event_list(query).await?.into())
     }
 
     async fn skip_to_now(&mut self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! SCRIPT: the YAML file. It is loaded with line and column, checked to the end, and filled in.
 //!
-//! [`load`] turns a file into a [`Workflow`]: every name known, every default filled in, every
+//! [`load()`] turns a file into a [`Workflow`]: every name known, every default filled in, every
 //! reference placed. After that only values are missing: a [`Scope`] has them, a [`Template`]
 //! becomes text, a [`ShellTemplate`] becomes a script in which no value is ever code.
 //!

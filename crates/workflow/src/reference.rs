@@ -53,8 +53,8 @@ pub(crate) struct Known {
     pub(crate) params: Vec<String>,
     /// Outputs of the steps before this place.
     pub(crate) outputs: Vec<String>,
-    /// Outputs of this step and of those after it.
-    pub(crate) later: Vec<String>,
+    /// Outputs of every step, also of those to come.
+    pub(crate) announced: Vec<String>,
 }
 
 impl Flaw {
@@ -143,7 +143,7 @@ impl Reference {
             Self::Env(_) | Self::WorkflowName | Self::Tag => Ok(()),
             Self::Param(name) if known.params.contains(name) => Ok(()),
             Self::Output(name) if known.outputs.contains(name) => Ok(()),
-            Self::Output(name) if known.later.contains(name) => Err(Flaw::new(format!(
+            Self::Output(name) if known.announced.contains(name) => Err(Flaw::new(format!(
                 "`{name}` has no value yet: the step that makes it comes later"
             ))
             .hint("move that step up")),
@@ -246,7 +246,7 @@ mod tests {
         let known = Known {
             params: vec!["target".into()],
             outputs: vec!["diff".into()],
-            later: vec!["log".into()],
+            announced: vec!["diff".into(), "log".into()],
         };
         for (written, message, hint) in [
             ("dif", "nothing is called `dif`", "did you mean `diff`?"),

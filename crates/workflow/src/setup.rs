@@ -66,12 +66,11 @@ pub(crate) fn read(
 ) -> Result<Vec<SetupStep>, Vec<Complaint>> {
     let items = field.list().map_err(|complaint| vec![complaint])?;
     let (mut steps, mut complaints) = (Vec::new(), Vec::new());
-    known.later = items.iter().filter_map(output_name).map(str::to_owned).collect();
+    known.announced = items.iter().filter_map(output_name).map(str::to_owned).collect();
     for item in items {
         let step = step(&item, source, known);
         // Even a step with a mistake makes its output known: one mistake, one complaint.
         if let Some(name) = output_name(&item) {
-            known.later.retain(|later| later != name);
             known.outputs.push(name.to_owned());
         }
         match step {

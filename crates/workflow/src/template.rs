@@ -16,7 +16,7 @@ pub(crate) const OPEN: &str = "${{";
 const ESCAPED: &str = "$${{";
 const CLOSE: &str = "}}";
 
-/// Text that waits for its values.
+/// Text that waits for its values: `${{ name }}`. For the characters themselves, `$${{`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
     parts: Vec<Part>,
@@ -104,7 +104,7 @@ impl Template {
                 }
             }
         }
-        
+        rendered.data.retain(|range| !range.is_empty());
         Ok(rendered)
     }
 

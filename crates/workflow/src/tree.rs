@@ -11,7 +11,8 @@ use crate::{error::Complaint, file::MAX_BYTES};
 
 const MAX_NODES: usize = 20_000;
 const MAX_ALIASES: usize = 200;
-const MAX_DEPTH: usize = 32;
+/// Each level costs stack while it is read: an unoptimised build needs tens of KiB for one.
+const MAX_DEPTH: usize = 20;
 
 /// A value and where it is written.
 #[derive(Debug)]
@@ -59,7 +60,6 @@ fn options() -> Options {
             max_aliases: MAX_ALIASES,
             max_depth: MAX_DEPTH,
         },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_NODES },
         strict_booleans: true,
         reject_unsupported_tags: true,
         with_snippet: false,

@@ -4,7 +4,7 @@ use std::{io::Read as _, time::Duration};
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    AgentName, DeliveryState, EventKind, Receipt, Seq, Target,
+    AgentName, DeliveryState, Event, EventKind, Receipt, Seq, Target,
     api::{SendReply, SendRequest},
 };
 use serde::Serialize;
@@ -150,8 +150,7 @@ async fn watched(
 ) -> Result<Vec<Receipt>, DialError> {
     let from_the_start = None;
     let mut events = client.events(&Watched::Scope(scope.clone()), from_the_start).await?;
-    // What is older than the message is replayed first and settles nothing.
-    let mut came_by = false;
+    let mut reasons = Reasons { seq: reply.seq, came_by: false };
     loop {
         let mut receipts = client.receipts(scope, reply.seq).await?.receipts;
         receipts.retain(|receipt| reply.woken.contains(&receipt.agent));
@@ -160,8 +159,7 @@ async fn watched(
         }
         let reason_to_look = async {
             while let Some((_, event)) = events.next().await? {
-                came_by |= event.kind == EventKind::Message && event.data["seq"] == reply.seq.get();
-                if came_by && may_settle(event.kind) {
+                if reasons.has(&event) {
                     return Ok(());
                 }
             }
@@ -178,14 +176,25 @@ fn is_settled(state: DeliveryState) -> bool {
     }
 }
 
-fn may_settle(kind: EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::AttemptEnded
-            | EventKind::DeliveryDead
-            | EventKind::DeliveryDropped
-            | EventKind::RunEnded
-    )
+/// Which events are reasons to look at the receipts: those that may settle a delivery of a message, once that
+/// has come by. What is older is replayed first and settles nothing.
+struct Reasons {
+    seq: Seq,
+    came_by: bool,
+}
+
+impl Reasons {
+    fn has(&mut self, event: &Event) -> bool {
+        self.came_by |= event.kind == EventKind::Message && event.data["seq"] == self.seq.get();
+        let may_settle = matches!(
+            event.kind,
+            EventKind::AttemptEnded
+                | EventKind::DeliveryDead
+                | EventKind::DeliveryDropped
+                | EventKind::RunEnded
+        );
+        self.came_by && may_settle
+    }
 }
 
 fn show(receipts: &[Receipt], ctx: &mut Context<'_>) -> Result<(), CliError> {
@@ -258,7 +267,10 @@ fn addressed(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::samples;
 
     fn targets(texts: &[&str]) -> Vec<Target> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -281,6 +293,23 @@ mod tests {
             });
             assert_eq!(meant, expected);
         }
+    }
+
+    #[test]
+    fn only_what_happens_after_the_message_is_a_reason_to_look() {
+        let ended = |at| samples::event(at, EventKind::AttemptEnded, "coder", Value::Null);
+        let mut reasons = Reasons { seq: Seq::new(12), came_by: false };
+        let seen = [
+            ended(1),
+            samples::said(11, "user", &["coder"], "earlier"),
+            ended(2),
+            samples::said(12, "user", &["coder"], "ours"),
+            samples::event(3, EventKind::ToolCall, "coder", Value::Null),
+            ended(4),
+            ended(5),
+        ];
+        let looks = seen.map(|event| reasons.has(&event));
+        assert_eq!(looks, [false, false, false, false, false, true, true]);
     }
 
     #[test]

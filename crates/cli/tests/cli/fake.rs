@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    future::Future as _,
     io::{self, Write},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -22,7 +23,14 @@ use axum::{
 use bytes::Bytes;
 use futures_core::Stream;
 use serde_json::{Value, json};
-use tokio::{net::UnixListener, runtime::Runtime};
+use tokio::{
+    net::UnixListener,
+    runtime::Runtime,
+    time::{Sleep, sleep},
+};
+
+/// More requests than any test needs: a command that asks for ever fails instead of hanging.
+const ENOUGH: usize = 30;
 
 /// What the fake answers to one request.
 #[derive(Clone)]
@@ -37,6 +45,7 @@ pub(crate) enum Reply {
 pub(crate) enum Then {
     Close,
     Break,
+    /// For as long as any test needs.
     Hang,
 }
 
@@ -187,6 +196,10 @@ async fn answer(State(shared): State<Shared>, request: Request) -> Response {
         key: header("idempotency-key"),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     });
+    if shared.asked.lock().unwrap().len() > ENOUGH {
+        let problem = json!({"code": "internal", "message": "you ask and ask"});
+        return (StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()).into_response();
+    }
     let mut script = shared.script.lock().unwrap();
     let mut places = (0..script.len()).filter(|place| script[*place].0 == line);
     let reply = match (places.next(), places.next()) {
@@ -200,7 +213,13 @@ async fn answer(State(shared): State<Shared>, request: Request) -> Response {
         Reply::Events(events, then) => {
             let entry = |(no, event): (usize, Value)| format!("id: {}\ndata: {event}\n\n", no + 1);
             let chunks = events.into_iter().enumerate().map(entry).map(Bytes::from).collect();
-            Body::from_stream(Told { chunks, then, pauses: 0 }).into_response()
+            Body::from_stream(Told {
+                chunks,
+                then,
+                pauses: 0,
+                deadline: Box::pin(sleep(Duration::from_secs(10))),
+            })
+            .into_response()
         }
     }
 }
@@ -209,6 +228,7 @@ struct Told {
     chunks: VecDeque<Bytes>,
     then: Then,
     pauses: u32,
+    deadline: Pin<Box<Sleep>>,
 }
 
 impl Stream for Told {
@@ -226,7 +246,7 @@ impl Stream for Told {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Then::Hang => Poll::Pending,
+            Then::Hang => self.deadline.as_mut().poll(cx).map(|()| None),
             Then::Break => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
         }
     }

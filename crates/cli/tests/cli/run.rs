@@ -103,7 +103,8 @@ fn run_exits_3_at_a_limit_and_not_at_a_pause_that_is_over() {
         (GET_RUN, run_view(&done())),
     ]);
     world.file("review.yaml", FILE);
-    assert!(world.types(&["run", "review.yaml", "--target", "main"]).exits(0));
+    let seen = world.types(&["run", "review.yaml", "--target", "main"]);
+    assert!(seen.exits(0) && seen.out.contains("#3 coder"), "{seen:?}");
 }
 
 #[test]
@@ -139,7 +140,7 @@ fn a_bad_file_never_reaches_the_daemon() {
     let seen = world.types(&["run", "bad.yaml"]);
     assert!(seen.exits(2), "{seen:?}");
     assert!(seen.err.contains("bakend") && seen.err.contains("bad.yaml:2"), "{}", seen.err);
-    let json = world.types(&["run", "bad.yaml", "--json"]);
+    let json = world.types(&["run", "bad.yaml", "--target", "main", "--json"]);
     assert!(json.exits(2), "{json:?}");
     assert_eq!(json.json()["outcome"], "invalid");
     assert_eq!(json.json()["error"]["code"], "bad_file");

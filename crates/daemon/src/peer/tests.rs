@@ -1,1 +1,120 @@
+//! Real processes, and what their chains of parents show.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+use tokio::net::UnixStream;
+
+use super::*;
+
+/// No process has this pid: a daemon that is nobody's ancestor.
+const ELSEWHERE: u32 = u32::MAX;
+
+/// A shell that reports the pid of a process it leaves waiting, and lives until it is dropped.
+struct Family {
+    shell: Child,
+    member: u32,
+}
+
+impl Family {
+    /// `script` prints the member's pid as its first line; every process of it ends when its stdin does.
+    fn new(script: &str, mark: Option<&str>) -> Self {
+        let mut command = Command::new("bash");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env_remove(ATTEMPT_MARKER);
+        command.envs(mark.map(|mark| (ATTEMPT_MARKER, mark)));
+        let mut shell = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let member = line.trim().parse().unwrap_or_else(|_| panic!("{script}: {line:?}"));
+        Self { shell, member }
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        self.shell.wait().ok();
+    }
+}
+
+fn attempt(n: u128) -> AttemptId {
+    AttemptId::new(uuid::Uuid::from_u128(n))
+}
+
+#[test]
+fn who_it_is_follows_from_what_the_chain_shows() {
+    let (one, two) = (Standing::Lives(attempt(1)), Standing::Lives(attempt(2)));
+    for (standings, top, expected) in [
+        (&[][..], Top::System, Caller::User),
+        (&[], Top::Daemon, Caller::Nobody),
+        (&[Standing::Foreign], Top::System, Caller::User),
+        (&[Standing::Foreign], Top::Daemon, Caller::Nobody),
+        (&[one], Top::Daemon, Caller::Attempt(attempt(1))),
+        (&[one], Top::System, Caller::Attempt(attempt(1))),
+        (&[Standing::Foreign, one], Top::Daemon, Caller::Attempt(attempt(1))),
+        (&[Standing::Over], Top::System, Caller::Nobody),
+        (&[one, Standing::Over], Top::Daemon, Caller::Nobody),
+        (&[one, two], Top::Daemon, Caller::Nobody),
+    ] {
+        assert_eq!(judge(standings, top), expected, "{standings:?} {top:?}");
+    }
+}
+
+#[test]
+fn a_child_that_sheds_its_environment_and_session_still_has_its_parents() {
+    let mark = attempt(7).to_string();
+    for script in [
+        "echo $$; read",
+        "env -i bash -c 'echo $$; read'; true",
+        "env -i setsid --wait bash -c 'env -i bash -c \"echo \\$\\$; read\"; true'; true",
+    ] {
+        let family = Family::new(script, Some(&mark));
+        let lineage = lineage(family.member, ELSEWHERE).unwrap();
+        assert_eq!(lineage.marks, BTreeSet::from([attempt(7)]), "{script}");
+        assert_eq!(lineage.top, Top::System, "{script}");
+    }
+}
+
+#[test]
+fn a_child_that_names_another_attempt_tells_two_stories() {
+    let script = format!("env {ATTEMPT_MARKER}={} bash -c 'echo $$; read'; true", attempt(8));
+    let family = Family::new(&script, Some(&attempt(7).to_string()));
+    let lineage = lineage(family.member, ELSEWHERE).unwrap();
+    assert_eq!(lineage.marks, BTreeSet::from([attempt(7), attempt(8)]));
+}
+
+#[test]
+fn what_runs_below_the_daemon_is_told_apart_from_the_user() {
+    let family = Family::new("bash -c 'echo $$; read'; true", None);
+    let below_us = lineage(family.member, std::process::id()).unwrap();
+    assert_eq!(below_us.top, Top::Daemon);
+    let beside = lineage(family.member, ELSEWHERE).unwrap();
+    assert_eq!(beside.top, Top::System);
+}
+
+#[test]
+fn whoever_is_gone_cannot_be_made_out() {
+    let mut family = Family::new("echo $$", None);
+    family.shell.wait().unwrap();
+    assert_eq!(lineage(family.member, ELSEWHERE), None);
+}
+
+#[test]
+fn marks_above_the_daemon_are_not_its_childrens() {
+    let mark = attempt(7).to_string();
+    let family = Family::new("bash -c 'echo $$; read'; true", Some(&mark));
+    let daemon = family.member;
+    let lineage = lineage(family.member, daemon).unwrap();
+    assert_eq!(lineage, Lineage { marks: BTreeSet::new(), top: Top::Daemon });
+}
+
+#[tokio::test]
+async fn a_peer_of_our_own_uid_has_a_pid_to_look_at() {
+    let (one, _other) = UnixStream::pair().unwrap();
+    let credentials = one.peer_cred().unwrap();
+    assert_eq!(credentials.uid(), rustix::process::geteuid().as_raw());
+    assert_eq!(credentials.pid().and_then(|pid| u32::try_from(pid).ok()), Some(std::process::id()));
+}

@@ -31,6 +31,8 @@ impl Kernel {
         let stop = self.scheduler.adopt_run(card.run);
         self.scheduler.tracker.spawn(async move {
             let settled = tokio::select! {
+                // First, so that a command that ends because of the stop tells nothing of a run that is over.
+                biased;
                 () = stop.cancelled() => return,
                 settled = kernel.set_up(&card, &stop) => settled,
             };

@@ -95,10 +95,9 @@ impl Kernel {
             }
             Err(error) => {
                 tracing::error!(attempt = %lease.id, %error, "a worker could not be prepared");
-                Departure {
-                    status: Some("it could not be prepared".into()),
-                    ..Departure::default()
-                }
+                // As good as a worker that is gone at once: it counts, and the next try waits.
+                let status = Some("it could not be prepared".into());
+                Departure { seen_alive: true, status, ended: 0 }
             }
         };
         self.conclude(card, lease.id, &departure, held.why()).await;

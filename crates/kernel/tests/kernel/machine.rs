@@ -188,13 +188,15 @@ impl Machine {
         });
         let (script, nth) = self.state().begin(&job, &process, self.now());
         let worker = Worker::new(job, nth, self.clone(), Arc::clone(&process));
-        let killed = Arc::clone(&process);
+        let kill = process.kill.clone();
+        // Also when a script panics: a worker that is not there must not be waited for.
+        let gone = process.gone.clone().drop_guard();
         self.tracker.spawn(async move {
             tokio::select! {
-                () = killed.kill.cancelled() => {}
+                () = kill.cancelled() => {}
                 () = live(worker, script) => {}
             }
-            killed.gone.cancel();
+            drop(gone);
         });
         process
     }

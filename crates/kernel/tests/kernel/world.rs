@@ -13,7 +13,7 @@ use agent_worker_kernel::{
 use agent_worker_protocol::{
     Code, Event, EventKind, Message, Millis, Problem, Receipt, RunId, RunMode, Seq, Target,
     WorkflowId,
-    api::{RunRequest, RunStarted, RunView, SendReply, SendRequest},
+    api::{RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest},
 };
 use agent_worker_store::{Sqlite, Store};
 use tempfile::TempDir;
@@ -90,7 +90,17 @@ impl World {
     /// The daemon leaves; workers go on without one.
     pub(crate) async fn leave(&self) {
         self.machine.desert();
-        self.kernel.close().await;
+        within(self.kernel.close()).await;
+    }
+
+    /// The daemon is told to stop, and gives its workers so many seconds.
+    pub(crate) async fn drain(&self, seconds: u64) {
+        within(self.kernel.drain(Duration::from_secs(seconds))).await;
+    }
+
+    /// The user stops a run.
+    pub(crate) async fn stop(&self, run: RunId) -> Result<RunStopped, Error> {
+        within(self.kernel.run_stop(&Principal::User, run)).await
     }
 
     /// The next daemon comes, on what the one before left.

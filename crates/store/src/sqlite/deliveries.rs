@@ -55,7 +55,8 @@ pub(super) fn give_up(
     tx: &Tx<'_>,
     by: &By,
     workflow: WorkflowId,
-    (agent, seq): (&AgentName, Seq),
+    agent: &AgentName,
+    seq: Seq,
     why: &str,
     now: Millis,
 ) -> Result<()> {

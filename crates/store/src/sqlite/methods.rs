@@ -136,7 +136,7 @@ impl Store for Sqlite {
         why: String,
         now: Millis,
     ) -> Result<()> {
-        self.write(move |tx| deliveries::give_up(tx, &by, workflow, (&agent, seq), &why, now)).await
+        self.write(move |tx| deliveries::give_up(tx, &by, workflow, &agent, seq, &why, now)).await
     }
 
     // Attempts
@@ -207,7 +207,9 @@ impl Store for Sqlite {
         content: Vec<u8>,
         now: Millis,
     ) -> Result<ResourceId> {
-        let new = NewResource::new(workflow, kind, content);
+        // Its hash takes a while when it is large.
+        let hash = move || NewResource::new(workflow, kind, content);
+        let new = tokio::task::spawn_blocking(hash).await.map_err(|_| Error::Closed)?;
         self.keep(Arc::new(new), by, now).await
     }
     async fn resource_get(

@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{ErrorKind, Read, Seek, SeekFrom, Write},
+    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
     ops::Range,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -103,22 +103,23 @@ impl Files {
     pub(super) fn write(&self, new: &NewResource) -> Result<()> {
         /// Tells writers of the same content apart.
         static WRITERS: AtomicU64 = AtomicU64::new(0);
-        let path = self.path(new.workflow, new.id);
-        if path.try_exists()? {
-            return Ok(());
-        }
         let folder = self.0.join(new.workflow.to_string());
         for folder in [&folder, &self.unfinished()] {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let number = WRITERS.fetch_add(1, Ordering::Relaxed);
-        let unfinished = self.unfinished().join(number.to_string());
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        file.write_all(&new.content)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, &path)?;
-        // The names are on disk too, up to the folder that was there before.
+        let path = self.path(new.workflow, new.id);
+        if !path.try_exists()? {
+            let number = WRITERS.fetch_add(1, Ordering::Relaxed);
+            let unfinished = self.unfinished().join(number.to_string());
+            let written =
+                fill(&unfinished, &new.content).and_then(|()| fs::rename(&unfinished, path));
+            if let Err(error) = written {
+                // On a full disk, its half would be in everybody's way; if it cannot go now, it goes at the next start.
+                drop(fs::remove_file(&unfinished));
+                return Err(error.into());
+            }
+        }
+        // The names too, up to the folder that was there before; even of a file that somebody else has just put here.
         for folder in [folder.as_path(), &self.0].into_iter().chain(self.0.parent()) {
             File::open(folder)?.sync_all()?;
         }
@@ -183,10 +184,43 @@ pub(super) fn get(
     Ok(ResourcePart { kind, total, bytes })
 }
 
+fn fill(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
 fn read(path: &Path, start: u64, length: u64) -> Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{changes::Changes, connection, instances, writer::Writer};
+
+    #[tokio::test]
+    async fn a_file_that_went_while_its_row_was_on_the_way_is_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::in_folder(folder.path()).unwrap();
+        let path = folder.path().join("x.db");
+        let writer = Writer::start(move || connection::writing(&path), Changes::default()).unwrap();
+        let came_to = writer.write(move |tx| {
+            let workflow = instances::open(tx, "/p", &"w".parse().unwrap())?;
+            let new = NewResource::new(workflow, "t".into(), vec![7; LARGEST_ROW + 1]);
+            let put = || new.put(tx, &By::system(), Some(&files), Millis::new(1));
+            files.write(&new)?;
+            files.sweep(tx, workflow)?;
+            let missed = matches!(put()?, Put::FileGone);
+            files.write(&new)?;
+            let kept = matches!(put()?, Put::Kept);
+            files.sweep(tx, workflow)?;
+            Ok((missed, kept, files.path(workflow, new.id).exists()))
+        });
+        assert_eq!(came_to.await.unwrap(), (true, true, true));
+    }
 }

@@ -402,14 +402,25 @@ mod tests {
     async fn closing_waits_for_what_was_asked_and_refuses_the_rest() {
         let folder = tempfile::tempdir().unwrap();
         let writer = start(&folder);
-        let asked = (0..100).map(|id| {
-            let writer = writer.clone();
-            async move { add(&writer, id).await }
+        let (release, released) = channel::channel::<()>();
+        let busy = writer.write(move |_| {
+            released.recv().unwrap();
+            Ok(())
         });
         let mut answers = tokio::task::JoinSet::new();
-        asked.for_each(|ask| _ = answers.spawn(ask));
-        tokio::task::yield_now().await;
-        writer.clone().close().await;
+        for id in 0..100 {
+            let writer = writer.clone();
+            answers.spawn(async move { add(&writer, id).await });
+        }
+        let close = async {
+            while writer.asks.capacity() > QUEUE - 100 {
+                tokio::task::yield_now().await;
+            }
+            release.send(()).unwrap();
+            writer.clone().close().await;
+        };
+        let (first, ()) = tokio::join!(busy, close);
+        first.unwrap();
         let kept = answers.join_all().await.into_iter().flatten().count();
         assert!(matches!(add(&writer, 200).await, Err(Error::Closed)));
         let db = open(&folder.path().join("x.db")).unwrap();

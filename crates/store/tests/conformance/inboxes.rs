@@ -32,6 +32,7 @@ pub(crate) async fn only_what_was_shown_and_named_is_acked(store: Arc<dyn Store>
     for body in ["shown, named", "shown", "unseen"] {
         team.say(body, &["a"]).await;
     }
+    assert_eq!(store.inbox_ack(lease.fence.clone(), seqs(&[99])[0]).await.unwrap(), []);
     let looked = store.inbox_show(lease.fence.clone(), 2).await.unwrap();
     assert_eq!(looked.iter().map(|shown| shown.message.seq).collect::<Vec<_>>(), seqs(&[2, 3]));
     let joined = store.inbox_ack(lease.fence.clone(), seqs(&[2])[0]).await.unwrap();

@@ -61,7 +61,7 @@ pub(crate) enum Dialect {
 /// A script, and the files it reads its values from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
-    /// What the shell runs.
+    /// What the shell runs: best from a file, for it may be too long for a command line.
     pub script: String,
     /// Files the caller writes (0600) before it does.
     pub files: Vec<ValueFile>,

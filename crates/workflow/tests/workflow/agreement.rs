@@ -85,7 +85,7 @@ fn bash(script: &str, folder: &Path, variables: &[(String, String)]) -> Option<S
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn a_script_prints_with_a_value_what_it_prints_with_the_value_written_out(script in command()) {

@@ -9,6 +9,9 @@ use proptest::prelude::*;
 
 use crate::{read, read_with_agent};
 
+/// It takes a fraction of a second; a bomb that goes off takes minutes, so a busy machine gets ten.
+const DEADLINE: Duration = Duration::from_secs(10);
+
 fn numbered(count: usize, line: fn(usize) -> String) -> String {
     (0..count).map(line).collect::<Vec<_>>().concat()
 }
@@ -23,7 +26,7 @@ fn bomb() -> String {
 }
 
 #[test]
-fn a_file_that_is_a_bomb_is_refused_within_a_second() {
+fn a_file_that_is_a_bomb_is_refused_at_once() {
     let keys = numbered(1_000_000, |n| format!("k{n}: 1\n"));
     let fewer_keys = numbered(100_000, |n| format!("k{n}: 1\n"));
     let merges = numbered(190, |n| format!("m{n}: {{ <<: *base }}\n"));
@@ -42,13 +45,13 @@ fn a_file_that_is_a_bomb_is_refused_within_a_second() {
     ] {
         let start = Instant::now();
         let error = read(&text).unwrap_err().to_string();
-        assert!(start.elapsed() < Duration::from_secs(1), "{name}: {:?}", start.elapsed());
+        assert!(start.elapsed() < DEADLINE, "{name}: {:?}", start.elapsed());
         assert!(error.contains(part), "{name}: {error}");
     }
 }
 
 #[test]
-fn a_long_script_is_followed_within_a_second() {
+fn a_long_script_is_followed_at_once() {
     for script in
         ["echo ${{ x }} \"a 'b' $(c)\"; ".repeat(30_000), "$(".repeat(300_000) + "${{ x }}"]
     {
@@ -56,7 +59,7 @@ fn a_long_script_is_followed_within_a_second() {
         let start = Instant::now();
         let yaml = format!("setup: [{{ shell: 'true', as: x }}, {{ shell: {script} }}]\n");
         let _ = read_with_agent(&yaml);
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(start.elapsed() < DEADLINE, "{:?}", start.elapsed());
     }
 }
 

@@ -129,7 +129,7 @@ fn a_file_cannot_speak_to_the_terminal() {
 }
 
 /// Files with one mistake, the place it is found at, the message and the suggestion.
-const MISTAKES: [(&str, &str, &str, &str); 60] = [
+const MISTAKES: [(&str, &str, &str, &str); 62] = [
     // YAML itself
     ("a: [1\nb: 2", "2:2", "not valid YAML", ""),
     (
@@ -364,6 +364,14 @@ const MISTAKES: [(&str, &str, &str, &str); 60] = [
         "`env:`",
     ),
     ("+kickoff: ${{ x\n", "3:10", "never closed", "`}}`"),
+    // what an alias repeats is wrong where it is written
+    (
+        "+params: [{ name: p, default: &t \"hi ${{ dif }}\" }]\nkickoff: *t\n",
+        "3:37",
+        "nothing is called `dif`",
+        "",
+    ),
+    ("+kickoff: \"\\x24{{ a }} ${{ instance }}\"\n", "3:10", "nothing is called `a`", ""),
 ];
 
 #[test]

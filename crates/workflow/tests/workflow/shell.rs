@@ -99,7 +99,7 @@ const POSIX: [(&str, &str); 30] = [
     ("cat <<A; cat <<B\n1${{ x }}\nA\n2${{ x }}\nB\n", "1@\n2@\n"),
     ("cat <<EOF\nit's \"${{ x }}\" \\$x $(printf %s. '${{ x }}')|\nEOF\n", "it's \"@\" $x @.|\n"),
     ("cat <<'EOF'\nit's \"raw\n\\\nEOF\nprintf %s ${{ x }}", "it's \"raw\n\\\n@"),
-    ("cat <<EOF\na\\\nEOF\nEOF\nprintf %s ${{ x }}", "aEOF\n@"),
+    ("cat <<EOF\na\\\nEOF\nit's\nEOF\nprintf %s ${{ x }}", "aEOF\nit's\n@"),
     ("v=${{ x }}; printf '%s' \"$v\"", "@"),
     ("v=a${{ x }} w='b${{ x }}'; printf '%s' \"$v$w\"", "a@b@"),
     ("export V=${{ x }}; printf '%s' \"$V\"", "@"),
@@ -169,7 +169,7 @@ fn ten_megabytes_arrive_and_nothing_of_them_is_in_argv_or_environment() {
         let (text, environment) = printed.rsplit_once('|').unwrap();
         assert!(text == value, "{program}: {} of {} bytes", text.len(), value.len());
         assert!(environment.parse::<usize>().unwrap() < 100_000, "{program}: {environment}");
-        assert!(start.elapsed() < Duration::from_secs(10), "{program}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(30), "{program}: {:?}", start.elapsed());
     }
 }
 
@@ -224,7 +224,7 @@ fn a_value_used_twice_is_one_file() {
 }
 
 /// Places where a value cannot be put, with a word of the reason.
-const REFUSED: [(&str, &str); 62] = [
+const REFUSED: [(&str, &str); 63] = [
     ("cat <<'EOF'\n${{ x }}\nEOF", "delimiter of this here-document is quoted"),
     ("cat <<\"EOF\"\n${{ x }}\nEOF", "quoted"),
     ("cat <<\\EOF\n${{ x }}\nEOF", "quoted"),
@@ -269,6 +269,7 @@ const REFUSED: [(&str, &str); 62] = [
     ("find . -exec sh -c 'rm ${{ x }}' \\;", "`sh` would"),
     ("docker run alpine sh -c \"${{ x }}\"", "`sh` would"),
     ("bash ${{ x }}", "`bash` would"),
+    ("bash -o pipefail ${{ x }}", "`bash` would"),
     ("eval ${{ x }}", "`eval` would"),
     ("eval \"echo ${{ x }}\"", "`eval` would"),
     ("command eval 'a${{ x }}'", "`eval` would"),

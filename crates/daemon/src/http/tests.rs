@@ -1,0 +1,8 @@
+//! The doors from outside: real sockets and a real store; only the workers do nothing.
+
+mod bad_input;
+mod events;
+mod house;
+mod identity;
+mod mcp;
+mod messages;

@@ -1,0 +1,113 @@
+//! Whatever makes no sense is refused, in one shape, and nothing breaks.
+
+use serde_json::{Value, json};
+
+use super::house::{House, Question};
+use crate::http::BODY_LIMIT;
+
+fn send(body: &str) -> Question {
+    Question::post("/messages", body)
+}
+
+#[tokio::test]
+async fn every_kind_of_nonsense_is_told_as_a_problem() {
+    let house = House::open().await;
+    let fine = r#"{"message": "hello @reviewer", "target": "@team"}"#;
+    let some_run = "00000000-0000-0000-0000-000000000000";
+    for (question, expected) in [
+        (send("{"), (400, "bad_request")),
+        (send(""), (400, "bad_request")),
+        (send(r#"{"target": "@team"}"#), (400, "bad_request")),
+        (send(r#"{"message": "x", "form": "coder"}"#), (400, "bad_request")),
+        (send(r#"{"message": "x", "target": "co der"}"#), (400, "bad_request")),
+        (send(r#"{"message": "x", "target": "@nowhere"}"#), (404, "not_found")),
+        (send(r#"{"message": "x", "target": "@team", "to": ["ghost"]}"#), (400, "bad_request")),
+        (send(fine).header("Content-Type", "text/plain"), (400, "bad_request")),
+        (send(fine).header("Content-Type", ""), (400, "bad_request")),
+        (send(fine).header("Idempotency-Key", &"k".repeat(201)), (400, "bad_request")),
+        (send(fine).token("aw_wrong"), (401, "unauthorized")),
+        (send(fine).header("Authorization", "Basic dXNlcg=="), (401, "unauthorized")),
+        (send(fine).header("Host", "evil.example"), (403, "forbidden")),
+        (send(fine).header("Host", ""), (400, "bad_request")),
+        (send(fine).header("Origin", "http://evil.example"), (403, "forbidden")),
+        (Question::get("/nowhere"), (404, "not_found")),
+        (Question::get("/nowhere").header("Origin", "null"), (403, "forbidden")),
+        (Question::get("/runs/"), (404, "not_found")),
+        (Question::new("PUT", "/messages"), (405, "bad_request")),
+        (Question::new("DELETE", "/health"), (405, "bad_request")),
+        (Question::get("/runs/not-an-id"), (400, "bad_request")),
+        (Question::get(&format!("/runs/{some_run}")), (404, "not_found")),
+        (Question::get("/agents?all=perhaps"), (400, "bad_request")),
+        (Question::get("/agents?taget=coder"), (400, "bad_request")),
+        (Question::get("/messages?target=@team&limit=-1"), (400, "bad_request")),
+        (Question::get("/messages?target=@team&since=yesterday"), (400, "bad_request")),
+        (Question::get("/messages/one/receipts?target=@team"), (400, "bad_request")),
+        (Question::get("/events?run=1"), (400, "bad_request")),
+        (Question::get("/events?target=@team").header("Last-Event-ID", "x"), (400, "bad_request")),
+        (Question::post("/tokens", r#"{"name": "a/b"}"#), (400, "bad_request")),
+        (Question::post("/shutdown", r#"{"mode": "perhaps"}"#), (400, "bad_request")),
+        (Question::post(&format!("/attempts/{some_run}/events"), "{}"), (403, "forbidden")),
+    ] {
+        let answer = house.as_user(question).await;
+        let (status, code) = answer.refusal();
+        assert_eq!((status, code.as_str()), expected, "{answer:?}");
+        assert!(answer.head.contains("content-type: application/json"), "{answer:?}");
+        assert!(!answer.head.contains("access-control"), "{answer:?}");
+    }
+    assert_eq!(house.as_user(send(fine)).await.status, 200);
+}
+
+#[tokio::test]
+async fn mcp_refuses_transport_nonsense_in_the_same_shape() {
+    let house = House::open().await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+    let mcp = |body: &str| {
+        Question::post("/mcp", body).header("Accept", "application/json, text/event-stream")
+    };
+    for (question, expected) in [
+        (mcp("{"), (400, "bad_request")),
+        (mcp("[]"), (400, "bad_request")),
+        (mcp(&list).header("Accept", "application/json"), (400, "bad_request")),
+        (mcp(&list).header("Content-Type", "text/plain"), (400, "bad_request")),
+        (mcp(&list).header("MCP-Protocol-Version", "1999-01-01"), (400, "bad_request")),
+        (mcp(&list).header("Origin", "http://evil.example"), (403, "forbidden")),
+        (mcp(&list).header("Host", "evil.example"), (403, "forbidden")),
+        (mcp(&list).token("aw_wrong"), (401, "unauthorized")),
+        (Question::get("/mcp"), (405, "bad_request")),
+        (Question::new("DELETE", "/mcp"), (405, "bad_request")),
+    ] {
+        let answer = house.as_user(question).await;
+        let (status, code) = answer.refusal();
+        assert_eq!((status, code.as_str()), expected, "{answer:?}");
+    }
+    assert_eq!(house.as_user(mcp(&list)).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_value_too_long_for_a_resource_is_too_large_at_both_doors() {
+    let house = House::open().await;
+    let value = "x".repeat(65 * 1024 * 1024);
+    let body = format!(r#"{{"target": "@team", "message": "{value}"}}"#);
+    assert_eq!(house.as_user(send(&body)).await.refusal(), (413, "too_large".to_owned()));
+    for tool in ["channel_send", "resource_create"] {
+        let argument = if tool == "channel_send" { "message" } else { "content" };
+        let body = format!(
+            r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {{"name": "{tool}", "arguments": {{"target": "@team", "{argument}": "{value}"}}}}}}"#
+        );
+        let call = Question::post("/mcp", body);
+        let call = call.header("Accept", "application/json, text/event-stream");
+        let result = house.as_user(call).await.json()["result"].clone();
+        assert_eq!(result["isError"], Value::Bool(true), "{result}");
+        assert_eq!(result["structuredContent"]["code"], "too_large", "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_longer_than_any_is_refused_after_it_was_read() {
+    let house = House::open().await;
+    for path in ["/messages", "/mcp"] {
+        let answer = house.as_user(Question::post(path, vec![b' '; BODY_LIMIT + 1])).await;
+        assert_eq!(answer.refusal(), (413, "too_large".to_owned()), "{path}");
+    }
+}

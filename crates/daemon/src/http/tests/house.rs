@@ -1,0 +1,282 @@
+//! A daemon's doors, opened for a test, and a way to ask anything through them.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use agent_worker_host::Daemon;
+use agent_worker_kernel::{
+    AttemptPlace, Clock, Departure, Dice, Kernel, Options, Parts, Principal, Runner, ShellCommand,
+    ShellEnd, Sighting,
+};
+use agent_worker_protocol::{
+    AttemptId, Millis, NumberedEvent, RunId, RunMode, WorkerJob, api::RunRequest,
+};
+use agent_worker_store::Sqlite;
+use async_trait::async_trait;
+use axum::Extension;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    sync::mpsc,
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    http::{Doors, HealthFacts, router},
+    peer::{Caller, Peer},
+    serve::Doorway,
+    shutdown::Shutdown,
+};
+
+/// Nothing here takes long; what does is broken.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+const TEAM: &str = "
+name: team
+agents:
+  coder: { backend: mock }
+  reviewer: { backend: mock }
+kickoff: '@coder begin'
+";
+
+/// Open doors with one live run behind them, whose agent `coder` is at work.
+pub(super) struct House {
+    pub(super) kernel: Kernel,
+    pub(super) shutdown: Shutdown,
+    pub(super) address: SocketAddr,
+    /// What `coder`'s worker was given.
+    pub(super) job: WorkerJob,
+    pub(super) run: RunId,
+    folder: TempDir,
+    closing: CancellationToken,
+}
+
+/// An answer, as it came over the wire.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: String,
+}
+
+/// A question, as it goes over the wire.
+#[derive(Clone)]
+pub(super) struct Question {
+    line: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl House {
+    pub(super) async fn open() -> Self {
+        let folder = TempDir::new().unwrap();
+        let (sender, jobs) = mpsc::unbounded_channel();
+        let kernel = Kernel::new(Parts {
+            store: Arc::new(Sqlite::open(folder.path()).unwrap()),
+            runner: Arc::new(Idle { jobs: sender }),
+            clock: Clock::System,
+            dice: Dice::System,
+            options: Options::default(),
+        });
+        kernel.recover().await.unwrap();
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        let (shutdown, closing) = (Shutdown::default(), CancellationToken::new());
+        let health = HealthFacts {
+            pid: std::process::id(),
+            home: folder.path().to_owned(),
+            address: Some(address),
+            started: Millis::new(0),
+            version: "1.2.3".to_owned(),
+            trouble: None,
+        };
+        let doors = Doors { kernel: kernel.clone(), health, shutdown: shutdown.clone() };
+        let doorway = Doorway {
+            router: router(doors),
+            kernel: kernel.clone(),
+            tracker: TaskTracker::new(),
+            closing: closing.clone(),
+        };
+        doorway.open_port(tcp);
+        doorway.open_socket(UnixListener::bind(folder.path().join("real.sock")).unwrap());
+        // A test is the daemon's own process; to be the user it must be told apart by hand.
+        let user = UnixListener::bind(folder.path().join("user.sock")).unwrap();
+        let routes = doorway.router.clone().layer(Extension(Peer::Socket(Caller::User)));
+        let serving = axum::serve(user, routes).with_graceful_shutdown(closing.clone().cancelled_owned());
+        doorway.tracker.spawn(serving.into_future());
+        let (run, job) = begin(&kernel, &folder, jobs).await;
+        Self { kernel, shutdown, address, job, run, folder, closing }
+    }
+
+    /// The doors as the user's commands see them.
+    pub(super) fn user(&self) -> Daemon {
+        Daemon::at(self.folder.path().join("user.sock"))
+    }
+
+    /// The doors as `coder`'s worker sees them.
+    pub(super) fn worker(&self) -> Daemon {
+        self.user().with_token(self.job.token.clone())
+    }
+
+    /// Asks through the socket, as the user.
+    pub(super) async fn as_user(&self, question: Question) -> Answer {
+        self.socket("user.sock", question).await
+    }
+
+    /// Asks through the socket, as whoever this process is.
+    pub(super) async fn as_ourselves(&self, question: Question) -> Answer {
+        self.socket("real.sock", question).await
+    }
+
+    /// Asks through TCP.
+    pub(super) async fn over_tcp(&self, question: Question) -> Answer {
+        question.ask(TcpStream::connect(self.address).await.unwrap()).await
+    }
+
+    /// A token of a client.
+    pub(super) async fn client_token(&self) -> String {
+        self.kernel.token_create(&Principal::User, "ci".to_owned()).await.unwrap().token
+    }
+
+    async fn socket(&self, name: &str, question: Question) -> Answer {
+        question.ask(UnixStream::connect(self.folder.path().join(name)).await.unwrap()).await
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
+}
+
+/// Starts the team and waits until `coder` is at work.
+async fn begin(
+    kernel: &Kernel,
+    folder: &TempDir,
+    mut jobs: mpsc::UnboundedReceiver<WorkerJob>,
+) -> (RunId, WorkerJob) {
+    let file = folder.path().join("team.yaml");
+    std::fs::write(&file, TEAM).unwrap();
+    let request = RunRequest {
+        file,
+        cwd: folder.path().to_owned(),
+        tag: None,
+        mode: RunMode::Start,
+        params: BTreeMap::new(),
+        env: BTreeMap::new(),
+    };
+    let run = kernel.run_new(&Principal::User, request).await.unwrap().run;
+    let job = timeout(DEADLINE, jobs.recv()).await.unwrap().unwrap();
+    assert_eq!(job.agent.as_str(), "coder");
+    (run, job)
+}
+
+impl Question {
+    pub(super) fn get(path: &str) -> Self {
+        Self::new("GET", path)
+    }
+
+    pub(super) fn post(path: &str, body: impl Into<Vec<u8>>) -> Self {
+        let body = body.into();
+        Self { body, ..Self::new("POST", path).header("Content-Type", "application/json") }
+    }
+
+    pub(super) fn new(method: &str, path: &str) -> Self {
+        let line = format!("{method} {path} HTTP/1.1");
+        Self { line, headers: Vec::new(), body: Vec::new() }.header("Host", "localhost")
+    }
+
+    /// Sets a header; an empty value takes it away.
+    pub(super) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        if !value.is_empty() {
+            self.headers.push((name.to_owned(), value.to_owned()));
+        }
+        self
+    }
+
+    pub(super) fn token(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    async fn ask(self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Answer {
+        let Self { line, headers, body } = self;
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let length = body.len();
+        let head = format!("{line}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+        let exchange = async {
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.write_all(&body).await.unwrap();
+            let mut text = Vec::new();
+            stream.read_to_end(&mut text).await.unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let text = timeout(DEADLINE, exchange).await.unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+}
+
+impl Answer {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    /// The status and the problem's code; anything but a whole problem fails the test.
+    pub(super) fn refusal(&self) -> (u16, String) {
+        let problem: agent_worker_protocol::Problem = serde_json::from_value(self.json()).unwrap();
+        assert!(!problem.message.is_empty());
+        (self.status, problem.code.to_string())
+    }
+}
+
+/// Hands over what it is given and waits to be stopped.
+struct Idle {
+    jobs: mpsc::UnboundedSender<WorkerJob>,
+}
+
+#[async_trait]
+impl Runner for Idle {
+    async fn run_open(&self, _: RunId, _: BTreeMap<String, String>) -> io::Result<()> {
+        Ok(())
+    }
+    async fn run_env(&self, _: RunId) -> io::Result<BTreeMap<String, String>> {
+        Ok(BTreeMap::new())
+    }
+    async fn run_close(&self, _: RunId) -> u32 {
+        0
+    }
+    fn place(&self, _: RunId, _: AttemptId) -> AttemptPlace {
+        AttemptPlace { folder: PathBuf::new(), socket: PathBuf::new() }
+    }
+    async fn attempt(&self, _: RunId, job: WorkerJob, stop: CancellationToken) -> Departure {
+        self.jobs.send(job).ok();
+        stop.cancelled().await;
+        Departure::default()
+    }
+    async fn attempt_look(&self, _: RunId, _: AttemptId) -> Sighting {
+        Sighting::Gone
+    }
+    async fn attempt_adopt(&self, _: RunId, _: AttemptId, _: CancellationToken) -> Departure {
+        Departure::default()
+    }
+    async fn attempt_events(&self, _: RunId, _: AttemptId, _: i64) -> io::Result<Vec<NumberedEvent>> {
+        Ok(Vec::new())
+    }
+    async fn attempt_sweep(&self, _: AttemptId) -> u32 {
+        0
+    }
+    async fn shell(&self, _: ShellCommand, _: CancellationToken) -> io::Result<ShellEnd> {
+        Ok(ShellEnd { status: Some(0), ..ShellEnd::default() })
+    }
+}

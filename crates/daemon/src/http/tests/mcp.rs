@@ -1,0 +1,339 @@
+//! The MCP door: both eras, over both transports, by every kind of caller.
+
+use serde_json::{Map, Value, json};
+
+use super::house::{Answer, House, Question};
+
+const AGENT_TOOLS: [&str; 12] = [
+    "channel_send",
+    "channel_read",
+    "inbox_check",
+    "inbox_ack",
+    "workflow_agents",
+    "document_read",
+    "document_write",
+    "document_append",
+    "document_list",
+    "document_create",
+    "resource_create",
+    "resource_read",
+];
+
+/// How a client speaks.
+#[derive(Clone, Copy, Debug)]
+enum Era {
+    /// With these words since 2026-07-28: every request says by itself what it is.
+    Requests,
+    /// After `initialize`, in this revision.
+    Initialized(&'static str),
+}
+
+impl Era {
+    fn question(self, method: &str, mut params: Value) -> Question {
+        let version = match self {
+            Self::Requests => "2026-07-28",
+            Self::Initialized(version) => version,
+        };
+        if let Self::Requests = self {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": version,
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+        }
+        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let question = Question::post("/mcp", body.to_string())
+            .header("Accept", "application/json, text/event-stream")
+            .header("MCP-Protocol-Version", version);
+        match self {
+            Self::Requests => question.header("Mcp-Method", method).header("Mcp-Name", &name),
+            Self::Initialized(_) => question,
+        }
+    }
+
+    fn call(self, tool: &str, args: Value) -> Question {
+        self.question("tools/call", json!({"name": tool, "arguments": args}))
+    }
+}
+
+/// A caller who speaks one era over the socket with one token.
+struct Caller<'a> {
+    house: &'a House,
+    token: &'a str,
+}
+
+impl Caller<'_> {
+    async fn ask(&self, question: Question) -> Value {
+        self.house.as_user(question.token(self.token)).await.json()
+    }
+
+    async fn call(&self, tool: &str, args: Value) -> Value {
+        let answer = self.ask(Era::Requests.call(tool, args)).await;
+        answer.get("result").cloned().unwrap_or_else(|| panic!("{tool}: {answer}"))
+    }
+
+    /// What a call gave; the text says the same.
+    async fn given(&self, tool: &str, args: Value) -> Value {
+        let result = self.call(tool, args).await;
+        assert_eq!(result["isError"], json!(false), "{tool}: {result}");
+        same_as_text(&result)
+    }
+
+    /// The code with which a call was refused.
+    async fn refused(&self, tool: &str, args: Value) -> String {
+        let result = self.call(tool, args).await;
+        assert_eq!(result["isError"], json!(true), "{tool}: {result}");
+        same_as_text(&result)["code"].as_str().unwrap().to_owned()
+    }
+
+    /// What was wrong with a call that makes no sense.
+    async fn malformed(&self, tool: &str, args: Value) -> String {
+        let answer = self.ask(Era::Requests.call(tool, args)).await;
+        assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
+        answer["error"]["message"].as_str().unwrap().to_owned()
+    }
+}
+
+fn same_as_text(result: &Value) -> Value {
+    let text = result["content"][0]["text"].as_str().unwrap();
+    let structured = result["structuredContent"].clone();
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap(), structured);
+    structured
+}
+
+fn names(list: &Answer) -> Vec<String> {
+    let list = list.json();
+    let tools = list["result"]["tools"].as_array().unwrap_or_else(|| panic!("{list}"));
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn both_eras_are_spoken_over_tcp_and_the_socket() {
+    let house = House::open().await;
+    for era in [
+        Era::Requests,
+        Era::Initialized("2025-11-25"),
+        Era::Initialized("2025-06-18"),
+    ] {
+        let greeting = match era {
+            Era::Requests => era.question("server/discover", json!({})),
+            Era::Initialized(version) => {
+                let client = json!({"name": "test", "version": "1"});
+                let params = json!({
+                    "protocolVersion": version, "capabilities": {}, "clientInfo": client,
+                });
+                era.question("initialize", params)
+            }
+        };
+        let list = era.question("tools/list", json!({}));
+        let call = era.call("channel_send", json!({"message": "hello"}));
+        for tcp in [false, true] {
+            let ask = async |question: &Question| {
+                let question = question.clone().token(&house.job.token);
+                if tcp { house.over_tcp(question).await } else { house.as_user(question).await }
+            };
+            let greeted = ask(&greeting).await;
+            assert!(greeted.body.contains(r#""name":"agent-worker""#), "{era:?} {greeted:?}");
+            assert!(!greeted.head.contains("mcp-session-id"), "{era:?} {greeted:?}");
+            if let Era::Initialized(version) = era {
+                assert_eq!(greeted.json()["result"]["protocolVersion"], version);
+                let initialized =
+                    r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#;
+                let initialized = Question::post("/mcp", initialized)
+                    .header("Accept", "application/json, text/event-stream")
+                    .header("MCP-Protocol-Version", version);
+                assert_eq!(ask(&initialized).await.status, 202);
+            }
+            assert_eq!(names(&ask(&list).await), AGENT_TOOLS, "{era:?}");
+            let said = ask(&call).await.json();
+            assert_eq!(said["result"]["structuredContent"]["instance"], "team", "{era:?} {said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
+    let house = House::open().await;
+    let client = house.client_token().await;
+    let list = || Era::Requests.question("tools/list", json!({}));
+    let of_agent = house.as_user(list().token(&house.job.token)).await;
+    assert_eq!(names(&of_agent), AGENT_TOOLS);
+    assert!(of_agent.body.len() <= 8 * 1024, "{} bytes", of_agent.body.len());
+    let expected: Vec<&str> =
+        AGENT_TOOLS.into_iter().filter(|name| !name.starts_with("inbox_")).collect();
+    let of_client = house.over_tcp(list().token(&client)).await;
+    let of_user = house.as_user(list()).await;
+    for list in [&of_client, &of_user] {
+        assert_eq!(names(list), expected);
+        for tool in list.json()["result"]["tools"].as_array().unwrap() {
+            assert_eq!(tool["inputSchema"]["properties"]["target"]["type"], "string", "{tool}");
+        }
+    }
+    assert!(!of_agent.body.contains("\"target\""));
+    let of_nobody = house.over_tcp(list()).await;
+    assert_eq!(of_nobody.refusal(), (401, "unauthorized".to_owned()));
+}
+
+#[tokio::test]
+async fn every_tool_says_whether_it_only_reads() {
+    let house = House::open().await;
+    let list = Era::Requests.question("tools/list", json!({})).token(&house.job.token);
+    for tool in house.as_user(list).await.json()["result"]["tools"].as_array().unwrap() {
+        let hints = &tool["annotations"];
+        let reads = ["channel_read", "inbox_check", "workflow_agents", "document_read",
+            "document_list", "resource_read"];
+        if reads.contains(&tool["name"].as_str().unwrap()) {
+            assert_eq!(hints, &json!({"readOnlyHint": true}));
+        } else {
+            assert_eq!(hints["destructiveHint"], json!(false), "{tool}");
+            assert_eq!(hints["openWorldHint"], json!(false), "{tool}");
+            assert!(tool["inputSchema"]["properties"].get("idempotency_key").is_some(), "{tool}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_makes_an_effect_happen_once() {
+    let house = House::open().await;
+    let coder = Caller { house: &house, token: &house.job.token };
+    let args = |message: &str| json!({"message": message, "idempotency_key": "k1"});
+    let first = coder.given("channel_send", args("look @reviewer")).await;
+    assert_eq!(first.get("deduplicated"), None);
+    let again = coder.given("channel_send", args("look @reviewer")).await;
+    assert_eq!((&again["seq"], &again["deduplicated"]), (&first["seq"], &json!(true)));
+    assert_eq!(coder.refused("channel_send", args("look elsewhere")).await, "conflict");
+    let append = || json!({"content": "x", "idempotency_key": "k2"});
+    assert_eq!(coder.given("document_append", append()).await["revision"], json!(1));
+    let again = coder.given("document_append", append()).await;
+    assert_eq!(again, json!({"file": "notes.md", "revision": 1, "deduplicated": true}));
+    let read = coder.given("document_read", json!({"idempotency_key": "ignored"})).await;
+    assert_eq!(read["content"], "x");
+}
+
+#[tokio::test]
+async fn a_document_is_replaced_only_by_who_has_read_it() {
+    let house = House::open().await;
+    let coder = Caller { house: &house, token: &house.job.token };
+    let made = coder.given("document_create", json!({"file": "plan.md", "content": "a"})).await;
+    assert_eq!(made, json!({"file": "plan.md", "revision": 1}));
+    let again = json!({"file": "plan.md", "content": "b"});
+    assert_eq!(coder.refused("document_create", again.clone()).await, "conflict");
+    assert_eq!(coder.refused("document_write", again).await, "conflict");
+    let write = |base: i64| json!({"file": "plan.md", "content": "b", "base_revision": base});
+    assert_eq!(coder.given("document_write", write(1)).await["revision"], json!(2));
+    let stale = coder.call("document_write", write(1)).await;
+    assert_eq!(stale["structuredContent"]["code"], "conflict");
+    let hint = stale["structuredContent"]["hint"].as_str().unwrap();
+    assert!(hint.contains("base_revision"), "{hint}");
+    assert_eq!(coder.refused("document_read", json!({"file": "none.md"})).await, "not_found");
+}
+
+#[tokio::test]
+async fn calls_that_make_no_sense_are_errors_that_help() {
+    let house = House::open().await;
+    let coder = Caller { house: &house, token: &house.job.token };
+    for (tool, args, expected) in [
+        ("chanel_send", json!({}), "`channel_send`"),
+        ("frobnicate", json!({}), "document_list"),
+        ("channel_send", json!({}), "missing field `message`"),
+        ("channel_send", json!({"message": "x", "too": "coder"}), "unknown field `too`"),
+        ("channel_send", json!({"message": "x", "to": "co der"}), "`co der`"),
+        ("channel_send", json!({"message": "x", "idempotency_key": 1}), "idempotency_key"),
+        ("channel_send", json!({"message": "x", "idempotency_key": ""}), "idempotency key"),
+        ("channel_read", json!({"since": "yesterday"}), "yesterday"),
+        ("document_read", json!({"file": "../../etc/passwd"}), "etc/passwd"),
+        ("resource_read", json!({"id": "12"}), "64 hex digits"),
+        ("workflow_agents", json!({"x": 1}), "unknown field `x`"),
+    ] {
+        let message = coder.malformed(tool, args.clone()).await;
+        assert!(message.contains(expected) && message.contains(tool), "{tool} {args}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_answers_a_model_can_read() {
+    let house = House::open().await;
+    let coder = Caller { house: &house, token: &house.job.token };
+    let client = house.client_token().await;
+    let client = Caller { house: &house, token: &client };
+    for (caller, tool, args, code) in [
+        (&coder, "channel_send", json!({"message": "x", "to": "ghost"}), "bad_request"),
+        (&coder, "channel_send", json!({"message": "x", "target": "@other"}), "forbidden"),
+        (&coder, "inbox_ack", json!({"until": "2026-01-01T00:00:00Z"}), "bad_request"),
+        (&client, "inbox_check", json!({}), "forbidden"),
+        (&client, "channel_read", json!({"target": "@nowhere"}), "not_found"),
+        (&client, "resource_read", json!({"target": "@team", "id": "0".repeat(64)}), "not_found"),
+    ] {
+        assert_eq!(caller.refused(tool, args.clone()).await, code, "{tool} {args}");
+    }
+}
+
+#[tokio::test]
+async fn old_names_and_a_models_loose_ways_are_understood() {
+    let house = House::open().await;
+    let coder = Caller { house: &house, token: &house.job.token };
+    let sent = coder.given("channel_send", json!({"message": "x", "to": "@reviewer"})).await;
+    assert_eq!(sent["woken"], json!(["reviewer"]));
+    let nulls = json!({"message": "y", "to": null, "cc": ["reviewer"], "reply_to": null});
+    assert_eq!(coder.given("channel_send", nulls).await["cc"], json!(["reviewer"]));
+    let peeked = coder.given("channel_peek", json!({"since": sent["seq"].to_string()})).await;
+    assert_eq!(peeked["messages"][0]["body"], "y");
+    for old in ["channel_mentions", "inbox_read"] {
+        assert_eq!(coder.given(old, json!({})).await, json!({"messages": []}));
+    }
+}
+
+/// The schema, with nothing allowed that it does not name: what is given must be described.
+fn strict(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    schema["additionalProperties"] = json!(false);
+    schema
+}
+
+#[tokio::test]
+async fn what_a_tool_gives_is_what_its_schema_says() {
+    let house = House::open().await;
+    let coder = Caller { house: &house, token: &house.job.token };
+    let list = coder.ask(Era::Requests.question("tools/list", json!({}))).await;
+    let schemas: Map<String, Value> = list["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| (tool["name"].as_str().unwrap().to_owned(), tool["outputSchema"].clone()))
+        .collect();
+    let long = "x".repeat(40_000);
+    let resource = coder.given("resource_create", json!({"content": "abc"})).await;
+    let user_says = json!({"target": "@team", "message": "@coder look"}).to_string();
+    assert_eq!(house.as_user(Question::post("/messages", user_says)).await.status, 200);
+    let mut called = Vec::new();
+    for (tool, args) in [
+        ("resource_create", json!({"content": "abc", "type": "text/x"})),
+        ("resource_read", json!({"id": resource["id"], "range": [1, 2]})),
+        ("channel_send", json!({"message": "@reviewer @revewer", "idempotency_key": "k"})),
+        ("channel_send", json!({"message": "@reviewer @revewer", "idempotency_key": "k"})),
+        ("channel_send", json!({"message": long, "reply_to": 1})),
+        ("channel_read", json!({})),
+        ("inbox_check", json!({})),
+        ("inbox_ack", json!({"until": 2})),
+        ("workflow_agents", json!({})),
+        ("document_create", json!({"file": "a.md", "content": "x"})),
+        ("document_append", json!({"content": "x", "idempotency_key": "d"})),
+        ("document_append", json!({"content": "x", "idempotency_key": "d"})),
+        ("document_write", json!({"content": "y", "base_revision": 1})),
+        ("document_read", json!({})),
+        ("document_list", json!({})),
+    ] {
+        let given = coder.given(tool, args).await;
+        let validator = jsonschema::validator_for(&strict(&schemas[tool])).unwrap();
+        let complaints: Vec<_> =
+            validator.iter_errors(&given).map(|error| error.to_string()).collect();
+        assert!(complaints.is_empty(), "{tool} {given}: {complaints:?}");
+        called.push(tool);
+    }
+    assert!(AGENT_TOOLS.iter().all(|tool| called.contains(tool)));
+    // Some clients hold a refusal against the schema too.
+    let refusal = coder.call("channel_send", json!({"message": "x", "to": "ghost"})).await;
+    let validator = jsonschema::validator_for(&schemas["channel_send"]).unwrap();
+    assert!(validator.is_valid(&refusal["structuredContent"]), "{refusal}");
+}

@@ -1,0 +1,152 @@
+//! Who may do what. The door makes the principal; here every one of them tries everything.
+
+use agent_worker_kernel::{Base, Error, Kernel, Place, Principal, Reading, Watched};
+use agent_worker_protocol::{
+    AttemptId, Code, EventsRequest, RunId, RunMode, Sender, Seq, api::RunRequest,
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    worker::Worker,
+    world::{World, code, place, request, team, within},
+};
+
+/// Two instances, each with a coder at work.
+struct Two {
+    world: World,
+    team: RunId,
+    other: RunId,
+    coder: Worker,
+    stranger: Worker,
+}
+
+async fn two() -> Two {
+    let world = World::new().await;
+    let (workers, mut working) = mpsc::unbounded_channel();
+    world.machine.plays("coder", move |worker| {
+        workers.send(worker.clone()).unwrap();
+        async move { worker.hang().await }
+    });
+    let file = team("coder lead", "kickoff: '@coder go'");
+    let team = world.run(&file).await;
+    let coder = within(working.recv()).await.unwrap();
+    let other = world.begin(RunMode::Run, "other", &file).await.unwrap().run;
+    let stranger = within(working.recv()).await.unwrap();
+    Two { world, team, other, coder, stranger }
+}
+
+async fn read(kernel: &Kernel, who: &Principal, place: Place) -> Option<Code> {
+    code(kernel.messages(who, &place, Reading::default()).await)
+}
+
+async fn write(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code> {
+    code(kernel.send(who, None, request(Some(target), "@lead hello")).await)
+}
+
+async fn watch(kernel: &Kernel, who: &Principal, run: RunId) -> Option<Code> {
+    code(kernel.watch(who, Watched::Run(run), None).await)
+}
+
+async fn document(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code> {
+    let (file, text) = ("notes.md".parse().unwrap(), "text".to_owned());
+    code(kernel.document_write(who, None, &place(target), file, text, Base::Append).await)
+}
+
+async fn report(kernel: &Kernel, who: &Principal, attempt: AttemptId) -> Option<Code> {
+    code(kernel.attempt_report(who, attempt, EventsRequest::default()).await)
+}
+
+/// What only the user may: stop, start, and whatever has to do with tokens.
+async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 5] {
+    let start = RunRequest {
+        file: "/team.yaml".into(),
+        cwd: "/".into(),
+        tag: None,
+        mode: RunMode::Run,
+        params: [].into(),
+        env: [].into(),
+    };
+    [
+        code(kernel.run_stop(who, run).await),
+        code(kernel.run_new(who, start).await),
+        code(kernel.token_create(who, "mine".into()).await),
+        code(kernel.token_list(who).await),
+        code(kernel.token_revoke(who, "ci".into()).await),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
+    let Two { world, team, other, coder, stranger } = two().await;
+    let (kernel, who) = coder.principal().await.unwrap();
+    let no = Some(Code::Forbidden);
+    assert_eq!(read(&kernel, &who, Place::default()).await, None);
+    assert_eq!(read(&kernel, &who, place("@other")).await, no);
+    assert_eq!(
+        (write(&kernel, &who, "@team").await, write(&kernel, &who, "@other").await),
+        (None, no)
+    );
+    assert_eq!((watch(&kernel, &who, team).await, watch(&kernel, &who, other).await), (None, no));
+    assert_eq!(document(&kernel, &who, "@team").await, None);
+    assert_eq!(document(&kernel, &who, "@other").await, no);
+    assert_eq!(code(kernel.run_view(&who, other).await), no);
+    assert_eq!(code(kernel.receipts(&who, &place("@other"), Seq::new(1)).await), no);
+    assert_eq!(code(kernel.inbox_check(&who).await), None);
+    assert_eq!(report(&kernel, &who, coder.job.attempt).await, None);
+    assert_eq!(report(&kernel, &who, stranger.job.attempt).await, no);
+    assert_eq!(rule(&kernel, &who, team).await, [no; 5]);
+    let said = world.channel().await.pop().unwrap();
+    assert_eq!(said.from, Sender::Agent("coder".parse().unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_reads_and_sends_and_rules_nothing() {
+    let Two { world, team, other, coder, .. } = two().await;
+    let kernel = &world.kernel;
+    let made = kernel.token_create(&Principal::User, "ci".into()).await.unwrap();
+    let who = kernel.principal(&made.token).await.unwrap();
+    let no = Some(Code::Forbidden);
+    for (target, run) in [("@team", team), ("@other", other)] {
+        assert_eq!(read(kernel, &who, place(target)).await, None);
+        assert_eq!(write(kernel, &who, target).await, None);
+        assert_eq!(watch(kernel, &who, run).await, None);
+    }
+    assert_eq!(world.channel().await.pop().unwrap().from, Sender::Client("ci".into()));
+    assert_eq!(code(kernel.inbox_check(&who).await), no);
+    assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
+    assert_eq!(rule(kernel, &who, team).await, [no; 5]);
+    kernel.token_revoke(&Principal::User, "ci".into()).await.unwrap();
+    assert_eq!(code(kernel.principal(&made.token).await), Some(Code::Unauthorized));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_may_nothing() {
+    let Two { world, team, coder, .. } = two().await;
+    let (kernel, who) = (&world.kernel, Principal::Nobody);
+    let no = Some(Code::Unauthorized);
+    assert_eq!(read(kernel, &who, place("@team")).await, no);
+    assert_eq!(write(kernel, &who, "@team").await, no);
+    assert_eq!(watch(kernel, &who, team).await, no);
+    assert_eq!(document(kernel, &who, "@team").await, no);
+    assert_eq!(code(kernel.document_list(&who, &place("@team")).await), no);
+    assert_eq!(code(kernel.run_view(&who, team).await), no);
+    assert_eq!(code(kernel.inbox_check(&who).await), no);
+    assert_eq!(code(kernel.inbox_ack(&who, Seq::new(1)).await), no);
+    assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
+    assert_eq!(rule(kernel, &who, team).await, [no; 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_dead_when_its_attempt_has_ended() {
+    let Two { world, team, coder, stranger, .. } = two().await;
+    let kernel = &world.kernel;
+    let is_agent = |who: Result<Principal, Error>| matches!(who, Ok(Principal::Agent(_)));
+    assert!(is_agent(kernel.principal(&coder.job.token).await));
+    let inhabitant = || kernel.inhabitant(coder.job.attempt);
+    assert!(matches!(inhabitant().await, Ok(Some(Principal::Agent(_)))));
+    world.stop(team).await.unwrap();
+    assert_eq!(code(kernel.principal(&coder.job.token).await), Some(Code::Unauthorized));
+    assert!(matches!(inhabitant().await, Ok(Some(Principal::Nobody))));
+    assert!(is_agent(kernel.principal(&stranger.job.token).await), "the other one's lives on");
+    assert_eq!(code(kernel.principal("aw_guess").await), Some(Code::Unauthorized));
+}

@@ -1,0 +1,105 @@
+//! The beginning of a run: its commands, its first message, and what stops it before anybody is woken.
+
+use agent_worker_kernel::{Principal, ShellEnd};
+use agent_worker_protocol::{
+    EventKind, Outcome, RunState,
+    api::{RunError, RunErrorCode},
+};
+
+use crate::world::{World, place, team};
+
+fn prints(text: &str) -> ShellEnd {
+    ShellEnd { status: Some(0), stdout: text.as_bytes().to_vec(), stderr: String::new() }
+}
+
+/// How a run failed before its agents' work.
+async fn failure(world: &World, file: &str) -> RunError {
+    let run = world.run(file).await;
+    let view = world.over(run).await;
+    assert_eq!(view.state, RunState::Ended { outcome: Outcome::Failed });
+    assert!(world.machine.turns().is_empty(), "somebody was woken");
+    view.error.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_command_prints_is_filled_in() {
+    let world = World::new().await;
+    world.machine.runs(|command| async move {
+        let files = &command.prepared.files;
+        prints(&files.first().map_or("abc\n".to_owned(), |file| format!("<{}>\n", file.value)))
+    });
+    let file = "\
+setup:
+  - { shell: git rev-parse HEAD, as: rev }
+  - { shell: 'echo \"${{ rev }}\"', as: marked }
+kickoff: '@coder look at ${{ rev }} and ${{ marked }}'";
+    let run = world.run(&team("coder", file)).await;
+    let story = world.story(run).await;
+    assert_eq!(world.machine.turns()[0].woken_by, "@coder look at abc and <abc>");
+    let told: Vec<_> = story.iter().filter(|event| event.kind == EventKind::SetupRan).collect();
+    let names: Vec<_> = told.iter().map(|event| event.data["as"].as_str().unwrap()).collect();
+    assert_eq!(names, ["rev", "marked"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_command_fails_the_run_with_what_it_complained_about() {
+    let world = World::new().await;
+    world.machine.runs(|_| async {
+        ShellEnd { status: Some(7), stdout: Vec::new(), stderr: "no such branch\n".into() }
+    });
+    let rest = "setup:\n  - { shell: git diff }\n  - { shell: never }\nkickoff: '@coder go'";
+    let error = failure(&world, &team("coder", rest)).await;
+    let message = "the setup command on line 4 ended with status 7: no such branch".to_owned();
+    assert_eq!(error, RunError { code: RunErrorCode::SetupFailed, message });
+    assert_eq!(world.machine.commands().len(), 1, "the next command is not run");
+    assert!(world.channel().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kickoff_that_names_nobody_fails_the_run() {
+    let world = World::new().await;
+    for (kickoff, message) in [
+        ("please review", "the kickoff mentions no agent, so nobody is woken"),
+        (
+            "@codr please",
+            "the kickoff mentions no agent, so nobody is woken; `@codr` is nobody, did you mean `@coder`?",
+        ),
+    ] {
+        let error = failure(&world, &team("coder", &format!("kickoff: '{kickoff}'"))).await;
+        let message = message.to_owned();
+        assert_eq!(error, RunError { code: RunErrorCode::NobodyWoken, message });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mention_inside_a_value_wakes_nobody() {
+    let world = World::new().await;
+    world.machine.runs(|_| async { prints("@coder") });
+    let rest = "setup: [{ shell: whoami, as: who }]\nkickoff: '${{ who }} please'";
+    let error = failure(&world, &team("coder", rest)).await;
+    assert_eq!(error.code, RunErrorCode::NobodyWoken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_of_ten_megabytes_is_a_resource_and_the_mention_after_it_still_wakes() {
+    const SIZE: usize = 10 * 1024 * 1024;
+    let world = World::on_disk().await;
+    world.machine.runs(|_| async {
+        let line = "+ @lead ```\n";
+        prints(&line.repeat(SIZE / line.len() + 1)[..SIZE - 1])
+    });
+    let rest = "setup: [{ shell: git diff, as: diff }]\nkickoff: |\n  ${{ diff }}\n  @coder review";
+    let run = world.run(&team("coder lead", rest)).await;
+    world.over(run).await;
+    let woken: Vec<_> = world.machine.turns().iter().map(|turn| turn.agent.to_string()).collect();
+    assert_eq!(woken, ["coder"]);
+    let kickoff = world.channel().await.remove(0);
+    assert!(kickoff.body.starts_with("+ @lead ```\n"), "a preview is in place");
+    assert!(kickoff.body.ends_with("@coder review\n") && kickoff.body.len() < 4_096);
+    let (_, id) = kickoff.body.split_once("resource_read, id ").unwrap();
+    let id = id[..64].parse().unwrap();
+    let end = (SIZE - 100) as u64..SIZE as u64;
+    let part =
+        world.kernel.resource_read(&Principal::User, &place("@team"), id, Some(end)).await.unwrap();
+    assert_eq!((part.total, part.content.len()), (SIZE as u64 - 1, 99));
+}

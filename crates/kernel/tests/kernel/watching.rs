@@ -1,0 +1,141 @@
+//! What a watcher sees: every stored event once, in order, from wherever it begins.
+
+use std::time::Duration;
+
+use agent_worker_kernel::{Principal, Watched};
+use agent_worker_protocol::{Event, EventKind, Position, RunId, WorkerEvent};
+use agent_worker_store::Store as _;
+use serde_json::json;
+
+use crate::{
+    worker::{End, Gate},
+    world::{World, place, team, within},
+};
+
+/// What a watch that begins after `after` sees until it ends.
+async fn seen(world: &World, run: RunId, after: Option<Position>) -> Vec<Event> {
+    let watched = Watched::Run(run);
+    let mut feed = world.kernel.watch(&Principal::User, watched, after).await.unwrap();
+    within(async {
+        let mut events = Vec::new();
+        while let Some(event) = feed.next().await.unwrap() {
+            events.push(event);
+        }
+        events
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_resumed_anywhere_sees_every_stored_event_once_and_in_order() {
+    let world = World::new().await;
+    world.machine.plays("lead", |worker| async move {
+        worker.send("@coder go").await.unwrap();
+        worker.rest(Duration::from_secs(1)).await;
+        End::done("asked")
+    });
+    let run = world.run(&team("lead coder", "kickoff: '@lead go'")).await;
+    let live = seen(&world, run, None).await;
+    let positions: Vec<_> = live.iter().map(|event| event.pos.unwrap().get()).collect();
+    assert_eq!(positions, (1..=i64::try_from(live.len()).unwrap()).collect::<Vec<_>>());
+    assert_eq!(live.last().unwrap().kind, EventKind::RunEnded);
+    for from in 0..=live.len() {
+        let after = Position::new(i64::try_from(from).unwrap());
+        assert_eq!(seen(&world, run, Some(after)).await, live[from..], "after {from}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_more_than_a_page_of_events_misses_none() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        for n in 0..600 {
+            worker.tell(WorkerEvent::Retry { why: n.to_string() }).await.unwrap();
+        }
+        End::quiet()
+    });
+    let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
+    for events in [seen(&world, run, None).await, seen(&world, run, None).await] {
+        let retries: Vec<_> = events
+            .iter()
+            .filter(|event| event.kind == EventKind::Retry)
+            .map(|event| event.data["why"].as_str().unwrap().parse::<u32>().unwrap())
+            .collect();
+        assert_eq!(retries, (0..600).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_sees_the_end_even_when_it_comes_while_the_page_is_turned() {
+    let world = World::new().await;
+    let gate = Gate::default();
+    let go = gate.clone();
+    world.machine.plays("coder", move |_| {
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            End::quiet()
+        }
+    });
+    let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
+    let last = world.working(run, "coder", 1).await.pos;
+    // The watch reads an empty page; before it can ask whether the run is over, the run ends.
+    let page = world.store.withhold("event_list");
+    let watched = Watched::Run(run);
+    let mut feed = world.kernel.watch(&Principal::User, watched, last).await.unwrap();
+    let end = async {
+        page.reached().await;
+        go.open();
+        assert_eq!(world.story(run).await.last().unwrap().kind, EventKind::RunEnded);
+        page.release();
+    };
+    let kinds = async {
+        let mut kinds = Vec::new();
+        while let Some(event) = feed.next().await.unwrap() {
+            kinds.push(event.kind);
+        }
+        kinds
+    };
+    let (kinds, ()) = within(async { tokio::join!(kinds, end) }).await;
+    assert_eq!(kinds, [EventKind::AttemptEnded, EventKind::RunEnded]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_seen_after_the_end_of_a_run() {
+    let world = World::new().await;
+    let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
+    world.over(run).await;
+    let late = world.store.event_append(run, EventKind::SetupRan, None, json!({}), world.now());
+    late.await.unwrap();
+    assert_eq!(seen(&world, run, None).await.last().unwrap().kind, EventKind::RunEnded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_watched_from_now_on_with_what_is_live_in_between() {
+    let world = World::new().await;
+    let gate = Gate::default();
+    let go = gate.clone();
+    world.machine.plays("coder", move |worker| {
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            worker.heartbeat().await.unwrap();
+            End::quiet()
+        }
+    });
+    let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
+    world.working(run, "coder", 1).await;
+    let watched = Watched::Instance(place("@team"));
+    let mut feed = world.kernel.watch(&Principal::User, watched, None).await.unwrap();
+    go.open();
+    let mut kinds = Vec::new();
+    within(async {
+        while kinds.last() != Some(&EventKind::RunEnded) {
+            let event = feed.next().await.unwrap().unwrap();
+            assert_eq!(event.pos.is_none(), event.kind == EventKind::Heartbeat);
+            kinds.push(event.kind);
+        }
+    })
+    .await;
+    assert_eq!(kinds, [EventKind::Heartbeat, EventKind::AttemptEnded, EventKind::RunEnded]);
+}
