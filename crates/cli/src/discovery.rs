@@ -26,7 +26,7 @@ use crate::{
     text,
 };
 
-/// How long a daemon may take to say that it is ready, and a starter to let go of the lock.
+/// How long a daemon may take to answer or to be ready, and a starter to let go of the lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a daemon that is stopping may take to let go of its home.
 const FAREWELL: Duration = Duration::from_secs(30);
@@ -47,10 +47,12 @@ pub(crate) struct Found {
 /// Looks for a daemon; `None` when there is none. Starts nothing.
 pub(crate) async fn look(settings: &Settings) -> Result<Option<Found>, CliError> {
     let client = Client::new(Daemon::at(settings.socket()));
-    match client.health().await {
-        Ok(health) => Ok(Some(Found { client, health })),
-        Err(DialError::Absent { .. }) => Ok(None),
-        Err(other) => Err(other.into()),
+    match timeout(PATIENCE, client.health()).await {
+        Ok(Ok(health)) => Ok(Some(Found { client, health })),
+        Ok(Err(DialError::Absent { .. })) => Ok(None),
+        Ok(Err(other)) => Err(other.into()),
+        Err(_) => Err(CliError::new(Kind::NoDaemon, "a daemon is there and does not answer")
+            .hint(format!("its log is in {}", settings.home.join("logs").display()))),
     }
 }
 
@@ -189,7 +191,6 @@ fn spawn(settings: &Settings, stderr: File) -> io::Result<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(stderr)
-        .process_group(0)
         .spawn()
 }
 

@@ -111,7 +111,10 @@ impl Follower {
                             None => continue,
                         }
                     }
-                    News::End => return self.over().await?.ok_or_else(CliError::no_end),
+                    News::End => {
+                        let report = self.over().await?.ok_or_else(CliError::no_end)?;
+                        return Ok(Step::Over(Box::new(report)));
+                    }
                     News::Lost => "the daemon went away; starting it again",
                     News::Back(client) => {
                         self.client = client;
@@ -123,17 +126,22 @@ impl Follower {
         }
     }
 
-    /// What an event means for us. It is a hint: a replayed pause may long be over.
+    /// What an event means for us. It is a hint: a pause may be over by now, and then what came after is shown first.
     async fn look(&self, event: &Event) -> Result<Option<Step>, CliError> {
-        match event.kind {
-            EventKind::RunRunning if self.until == Until::Running => Ok(Some(Step::Running)),
-            EventKind::RunEnded | EventKind::RunPaused => self.over().await,
-            _ => Ok(None),
-        }
+        let is_paused = |report: &Report| matches!(report.view.state, RunState::Paused { .. });
+        let report = match event.kind {
+            EventKind::RunRunning if self.until == Until::Running => {
+                return Ok(Some(Step::Running));
+            }
+            EventKind::RunPaused => self.over().await?.filter(is_paused),
+            EventKind::RunEnded => self.over().await?,
+            _ => None,
+        };
+        Ok(report.map(|report| Step::Over(Box::new(report))))
     }
 
     /// The report, if the run is over. A `start` that waits is not: it goes on when somebody resumes it.
-    async fn over(&self) -> Result<Option<Step>, CliError> {
+    async fn over(&self) -> Result<Option<Report>, CliError> {
         let view = match self.client.run(self.started.run).await {
             Ok(view) => view,
             // The feed notices too, and gets the daemon back.
@@ -142,7 +150,7 @@ impl Follower {
         };
         let waits = matches!(view.state, RunState::Paused { .. });
         let over = Verdict::of(&view).filter(|_| self.mode == RunMode::Run || !waits);
-        Ok(over.map(|verdict| Step::Over(Box::new(Report { view, verdict, now: clock::now() }))))
+        Ok(over.map(|verdict| Report { view, verdict, now: clock::now() }))
     }
 
     async fn stop(

@@ -6,8 +6,7 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AgentName, AttemptEnd, AttemptState, Event, EventKind, InstanceRef, Message, MessageKind,
-    Millis, RunState,
+    AgentName, AttemptEnd, Event, EventKind, InstanceRef, Message, MessageKind, Millis, RunState,
 };
 use serde_json::Value;
 
@@ -125,9 +124,16 @@ impl View {
                 self.set(event, Doing::Stopped { why: why.clone() });
                 told(event, Tone::Bad, &format!("stopped: {why}"))
             }
-            EventKind::SetupRan | EventKind::DocumentWritten | EventKind::Retry => {
-                self.in_detail(event, &format!("{} {}", event.kind, cause_of(event)))
+            EventKind::SetupRan => {
+                let (line, status) = (&event.data["line"], &event.data["status"]);
+                self.in_detail(event, &format!("setup of line {line} ended with status {status}"))
             }
+            EventKind::DocumentWritten => {
+                let path = one_line(field(event, "path"));
+                let revision = &event.data["revision"];
+                self.in_detail(event, &format!("wrote {path}, revision {revision}"))
+            }
+            EventKind::Retry => self.in_detail(event, &format!("tries again: {}", cause_of(event))),
             EventKind::DeliveryPending
             | EventKind::Usage
             | EventKind::Text
@@ -182,7 +188,7 @@ impl View {
     }
 
     fn attempt_ended(&mut self, event: &Event) -> Vec<Above> {
-        let end = attempt_end(&event.data);
+        let end = serde_json::from_value::<AttemptEnd>(event.data.clone()).ok();
         let why = end.as_ref().map_or_else(|| cause_of(event), |end| one_line(&end.to_string()));
         let doing = match event.next {
             Some(until) => Doing::Waiting { until, why: why.clone() },
@@ -305,15 +311,6 @@ fn cause_of(event: &Event) -> String {
     let why = || Some(field(event, "why").to_owned()).filter(|why| !why.is_empty());
     let cause = event.cause.clone().or_else(paused).or_else(why);
     one_line(&cause.unwrap_or_else(|| "no reason given".to_owned()))
-}
-
-/// How an attempt ended, written as its end alone or as its whole state.
-fn attempt_end(data: &Value) -> Option<AttemptEnd> {
-    let as_state = || match serde_json::from_value(data.clone()) {
-        Ok(AttemptState::Ended { end }) => Some(end),
-        _ => None,
-    };
-    serde_json::from_value(data.clone()).ok().or_else(as_state)
 }
 
 fn field<'a>(event: &'a Event, key: &str) -> &'a str {
@@ -449,11 +446,22 @@ mod tests {
     }
 
     #[test]
-    fn an_attempts_end_is_read_in_either_shape() {
-        for data in [json!({"end": "ok"}), json!({"state": "ended", "end": {"end": "ok"}})] {
-            assert_eq!(attempt_end(&data), Some(AttemptEnd::Ok));
-        }
-        assert_eq!(attempt_end(&json!({"what": 1})), None);
+    fn verbose_tells_what_was_set_up_and_written() {
+        let ok = json!({"end": "ok", "acted": [1], "pending": [], "dead": []});
+        let events = [
+            event(1, EventKind::SetupRan, "", json!({"line": 4, "status": 0})),
+            event(
+                2,
+                EventKind::DocumentWritten,
+                "coder",
+                json!({"path": "notes.md", "revision": 2}),
+            ),
+            event(3, EventKind::Retry, "coder", json!({"why": "overloaded"})),
+            event(4, EventKind::AttemptEnded, "coder", ok),
+        ];
+        let mut view = view(Detail::Verbose);
+        insta::assert_snapshot!(above(&mut view, &events), @"");
+        assert_eq!(view.turns, 1);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use agent_worker_kernel::Kernel;
 use agent_worker_protocol::Millis;
 use axum::{
     Router,
-    middleware::{from_fn, from_fn_with_state},
+    middleware::from_fn_with_state,
     routing::{delete, get, post},
 };
 
@@ -87,9 +87,6 @@ pub(crate) fn router(doors: Doors) -> Router {
         .merge(known)
         .fallback(refusal::no_such_route)
         .method_not_allowed_fallback(refusal::no_such_method)
-        .layer(from_fn(move |request, next| gate::address(gate.clone(), request, next)))
+        .layer(from_fn_with_state(gate, gate::address))
         .with_state(doors)
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,6 +13,8 @@ mod peer;
 mod runner;
 mod serve;
 mod shutdown;
+#[cfg(test)]
+mod tests;
 
 pub use agent_worker_kernel::Options;
 pub use home::HomeError;

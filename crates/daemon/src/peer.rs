@@ -71,18 +71,19 @@ enum Standing {
 impl Caller {
     /// Finds out who connected. For the accept loop, once per connection.
     pub(crate) async fn of(stream: &UnixStream, kernel: &Kernel) -> Self {
-        Self::seen_by(std::process::id(), stream, kernel).await
-    }
-
-    /// The same for a daemon of this pid.
-    async fn seen_by(daemon: u32, stream: &UnixStream, kernel: &Kernel) -> Self {
         let Ok(credentials) = stream.peer_cred() else { return Self::Nobody };
         if credentials.uid() != rustix::process::geteuid().as_raw() {
             return Self::Nobody;
         }
         // A peer in a pid namespace we do not see has the pid 0.
-        let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
-        let Some(pid) = pid.filter(|pid| *pid > 0) else { return Self::Nobody };
+        match credentials.pid().and_then(|pid| u32::try_from(pid).ok()) {
+            None | Some(0) => Self::Nobody,
+            Some(pid) => Self::of_process(pid, std::process::id(), kernel).await,
+        }
+    }
+
+    /// The same for a process of our own uid, as the daemon with the pid `daemon` sees it.
+    pub(crate) async fn of_process(pid: u32, daemon: u32, kernel: &Kernel) -> Self {
         let read = tokio::task::spawn_blocking(move || lineage(pid, daemon)).await;
         let Ok(Some(lineage)) = read else { return Self::Nobody };
         let mut standings = Vec::new();

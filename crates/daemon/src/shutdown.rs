@@ -72,7 +72,9 @@ mod tests {
             (&[ShutdownMode::Handover, ShutdownMode::Now], ShutdownMode::Handover),
         ] {
             let shutdown = Shutdown::default();
-            asked.iter().for_each(|mode| shutdown.ask(*mode));
+            for mode in asked {
+                shutdown.ask(*mode);
+            }
             assert_eq!(shutdown.asked().await, expected, "{asked:?}");
         }
     }

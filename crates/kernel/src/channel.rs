@@ -7,6 +7,7 @@ use agent_worker_protocol::{
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
 use agent_worker_store::{By, Instance, MessageQuery, NewMessage, Order};
+use agent_worker_workflow::Provider;
 
 use crate::{
     error::{Error, Result},
@@ -192,6 +193,9 @@ impl Kernel {
 
     async fn own_instance(&self, run: RunId, place: &Place) -> Result<Instance> {
         let card = self.card(run).await?;
+        if card.script.workflow.context.provider == Provider::Off {
+            return Err(Error::Forbidden("this workflow shares nothing (`context: false`)"));
+        }
         let elsewhere = place.target.as_ref().is_some_and(|target| {
             target.workflow.as_ref().is_some_and(|name| *name != card.instance.name)
                 || target.tag.as_ref().is_some_and(|tag| *tag != card.instance.tag)

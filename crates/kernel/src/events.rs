@@ -111,7 +111,8 @@ impl Feed {
         self.page = self.read_page().await?;
         // A watch that begins after the end sees no `run.ended` go by.
         if let (true, Some(run)) = (self.page.is_empty(), self.run) {
-            let ended = matches!(self.kernel.store.run_get(run).await?.state, RunState::Ended { .. });
+            let ended =
+                matches!(self.kernel.store.run_get(run).await?.state, RunState::Ended { .. });
             if ended {
                 // It may have ended since the page was read; what is read from here on is all there is.
                 self.page = self.read_page().await?;

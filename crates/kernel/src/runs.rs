@@ -44,7 +44,7 @@ impl Kernel {
             return Err(error.into());
         }
         let card = self.card(run).await?;
-        self.begin_run(card, Busy::default());
+        self.begin_run(card, Busy::new(self.scheduler.options.workers_per_instance));
         Ok(RunStarted { run, instance, agents })
     }
 }

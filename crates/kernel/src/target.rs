@@ -1,5 +1,7 @@
 //! Which instance a target means. Pure: the daemon knows who is there, this decides.
 
+use std::path::Path;
+
 use agent_worker_protocol::{InstanceRef, Tag, Target};
 use agent_worker_store::Instance;
 
@@ -20,7 +22,7 @@ pub(crate) fn resolve<'a>(
     } else {
         named.into_iter().filter(|instance| holds(instance)).collect()
     };
-    let near = named.iter().copied().filter(|instance| Some(instance.project.as_str()) == project);
+    let near = named.iter().copied().filter(|instance| is_near(instance, project));
     // Closest first: here and live, here at all, anywhere and live, anywhere.
     let live = |instance: &&Instance| instance.live.is_some();
     let circles: [Vec<&Instance>; 4] = [
@@ -47,7 +49,7 @@ pub(crate) fn resolve<'a>(
 
 /// The only live instance of `project`, for a command that names none.
 pub(crate) fn only<'a>(project: Option<&str>, instances: &'a [Instance]) -> Result<&'a Instance> {
-    let here = |instance: &&Instance| Some(instance.project.as_str()) == project;
+    let here = |instance: &&Instance| is_near(instance, project);
     let live: Vec<&Instance> = instances.iter().filter(|one| one.live.is_some()).collect();
     let near: Vec<&Instance> = live.iter().copied().filter(here).collect();
     let last: Vec<&Instance> = instances.iter().filter(here).collect();
@@ -59,6 +61,12 @@ pub(crate) fn only<'a>(project: Option<&str>, instances: &'a [Instance]) -> Resu
         }),
         None => Err(Error::NoInstance("run in this folder".into())),
     }
+}
+
+/// Whether an instance belongs to where the caller stands: its file lies there, beneath it or above it.
+pub(crate) fn is_near(instance: &Instance, folder: Option<&str>) -> bool {
+    let file = Path::new(&instance.project);
+    folder.is_some_and(|folder| file.starts_with(folder) || Path::new(folder).starts_with(file))
 }
 
 fn matches(target: &Target, instance: &Instance) -> bool {
@@ -126,6 +134,9 @@ mod tests {
             ("coder", "/x", &[4], "4"),
             ("coder", "/x", &[], "there is no agent `coder`"),
             ("@nothing", "/a", &[], "there is no instance `@nothing`"),
+            ("@docs", "/b/src/deep", &[], "4"),
+            ("@docs", "/bb", &[], "2 candidates"),
+            ("@docs", "/", &[], "2 candidates"),
         ] {
             assert_eq!(meant(target, project, holders), expected, "{target} from {project}");
         }

@@ -10,6 +10,7 @@ use crate::{
     channel::Place,
     error::{Error, Result},
     kernel::{Kernel, Principal},
+    target,
 };
 
 const MOST_RUNS: u32 = 100;
@@ -109,7 +110,7 @@ impl Kernel {
         let mut instances = self.store.instance_list().await?;
         instances.retain(|instance| match breadth {
             Breadth::All => true,
-            Breadth::Project => Some(&instance.project) == project.as_ref(),
+            Breadth::Project => target::is_near(instance, project.as_deref()),
         });
         Ok(instances)
     }

@@ -148,9 +148,9 @@ async fn watched(
     reply: &SendReply,
     scope: &Scope,
 ) -> Result<Vec<Receipt>, DialError> {
-    let from_the_start = None;
-    let mut events = client.events(&Watched::Scope(scope.clone()), from_the_start).await?;
-    let mut reasons = Reasons { seq: reply.seq, came_by: false };
+    // From now on; what happened before is in the receipts, which are read after this has begun.
+    let from_now = None;
+    let mut events = client.events(&Watched::Scope(scope.clone()), from_now).await?;
     loop {
         let mut receipts = client.receipts(scope, reply.seq).await?.receipts;
         receipts.retain(|receipt| reply.woken.contains(&receipt.agent));
@@ -159,7 +159,7 @@ async fn watched(
         }
         let reason_to_look = async {
             while let Some((_, event)) = events.next().await? {
-                if reasons.has(&event) {
+                if may_settle(&event) {
                     return Ok(());
                 }
             }
@@ -176,25 +176,15 @@ fn is_settled(state: DeliveryState) -> bool {
     }
 }
 
-/// Which events are reasons to look at the receipts: those that may settle a delivery of a message, once that
-/// has come by. What is older is replayed first and settles nothing.
-struct Reasons {
-    seq: Seq,
-    came_by: bool,
-}
-
-impl Reasons {
-    fn has(&mut self, event: &Event) -> bool {
-        self.came_by |= event.kind == EventKind::Message && event.data["seq"] == self.seq.get();
-        let may_settle = matches!(
-            event.kind,
-            EventKind::AttemptEnded
-                | EventKind::DeliveryDead
-                | EventKind::DeliveryDropped
-                | EventKind::RunEnded
-        );
-        self.came_by && may_settle
-    }
+/// Whether an event may have settled a delivery.
+fn may_settle(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::AttemptEnded
+            | EventKind::DeliveryDead
+            | EventKind::DeliveryDropped
+            | EventKind::RunEnded
+    )
 }
 
 fn show(receipts: &[Receipt], ctx: &mut Context<'_>) -> Result<(), CliError> {
@@ -267,10 +257,8 @@ fn addressed(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
 
     use super::*;
-    use crate::samples;
 
     fn targets(texts: &[&str]) -> Vec<Target> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -293,23 +281,6 @@ mod tests {
             });
             assert_eq!(meant, expected);
         }
-    }
-
-    #[test]
-    fn only_what_happens_after_the_message_is_a_reason_to_look() {
-        let ended = |at| samples::event(at, EventKind::AttemptEnded, "coder", Value::Null);
-        let mut reasons = Reasons { seq: Seq::new(12), came_by: false };
-        let seen = [
-            ended(1),
-            samples::said(11, "user", &["coder"], "earlier"),
-            ended(2),
-            samples::said(12, "user", &["coder"], "ours"),
-            samples::event(3, EventKind::ToolCall, "coder", Value::Null),
-            ended(4),
-            ended(5),
-        ];
-        let looks = seen.map(|event| reasons.has(&event));
-        assert_eq!(looks, [false, false, false, false, false, true, true]);
     }
 
     #[test]

@@ -22,6 +22,8 @@ fn commands_that_only_look_start_no_daemon() {
         let seen = world.types(words);
         assert!(seen.exits(code), "{words:?}: {seen:?}");
     }
+    let seen = world.types(&["peek", "--json"]);
+    assert_eq!((seen.json()["error"]["code"].as_str(), seen.err.as_str()), (Some("no_daemon"), ""));
     assert!(!world.path("started").exists() && !world.settings.home.exists());
 }
 

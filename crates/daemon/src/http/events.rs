@@ -97,32 +97,28 @@ async fn next(mut feed: Feed, shutdown: Shutdown) -> Told {
 impl Stream for Telling {
     type Item = Result<sse::Event, axum::Error>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(future) = &mut self.next else { return Poll::Ready(None) };
-        let event = match ready!(future.poll(cx)) {
-            (feed, Ok(Some(event))) => {
-                let shutdown = self.shutdown.clone();
-                self.next.as_mut().map(|future| future.set(next(feed, shutdown)));
-                Some(told(&event))
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        let Some(future) = &mut this.next else { return Poll::Ready(None) };
+        let (feed, told) = ready!(future.poll(cx));
+        match told {
+            Ok(Some(event)) => {
+                future.set(next(feed, this.shutdown.clone()));
+                return Poll::Ready(Some(written(&event)));
             }
-            (_, Ok(None)) => None,
-            (_, Err(error)) => {
-                tracing::error!(%error, "a stream of events broke off");
-                None
-            }
-        };
-        if event.is_none() {
-            self.next = None;
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "a stream of events broke off"),
         }
-        Poll::Ready(event)
+        this.next = None;
+        Poll::Ready(None)
     }
 }
 
 /// An event as it is written. One that is not stored has no id: there is nothing to resume after.
-fn told(event: &Event) -> Result<sse::Event, axum::Error> {
-    let told = sse::Event::default().event(event.kind.word()).json_data(event)?;
+fn written(event: &Event) -> Result<sse::Event, axum::Error> {
+    let written = sse::Event::default().event(event.kind.word()).json_data(event)?;
     Ok(match event.pos {
-        Some(position) => told.id(position.to_string()),
-        None => told,
+        Some(position) => written.id(position.to_string()),
+        None => written,
     })
 }

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_kernel::Principal;
+use agent_worker_kernel::{Principal, Tally};
 use agent_worker_protocol::api::{Health, HealthDetail, HealthStatus, ShutdownRequest};
 use axum::{Json, extract::State, http::StatusCode};
 
 use super::{
     Doors,
-    refusal::{Answer, Refusal},
+    refusal::Refusal,
     request::{Body, Who},
 };
 
@@ -16,7 +16,7 @@ use super::{
 const PULSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// `GET /health`: true at the moment it is told, because a write is tried.
-pub(super) async fn health(State(doors): State<Arc<Doors>>, Who(who): Who) -> Answer<Health> {
+pub(super) async fn health(State(doors): State<Arc<Doors>>, Who(who): Who) -> Json<Health> {
     let trouble = trouble(&doors).await;
     let status = match (&trouble, doors.kernel.is_draining()) {
         (Some(_), _) => HealthStatus::ReadOnly,
@@ -24,10 +24,10 @@ pub(super) async fn health(State(doors): State<Arc<Doors>>, Who(who): Who) -> An
         (None, false) => HealthStatus::Ok,
     };
     let detail = match who {
-        Principal::User => Some(detail(&doors, trouble).await?),
+        Principal::User => Some(detail(&doors, trouble).await),
         Principal::Agent(_) | Principal::Client(_) | Principal::Nobody => None,
     };
-    Ok(Json(Health { status, version: doors.health.version.clone(), detail }))
+    Json(Health { status, version: doors.health.version.clone(), detail })
 }
 
 /// `POST /shutdown`: the answer is that it was heard.
@@ -53,10 +53,14 @@ async fn trouble(doors: &Doors) -> Option<String> {
     }
 }
 
-async fn detail(doors: &Doors, trouble: Option<String>) -> Result<HealthDetail, Refusal> {
-    let tally = doors.kernel.tally().await?;
+async fn detail(doors: &Doors, trouble: Option<String>) -> HealthDetail {
+    let (tally, trouble) = match doors.kernel.tally().await {
+        Ok(tally) => (tally, trouble),
+        // How it is must be told above all when nothing else can be read.
+        Err(error) => (Tally { runs: 0, attempts: 0 }, trouble.or(Some(error.to_string()))),
+    };
     let facts = &doors.health;
-    Ok(HealthDetail {
+    HealthDetail {
         pid: facts.pid,
         home: facts.home.clone(),
         address: facts.address.map(|address| address.to_string()),
@@ -64,5 +68,5 @@ async fn detail(doors: &Doors, trouble: Option<String>) -> Result<HealthDetail, 
         live_runs: tally.runs,
         workers: tally.attempts,
         trouble,
-    })
+    }
 }

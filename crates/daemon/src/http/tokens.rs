@@ -21,10 +21,7 @@ pub(super) async fn create(
 }
 
 /// `GET /tokens`
-pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-) -> Answer<Vec<TokenView>> {
+pub(super) async fn list(State(doors): State<Arc<Doors>>, Who(who): Who) -> Answer<Vec<TokenView>> {
     Ok(Json(doors.kernel.token_list(&who).await?))
 }
 

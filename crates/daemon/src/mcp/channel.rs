@@ -64,8 +64,7 @@ impl TryFrom<Value> for Names {
 pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
     let Send { message, to: Names(to), cc: Names(cc), reply_to } = call.args()?;
     let target = call.place.target;
-    let request =
-        SendRequest { target, project: None, message, to, cc, reply_to, alone: false };
+    let request = SendRequest { target, project: None, message, to, cc, reply_to, alone: false };
     give(kernel.send(who, call.key, request).await)
 }
 

@@ -1,44 +1,7 @@
 //! Real processes, and what their chains of parents show.
 
-use std::{
-    io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
-};
-
-use tokio::net::UnixStream;
-
 use super::*;
-
-/// No process has this pid: a daemon that is nobody's ancestor.
-const ELSEWHERE: u32 = u32::MAX;
-
-/// A shell that reports the pid of a process it leaves waiting, and lives until it is dropped.
-struct Family {
-    shell: Child,
-    member: u32,
-}
-
-impl Family {
-    /// `script` prints the member's pid as its first line; every process of it ends when its stdin does.
-    fn new(script: &str, mark: Option<&str>) -> Self {
-        let mut command = Command::new("bash");
-        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.env_remove(ATTEMPT_MARKER);
-        command.envs(mark.map(|mark| (ATTEMPT_MARKER, mark)));
-        let mut shell = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let member = line.trim().parse().unwrap_or_else(|_| panic!("{script}: {line:?}"));
-        Self { shell, member }
-    }
-}
-
-impl Drop for Family {
-    fn drop(&mut self) {
-        drop(self.shell.stdin.take());
-        self.shell.wait().ok();
-    }
-}
+use crate::tests::family::{ELSEWHERE, Family};
 
 fn attempt(n: u128) -> AttemptId {
     AttemptId::new(uuid::Uuid::from_u128(n))
@@ -98,7 +61,7 @@ fn what_runs_below_the_daemon_is_told_apart_from_the_user() {
 #[test]
 fn whoever_is_gone_cannot_be_made_out() {
     let mut family = Family::new("echo $$", None);
-    family.shell.wait().unwrap();
+    family.wait();
     assert_eq!(lineage(family.member, ELSEWHERE), None);
 }
 
@@ -109,12 +72,4 @@ fn marks_above_the_daemon_are_not_its_childrens() {
     let daemon = family.member;
     let lineage = lineage(family.member, daemon).unwrap();
     assert_eq!(lineage, Lineage { marks: BTreeSet::new(), top: Top::Daemon });
-}
-
-#[tokio::test]
-async fn a_peer_of_our_own_uid_has_a_pid_to_look_at() {
-    let (one, _other) = UnixStream::pair().unwrap();
-    let credentials = one.peer_cred().unwrap();
-    assert_eq!(credentials.uid(), rustix::process::geteuid().as_raw());
-    assert_eq!(credentials.pid().and_then(|pid| u32::try_from(pid).ok()), Some(std::process::id()));
 }

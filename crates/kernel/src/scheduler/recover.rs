@@ -5,10 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use agent_worker_protocol::{Millis, PauseCause, RunId, RunMode, RunState};
 use agent_worker_store::{AttemptRow, Keep, RunQuery, RunRow, RunStep};
 
-use super::{
-    leash::Leash,
-    tend::{Busy, Place},
-};
+use super::{leash::Leash, tend::Busy};
 use crate::{
     error::Result,
     kernel::{Card, Kernel},
@@ -38,13 +35,14 @@ impl Kernel {
         self.store.effect_expire(Millis::new(now.get() - millis(KEYS_KEPT))).await?;
         let last = self.store.pulse_last().await?;
         let mut recovered = Recovered::default();
+        let nobody = || Busy::new(self.scheduler.options.workers_per_instance);
         let mut busy: HashMap<RunId, Busy> = HashMap::new();
         for attempt in self.store.attempt_live().await? {
             let card = self.card(attempt.run).await?;
             match self.runner.attempt_look(card.run, attempt.id).await {
                 Sighting::Alive => {
-                    let place = busy.entry(card.run).or_default().enter(&attempt.fence.agent);
-                    self.adopt(card, attempt, place);
+                    let busy = busy.entry(card.run).or_insert_with(nobody);
+                    self.adopt(card, attempt, busy);
                     recovered.adopted += 1;
                 }
                 Sighting::Gone => {
@@ -56,7 +54,7 @@ impl Kernel {
         }
         for run in self.store.run_list(RunQuery::Live).await? {
             self.pause_stale(&run, last, now).await?;
-            let busy = busy.remove(&run.id).unwrap_or_default();
+            let busy = busy.remove(&run.id).unwrap_or_else(nobody);
             let card = self.card(run.id).await?;
             self.begin_run(card, busy);
             recovered.runs += 1;
@@ -68,8 +66,12 @@ impl Kernel {
     }
 
     /// Waits for a worker of the daemon before, as if it were our own.
-    fn adopt(&self, card: Arc<Card>, attempt: AttemptRow, place: Option<Place>) {
+    fn adopt(&self, card: Arc<Card>, attempt: AttemptRow, busy: &Busy) {
         let kernel = self.clone();
+        let place = busy.enter(&attempt.fence.agent);
+        // It lives, room or not: where the caps were lowered meanwhile, it has no slot and keeps nobody out.
+        let slots = [&busy.slots, &self.scheduler.slots];
+        let slots = slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok());
         let leash = Leash::new(card.run, attempt.fence.agent.clone());
         let leash = self.scheduler.leash(attempt.id, leash);
         self.scheduler.tracker.spawn(async move {
@@ -78,6 +80,7 @@ impl Kernel {
                 () = closing.cancelled() => {}
                 () = kernel.attend(&card, &attempt, &leash) => {}
             }
+            drop(slots);
             drop(place);
         });
     }

@@ -8,7 +8,10 @@ use std::{
 
 use agent_worker_protocol::{AgentName, Millis};
 use agent_worker_store::{Change, Keep, RunStep};
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -21,13 +24,21 @@ use crate::{
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// The agents of one run that have a turn, or wait for a free slot.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Busy {
     names: Arc<Mutex<HashSet<AgentName>>>,
     left: Arc<Notify>,
+    /// One for each worker the run may have at once.
+    pub(super) slots: Arc<Semaphore>,
 }
 
 impl Busy {
+    /// Nobody yet, in a run that may have so many workers at once.
+    pub(crate) fn new(workers: usize) -> Self {
+        let slots = Arc::new(Semaphore::new(workers));
+        Self { names: Arc::default(), left: Arc::default(), slots }
+    }
+
     /// Takes an agent's place; none if it is taken.
     pub(super) fn enter(&self, agent: &AgentName) -> Option<Place> {
         let entered = self.lock().insert(agent.clone());
@@ -67,8 +78,6 @@ enum Looked {
 impl Kernel {
     /// Cares for a run until it is over, the daemon closes, or `stop`.
     pub(super) async fn tend(&self, card: &Arc<Card>, busy: Busy, stop: CancellationToken) {
-        let slots =
-            Arc::new(tokio::sync::Semaphore::new(self.scheduler.options.workers_per_instance));
         let mut seen = Change::default();
         let mut next = Instant::now();
         loop {
@@ -78,7 +87,7 @@ impl Kernel {
                 () = busy.left.notified() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
-            match self.look(card, &busy, &slots).await {
+            match self.look(card, &busy).await {
                 Ok(Looked::Until(instant)) => next = instant,
                 Ok(Looked::Over) => break,
                 Err(error) => {
@@ -90,12 +99,7 @@ impl Kernel {
         self.farewell(card).await;
     }
 
-    async fn look(
-        &self,
-        card: &Arc<Card>,
-        busy: &Busy,
-        slots: &Arc<tokio::sync::Semaphore>,
-    ) -> Result<Looked> {
+    async fn look(&self, card: &Arc<Card>, busy: &Busy) -> Result<Looked> {
         let now = self.clock.now();
         let mut next = now.plus(self.scheduler.options.sweep.duration());
         if self.scheduler.is_draining() {
@@ -106,7 +110,7 @@ impl Kernel {
                 Some(at) if at > now => next = next.min(at),
                 Some(_) | None => {
                     if let Some(place) = busy.enter(&ready.name) {
-                        self.begin_turn(card, ready.name, Arc::clone(slots), place);
+                        self.begin_turn(card, ready.name, Arc::clone(&busy.slots), place);
                     }
                 }
             }

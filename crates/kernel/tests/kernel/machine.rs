@@ -55,7 +55,6 @@ pub(crate) struct Process {
 /// One attempt, as the machine saw it begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
-    pub(crate) attempt: AttemptId,
     pub(crate) agent: AgentName,
     pub(crate) number: u32,
     pub(crate) woken_by: String,
@@ -238,7 +237,6 @@ impl State {
     ) -> (Option<Script>, usize) {
         self.processes.insert(job.attempt, Arc::clone(process));
         self.turns.push(Turn {
-            attempt: job.attempt,
             agent: job.agent.clone(),
             number: job.number,
             woken_by: job.woken_by.clone(),

@@ -3,13 +3,17 @@
 
 mod effects;
 mod failures;
+mod forgetting;
 mod inboxes;
+mod ledger;
 mod limits;
 mod machine;
 mod patient;
 mod principals;
+mod recovery;
 mod runs;
 mod setup;
+mod simulation;
 mod stopping;
 mod watching;
 mod worker;

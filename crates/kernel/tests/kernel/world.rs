@@ -221,11 +221,6 @@ impl World {
         self.kernel.receipts(&Principal::User, &place, seq).await.unwrap().receipts
     }
 
-    /// The row of the team's instance.
-    pub(crate) async fn workflow(&self, run: RunId) -> WorkflowId {
-        self.store.run_get(run).await.unwrap().workflow
-    }
-
     /// Lets time pass, for everybody.
     pub(crate) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;

@@ -50,10 +50,8 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Milli
     head.save()
 }
 
-/// Makes exactly these agents the participants. Whoever took part before is kept as a row, for its epoch.
+/// Makes exactly these agents the participants. Whoever took part before stays a row of an older run, for its epoch.
 fn take_part(tx: &Tx<'_>, workflow: WorkflowId, run: RunNo, new: &NewRun) -> Result<()> {
-    tx.prepare_cached("UPDATE agent SET run = NULL WHERE workflow = ?1")?
-        .execute([workflow.get()])?;
     for (place, agent) in (0_i64..).zip(&new.agents) {
         tx.prepare_cached(
             "INSERT INTO agent (workflow, name, run, place, settings) VALUES (?1, ?2, ?3, ?4, ?5)

@@ -28,7 +28,7 @@ CREATE INDEX run_live ON run (started) WHERE ended IS NULL;
 
 CREATE TABLE agent (
   workflow INTEGER NOT NULL, name TEXT NOT NULL COLLATE NOCASE,
-  run INTEGER,                             -- the last run it takes part in; none once it left
+  run INTEGER NOT NULL,                    -- the last run it took part in
   place INTEGER NOT NULL,                  -- its place in the file
   settings TEXT NOT NULL,
   epoch INTEGER NOT NULL DEFAULT 0,        -- never goes back, whatever run it is in

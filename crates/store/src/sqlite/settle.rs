@@ -156,7 +156,7 @@ fn shut_out(head: &Head<'_>, now: Millis) -> Result<Vec<(AgentName, AttemptId)>>
     head.tx
         .prepare_cached(
             "UPDATE agent SET live = NULL, live_since = NULL, not_before = NULL, wait = NULL, why = NULL
-             WHERE workflow = ?1 AND run IS NOT NULL",
+             WHERE workflow = ?1",
         )?
         .execute([head.workflow.get()])?;
     Ok(attempts)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::{Outcome, Position, Seq};
+use agent_worker_protocol::{Outcome, Position, ResourceId, Seq};
 use agent_worker_store::{
     Base, DocumentWrite, Error, Keep, MessageQuery, NewRun, Order, RunQuery, Store,
 };
@@ -22,8 +22,8 @@ async fn messages(team: &Team) -> Vec<String> {
     list.into_iter().map(|message| message.body).collect()
 }
 
-/// A turn with a message, a document, a small and a large resource and an answer, then the end.
-async fn live_and_end(team: &Team) {
+/// A turn with a message, a document, a large and a small resource and an answer, then the end. Answers with the small one.
+async fn live_and_end(team: &Team) -> ResourceId {
     let store = &team.store;
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
@@ -35,11 +35,12 @@ async fn live_and_end(team: &Team) {
         base: Base::Append,
     };
     store.document_put(agent(&lease), write, NOW).await.unwrap();
-    for size in [5, LARGE] {
-        store.resource_put(user(), team.workflow, "t".into(), vec![7; size], NOW).await.unwrap();
-    }
+    let put = |size| store.resource_put(user(), team.workflow, "t".into(), vec![7; size], NOW);
+    put(LARGE).await.unwrap();
+    let small = put(5).await.unwrap();
     team.finish(&lease, answered("done")).await;
     team.settle(end(Outcome::Done)).await;
+    small
 }
 
 pub(crate) async fn what_is_kept_while_its_run_lives_is_forgotten_after(store: Arc<dyn Store>) {
@@ -49,7 +50,7 @@ pub(crate) async fn what_is_kept_while_its_run_lives_is_forgotten_after(store: A
     team.start(fleeting()).await;
     let refused = store.instance_forget(team.workflow).await;
     assert!(matches!(refused, Err(Error::RunLive(run)) if run == team.run));
-    live_and_end(&team).await;
+    let small = live_and_end(&team).await;
     for _ in 0..2 {
         store.instance_forget(team.workflow).await.unwrap();
         assert_eq!(messages(&team).await, Vec::<String>::new());
@@ -59,6 +60,8 @@ pub(crate) async fn what_is_kept_while_its_run_lives_is_forgotten_after(store: A
         let row = store.run_get(team.run).await.unwrap();
         assert_eq!((row.script.as_str(), row.messages), ("", 3));
         assert_eq!(store.instance_verify(team.workflow).await.unwrap(), Seq::new(3));
+        let gone = store.resource_get(team.workflow, small, 0..3).await;
+        assert!(matches!(gone, Err(Error::NotFound("resource"))));
     }
     // Both runs had the large one, and the first is kept.
     let part = store.resource_get(team.workflow, id.unwrap(), 0..3).await.unwrap();

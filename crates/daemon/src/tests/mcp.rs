@@ -52,7 +52,7 @@ impl Era {
         }
     }
 
-    fn call(self, tool: &str, args: Value) -> Question {
+    fn call(self, tool: &str, args: &Value) -> Question {
         self.question("tools/call", json!({"name": tool, "arguments": args}))
     }
 }
@@ -69,7 +69,7 @@ impl Caller<'_> {
     }
 
     async fn call(&self, tool: &str, args: Value) -> Value {
-        let answer = self.ask(Era::Requests.call(tool, args)).await;
+        let answer = self.ask(Era::Requests.call(tool, &args)).await;
         answer.get("result").cloned().unwrap_or_else(|| panic!("{tool}: {answer}"))
     }
 
@@ -89,7 +89,7 @@ impl Caller<'_> {
 
     /// What was wrong with a call that makes no sense.
     async fn malformed(&self, tool: &str, args: Value) -> String {
-        let answer = self.ask(Era::Requests.call(tool, args)).await;
+        let answer = self.ask(Era::Requests.call(tool, &args)).await;
         assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
         answer["error"]["message"].as_str().unwrap().to_owned()
     }
@@ -111,11 +111,7 @@ fn names(list: &Answer) -> Vec<String> {
 #[tokio::test]
 async fn both_eras_are_spoken_over_tcp_and_the_socket() {
     let house = House::open().await;
-    for era in [
-        Era::Requests,
-        Era::Initialized("2025-11-25"),
-        Era::Initialized("2025-06-18"),
-    ] {
+    for era in [Era::Requests, Era::Initialized("2025-11-25"), Era::Initialized("2025-06-18")] {
         let greeting = match era {
             Era::Requests => era.question("server/discover", json!({})),
             Era::Initialized(version) => {
@@ -127,7 +123,7 @@ async fn both_eras_are_spoken_over_tcp_and_the_socket() {
             }
         };
         let list = era.question("tools/list", json!({}));
-        let call = era.call("channel_send", json!({"message": "hello"}));
+        let call = era.call("channel_send", &json!({"message": "hello"}));
         for tcp in [false, true] {
             let ask = async |question: &Question| {
                 let question = question.clone().token(&house.job.token);
@@ -138,8 +134,7 @@ async fn both_eras_are_spoken_over_tcp_and_the_socket() {
             assert!(!greeted.head.contains("mcp-session-id"), "{era:?} {greeted:?}");
             if let Era::Initialized(version) = era {
                 assert_eq!(greeted.json()["result"]["protocolVersion"], version);
-                let initialized =
-                    r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#;
+                let initialized = r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#;
                 let initialized = Question::post("/mcp", initialized)
                     .header("Accept", "application/json, text/event-stream")
                     .header("MCP-Protocol-Version", version);
@@ -181,8 +176,14 @@ async fn every_tool_says_whether_it_only_reads() {
     let list = Era::Requests.question("tools/list", json!({})).token(&house.job.token);
     for tool in house.as_user(list).await.json()["result"]["tools"].as_array().unwrap() {
         let hints = &tool["annotations"];
-        let reads = ["channel_read", "inbox_check", "workflow_agents", "document_read",
-            "document_list", "resource_read"];
+        let reads = [
+            "channel_read",
+            "inbox_check",
+            "workflow_agents",
+            "document_read",
+            "document_list",
+            "resource_read",
+        ];
         if reads.contains(&tool["name"].as_str().unwrap()) {
             assert_eq!(hints, &json!({"readOnlyHint": true}));
         } else {

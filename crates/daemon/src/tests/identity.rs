@@ -47,6 +47,20 @@ async fn the_user_learns_more_of_the_daemons_health() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_cannot_write_does_not_say_it_is_well() {
+    let house = House::open().await;
+    house.kernel.close().await;
+    house.store.clone().close().await;
+    let health = house.over_tcp(Question::get("/health")).await;
+    assert_eq!(health.json(), json!({"status": "read_only", "version": "1.2.3"}));
+    let health = house.as_user(Question::get("/health")).await.json();
+    assert_eq!(
+        (&health["status"], &health["trouble"]),
+        (&json!("read_only"), &json!("the store is closed"))
+    );
+}
+
+#[tokio::test]
 async fn a_token_decides_alone_and_dies_with_its_revocation() {
     let house = House::open().await;
     let token = house.client_token().await;

@@ -20,7 +20,8 @@ async fn a_key_makes_a_send_happen_once() {
     assert_eq!((&again["seq"], &again["deduplicated"]), (&first["seq"], &json!(true)));
     let other = house.as_user(send("k1", "something else")).await;
     assert_eq!(other.refusal(), (409, "conflict".to_owned()));
-    let new: SendReply = serde_json::from_str(&house.as_user(send("k2", "look @reviewer")).await.body).unwrap();
+    let new: SendReply =
+        serde_json::from_str(&house.as_user(send("k2", "look @reviewer")).await.body).unwrap();
     assert!(new.seq.get() > first["seq"].as_i64().unwrap());
 }
 
@@ -45,6 +46,7 @@ async fn a_channel_is_read_after_a_message_or_an_instant() {
     let expected = json!([{"seq": 1, "agent": "coder", "state": "leased", "failures": 0}]);
     assert_eq!(receipts["receipts"], expected);
     let agents = house.as_user(Question::get("/agents?all=true")).await.json();
-    let states: Vec<&Value> = agents.as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
+    let states: Vec<&Value> =
+        agents.as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
     assert_eq!(states, ["coder", "reviewer"]);
 }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     io,
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// Nothing here takes long; what does is broken.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 const TEAM: &str = "
 name: team
@@ -51,13 +51,14 @@ kickoff: '@coder begin'
 /// Open doors with one live run behind them, whose agent `coder` is at work.
 pub(super) struct House {
     pub(super) kernel: Kernel,
+    pub(super) store: Sqlite,
     pub(super) shutdown: Shutdown,
     pub(super) address: SocketAddr,
     /// What `coder`'s worker was given.
     pub(super) job: WorkerJob,
     pub(super) run: RunId,
     folder: TempDir,
-    closing: CancellationToken,
+    doorway: Doorway,
 }
 
 /// An answer, as it came over the wire.
@@ -79,9 +80,10 @@ pub(super) struct Question {
 impl House {
     pub(super) async fn open() -> Self {
         let folder = TempDir::new().unwrap();
+        let store = Sqlite::open(folder.path()).unwrap();
         let (sender, jobs) = mpsc::unbounded_channel();
         let kernel = Kernel::new(Parts {
-            store: Arc::new(Sqlite::open(folder.path()).unwrap()),
+            store: Arc::new(store.clone()),
             runner: Arc::new(Idle { jobs: sender }),
             clock: Clock::System,
             dice: Dice::System,
@@ -90,7 +92,7 @@ impl House {
         kernel.recover().await.unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let (shutdown, closing) = (Shutdown::default(), CancellationToken::new());
+        let shutdown = Shutdown::default();
         let health = HealthFacts {
             pid: std::process::id(),
             home: folder.path().to_owned(),
@@ -104,17 +106,14 @@ impl House {
             router: router(doors),
             kernel: kernel.clone(),
             tracker: TaskTracker::new(),
-            closing: closing.clone(),
+            closing: CancellationToken::new(),
         };
         doorway.open_port(tcp);
         doorway.open_socket(UnixListener::bind(folder.path().join("real.sock")).unwrap());
         // A test is the daemon's own process; to be the user it must be told apart by hand.
-        let user = UnixListener::bind(folder.path().join("user.sock")).unwrap();
-        let routes = doorway.router.clone().layer(Extension(Peer::Socket(Caller::User)));
-        let serving = axum::serve(user, routes).with_graceful_shutdown(closing.clone().cancelled_owned());
-        doorway.tracker.spawn(serving.into_future());
+        serve_as(Caller::User, &folder.path().join("user.sock"), &doorway);
         let (run, job) = begin(&kernel, &folder, jobs).await;
-        Self { kernel, shutdown, address, job, run, folder, closing }
+        Self { kernel, store, shutdown, address, job, run, folder, doorway }
     }
 
     /// The doors as the user's commands see them.
@@ -137,6 +136,13 @@ impl House {
         self.socket("real.sock", question).await
     }
 
+    /// Asks as a caller the accept loop has made out to be `caller`.
+    pub(super) async fn as_caller(&self, caller: Caller, question: Question) -> Answer {
+        let name = format!("{}.sock", uuid::Uuid::now_v7());
+        serve_as(caller, &self.folder.path().join(&name), &self.doorway);
+        self.socket(&name, question).await
+    }
+
     /// Asks through TCP.
     pub(super) async fn over_tcp(&self, question: Question) -> Answer {
         question.ask(TcpStream::connect(self.address).await.unwrap()).await
@@ -154,8 +160,17 @@ impl House {
 
 impl Drop for House {
     fn drop(&mut self) {
-        self.closing.cancel();
+        self.doorway.closing.cancel();
     }
+}
+
+/// Serves everybody who comes to `socket` as `caller`.
+fn serve_as(caller: Caller, socket: &Path, doorway: &Doorway) {
+    let listener = UnixListener::bind(socket).unwrap();
+    let routes = doorway.router.clone().layer(Extension(Peer::Socket(caller)));
+    let closing = doorway.closing.clone().cancelled_owned();
+    let serving = axum::serve(listener, routes).with_graceful_shutdown(closing);
+    doorway.tracker.spawn(serving.into_future());
 }
 
 /// Starts the team and waits until `coder` is at work.
@@ -209,10 +224,12 @@ impl Question {
     }
 
     async fn ask(self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Answer {
-        let Self { line, headers, body } = self;
-        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let length = body.len();
-        let head = format!("{line}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+        let Self { line, mut headers, body } = self;
+        headers.push(("Content-Length".to_owned(), body.len().to_string()));
+        headers.push(("Connection".to_owned(), "close".to_owned()));
+        let headers = headers.iter().map(|(name, value)| format!("{name}: {value}"));
+        let lines: Vec<String> = std::iter::once(line).chain(headers).collect();
+        let head = lines.join("\r\n") + "\r\n\r\n";
         let exchange = async {
             stream.write_all(head.as_bytes()).await.unwrap();
             stream.write_all(&body).await.unwrap();
@@ -270,7 +287,12 @@ impl Runner for Idle {
     async fn attempt_adopt(&self, _: RunId, _: AttemptId, _: CancellationToken) -> Departure {
         Departure::default()
     }
-    async fn attempt_events(&self, _: RunId, _: AttemptId, _: i64) -> io::Result<Vec<NumberedEvent>> {
+    async fn attempt_events(
+        &self,
+        _: RunId,
+        _: AttemptId,
+        _: i64,
+    ) -> io::Result<Vec<NumberedEvent>> {
         Ok(Vec::new())
     }
     async fn attempt_sweep(&self, _: AttemptId) -> u32 {

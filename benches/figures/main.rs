@@ -1,0 +1,2 @@
+//! The figures of docs/benchmarks.md.
+fn main() {}

@@ -1,0 +1,60 @@
+//! Processes at the socket: whose they are, and what they may then do.
+
+use agent_worker_kernel::Principal;
+use agent_worker_protocol::api::SendReply;
+
+use super::{
+    family::{ELSEWHERE, Family},
+    house::{House, Question},
+};
+use crate::peer::Caller;
+
+const WAITING_CHILD: &str = "env -i bash -c 'echo $$; read'; true";
+
+#[tokio::test]
+async fn a_process_of_an_attempt_is_its_agent_until_that_ends() {
+    let house = House::open().await;
+    let attempt = house.job.attempt;
+    let family = Family::new(WAITING_CHILD, Some(&attempt.to_string()));
+    let caller = async || Caller::of_process(family.member, ELSEWHERE, &house.kernel).await;
+    assert_eq!(caller().await, Caller::Attempt(attempt));
+    house.kernel.run_stop(&Principal::User, house.run).await.unwrap();
+    assert_eq!(caller().await, Caller::Nobody);
+}
+
+#[tokio::test]
+async fn what_a_setup_command_left_is_nobody_even_after_its_daemon() {
+    let house = House::open().await;
+    let family = Family::new(WAITING_CHILD, Some(&house.run.to_string()));
+    let caller = Caller::of_process(family.member, ELSEWHERE, &house.kernel).await;
+    assert_eq!(caller, Caller::Nobody);
+}
+
+#[tokio::test]
+async fn another_daemons_attempt_does_not_matter_here() {
+    let house = House::open().await;
+    let foreign = "01890a5d-ac96-774b-bcce-b302099a8057";
+    for mark in [None, Some(foreign), Some("not an id")] {
+        let family = Family::new(WAITING_CHILD, mark);
+        let seen_by = async |daemon| Caller::of_process(family.member, daemon, &house.kernel).await;
+        assert_eq!(seen_by(ELSEWHERE).await, Caller::User, "{mark:?}");
+        assert_eq!(seen_by(std::process::id()).await, Caller::Nobody, "{mark:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_of_an_attempt_speaks_as_its_agent() {
+    let house = House::open().await;
+    let coder = Caller::Attempt(house.job.attempt);
+    let send = || Question::post("/messages", r#"{"message": "@reviewer look"}"#);
+    let answer = house.as_caller(coder, send()).await;
+    let reply: SendReply = serde_json::from_value(answer.json()).unwrap();
+    let said = house.as_user(Question::get("/messages?target=@team&limit=1")).await.json();
+    assert_eq!(said["messages"][0]["from"], "coder");
+    assert_eq!(said["messages"][0]["seq"], reply.seq.get());
+    let forbidden = house.as_caller(coder, Question::get("/tokens")).await;
+    assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
+    house.kernel.run_stop(&Principal::User, house.run).await.unwrap();
+    let late = house.as_caller(coder, send()).await;
+    assert_eq!(late.refusal(), (401, "unauthorized".to_owned()));
+}

@@ -1,0 +1,183 @@
+//! What the next daemon makes of what the one before left: nothing is lost, nothing finished runs twice.
+
+use std::time::Duration;
+
+use agent_worker_kernel::{Options, Recovered, ShellEnd};
+use agent_worker_protocol::{
+    AgentName, DeliveryState, EventKind, Outcome, PauseCause, RunId, RunState,
+};
+
+use crate::{
+    worker::{End, Gate},
+    world::{Disk, World, team, within},
+};
+
+const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
+
+/// A coder whose first turn waits at a gate, then says `@lead done` and ends with an answer.
+fn coder_at_a_gate(world: &World) -> Gate {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    world.machine.plays("coder", move |worker| {
+        let gate = waits.clone();
+        async move {
+            if worker.nth == 1 {
+                gate.pass().await;
+            }
+            worker.send("@lead done").await.unwrap();
+            End::done("finished")
+        }
+    });
+    gate
+}
+
+/// How many attempts of each agent began, by the log.
+async fn attempts(world: &World, run: RunId, agent: &str) -> usize {
+    let name: AgentName = agent.parse().unwrap();
+    let began = |kind| kind == EventKind::AttemptStarting;
+    let story = world.story(run).await;
+    story.iter().filter(|event| began(event.kind) && event.agent.as_ref() == Some(&name)).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_lives_goes_on_with_the_same_attempt_and_finishes_once() {
+    let mut world = World::on_disk().await;
+    let gate = coder_at_a_gate(&world);
+    let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+    world.working(run, "coder", 1).await;
+    world.leave().await;
+    // Its next call meets no daemon and waits for one.
+    gate.open();
+    world.pass(Duration::from_secs(20)).await;
+    let found = world.come_back().await;
+    assert_eq!(found, Recovered { runs: 1, adopted: 1, settled: 0 });
+    let view = world.over(run).await;
+    assert_eq!((view.state, view.turns), (DONE, 2));
+    assert_eq!(attempts(&world, run, "coder").await, 1);
+    let said: Vec<_> = world.channel().await.into_iter().map(|message| message.body).collect();
+    assert_eq!(said, ["@coder go", "@lead done", "finished"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_finished_while_nobody_was_there_is_settled_from_what_it_wrote() {
+    let mut world = World::on_disk().await;
+    let gate = Gate::default();
+    let waits = gate.clone();
+    world.machine.plays("coder", move |_| {
+        let gate = waits.clone();
+        async move {
+            gate.pass().await;
+            End::done("finished")
+        }
+    });
+    let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
+    world.working(run, "coder", 1).await;
+    world.leave().await;
+    gate.open();
+    within(world.machine.empty()).await;
+    let found = world.come_back().await;
+    assert_eq!(found, Recovered { runs: 1, adopted: 0, settled: 1 });
+    let view = world.over(run).await;
+    assert_eq!((view.state, view.turns), (DONE, 1));
+    assert_eq!(world.receipts(1).await[0].answer.as_deref(), Some("finished"));
+    assert_eq!(world.machine.turns().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_vanished_is_interrupted_and_its_mail_tried_again_without_a_count() {
+    let mut world = World::on_disk().await;
+    let _gate = coder_at_a_gate(&world);
+    let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+    world.working(run, "coder", 1).await;
+    world.leave().await;
+    world.machine.kill_all().await;
+    let found = world.come_back().await;
+    assert_eq!(found, Recovered { runs: 1, adopted: 0, settled: 1 });
+    let ended = world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    assert_eq!(ended.data["end"], "interrupted");
+    let view = world.over(run).await;
+    assert_eq!((view.state, view.turns), (DONE, 2), "an interrupted attempt is no turn");
+    let receipt = world.receipts(1).await.remove(0);
+    assert_eq!((receipt.state, receipt.failures), (DeliveryState::Acted, 0));
+    let numbers: Vec<_> = world.machine.turns_of("coder").iter().map(|turn| turn.number).collect();
+    assert_eq!(numbers, [1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_adopted_still_counts_as_one_of_those_allowed() {
+    let options = Options { workers: 1, ..Options::default() };
+    let mut world = World::with(Disk::Memory, options, 1).await;
+    let gate = coder_at_a_gate(&world);
+    let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+    world.working(run, "coder", 1).await;
+    world.leave().await;
+    world.come_back().await;
+    world.say("@lead meanwhile").await;
+    world.pass(Duration::from_mins(1)).await;
+    gate.open();
+    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.machine.crowd().on_the_machine, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_cut_off_long_ago_waits_for_a_person() {
+    for (minutes, goes_on) in [(9, true), (11, false)] {
+        let mut world = World::new().await;
+        let _gate = coder_at_a_gate(&world);
+        let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+        world.working(run, "coder", 1).await;
+        world.leave().await;
+        world.machine.kill_all().await;
+        world.pass(Duration::from_mins(minutes)).await;
+        world.come_back().await;
+        if goes_on {
+            assert_eq!(world.over(run).await.state, DONE);
+            continue;
+        }
+        world.paused(run).await;
+        world.pass(Duration::from_hours(1)).await;
+        let cause = PauseCause::Interrupted;
+        assert_eq!(world.view(run).await.state, RunState::Paused { cause });
+        assert_eq!(world.machine.turns().len(), 1, "something was leased in a paused run");
+        assert_eq!(world.receipts(1).await[0].state, DeliveryState::Pending);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_started_run_goes_on_however_long_ago_it_was_cut_off() {
+    let mut world = World::on_disk().await;
+    let _gate = coder_at_a_gate(&world);
+    let run = world.start(&team("coder lead", "kickoff: '@coder go'")).await;
+    world.working(run, "coder", 1).await;
+    world.leave().await;
+    world.machine.kill_all().await;
+    world.pass(Duration::from_hours(48)).await;
+    world.come_back().await;
+    world.working(run, "lead", 1).await;
+    assert_eq!(world.machine.turns_of("coder").len(), 2);
+    assert_eq!(world.view(run).await.state, RunState::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_found_in_its_setup_begins_it_again() {
+    let mut world = World::on_disk().await;
+    world.machine.runs(|command| async move {
+        match command.prepared.script.contains("second") {
+            true => std::future::pending().await,
+            false => ShellEnd { status: Some(0), ..ShellEnd::default() },
+        }
+    });
+    let rest = "setup: [{ shell: first }, { shell: second }]\nkickoff: '@coder go'";
+    let run = world.run(&team("coder", rest)).await;
+    world.until(run, |event| event.kind == EventKind::SetupRan).await;
+    world.pass(Duration::from_secs(1)).await;
+    world.leave().await;
+    assert_eq!(world.view(run).await.state, RunState::Setup);
+    world.machine.runs(|_| async { ShellEnd { status: Some(0), ..ShellEnd::default() } });
+    world.come_back().await;
+    assert_eq!(world.over(run).await.state, DONE);
+    let commands: Vec<_> =
+        world.machine.commands().iter().map(|one| one.prepared.script.trim().to_owned()).collect();
+    assert_eq!(commands, ["first", "second", "first", "second"]);
+    assert_eq!(world.channel().await.len(), 1, "one kickoff");
+}

@@ -1,0 +1,137 @@
+//! Whole teams that do anything at all, from a seed, with daemons that come and go; afterwards everything must add up.
+
+use std::{panic, time::Duration};
+
+use agent_worker_kernel::{Dice, Options};
+use agent_worker_protocol::{EventKind, FailureClass, RunId, RunState, Seq, Span, hash};
+
+use crate::{
+    ledger::Ledger,
+    worker::{End, Worker},
+    world::{Disk, World, team, within},
+};
+
+const SEEDS: u64 = 200;
+const TEAM: [&str; 5] = ["ann", "ben", "cat", "dan", "eve"];
+
+/// Chance that falls the same way for the same seed.
+struct Luck(Dice);
+
+impl Luck {
+    fn new(seed: u64, what: &str) -> Self {
+        let hash = hash(&[&seed.to_le_bytes(), what.as_bytes()]);
+        Self(Dice::seeded(u64::from_le_bytes(hash[..8].try_into().unwrap())))
+    }
+
+    /// A number from 0 up to and without `end`.
+    fn below(&self, end: u64) -> u64 {
+        let secret = self.0.secret().unwrap();
+        u64::from_le_bytes(secret[..8].try_into().unwrap()) % end
+    }
+
+    fn time_below(&self, seconds: u64) -> Duration {
+        Duration::from_millis(self.below(seconds * 1_000))
+    }
+
+    fn word(&self) -> &'static str {
+        ["please", "now", "again", "poison"][usize::try_from(self.below(25)).unwrap() / 8]
+    }
+
+    fn mate(&self) -> &'static str {
+        TEAM[usize::try_from(self.below(5)).unwrap()]
+    }
+}
+
+/// One turn of anybody. What is refused because the run is over by now ends it.
+async fn turn(worker: Worker, luck: Luck) -> End {
+    for _ in 0..luck.below(4) {
+        worker.rest(luck.time_below(20)).await;
+        let went = match luck.below(7) {
+            0..=2 => worker.send(&format!("@{} {}", luck.mate(), luck.word())).await.map(drop),
+            3 => worker.send(&format!("@{} @{}", luck.mate(), luck.mate())).await.map(drop),
+            4 => worker.inbox().await.map(drop),
+            5 => match worker.inbox().await {
+                Ok(mail) => {
+                    let until = mail.first().map_or(Seq::new(0), |message| message.seq);
+                    worker.ack(until).await.map(drop)
+                }
+                Err(error) => Err(error),
+            },
+            _ => worker.heartbeat().await.map(drop),
+        };
+        if went.is_err() {
+            return End::Crashes;
+        }
+    }
+    if worker.job.woken_by.contains("poison") {
+        return End::fails(FailureClass::Fatal);
+    }
+    match luck.below(100) {
+        0..70 => End::done("done"),
+        70..78 => End::fails(FailureClass::Fatal),
+        78..86 => End::fails(FailureClass::Transient),
+        86..91 => End::rate_limited(worker.now().plus(luck.time_below(120))),
+        91..97 => End::Crashes,
+        97..99 => worker.hang().await,
+        _ => End::fails(FailureClass::Auth),
+    }
+}
+
+/// Daemons leave and come back, some of them on a machine that lost its workers meanwhile.
+async fn restarts(world: &mut World, luck: &Luck) {
+    for _ in 0..luck.below(3) {
+        world.pass(luck.time_below(90)).await;
+        world.leave().await;
+        if luck.below(3) == 0 {
+            world.machine.kill_all().await;
+        }
+        world.pass(luck.time_below(30)).await;
+        world.come_back().await;
+    }
+}
+
+/// Waits until a run is over; one that is paused at a limit is stopped.
+async fn over(world: &World, run: RunId) {
+    let still = |kind| kind == EventKind::RunEnded || kind == EventKind::RunPaused;
+    let event = world.until(run, |event| still(event.kind)).await;
+    if event.kind == EventKind::RunPaused {
+        assert_eq!(event.data["cause"]["cause"], "limit");
+        within(world.machine.empty()).await;
+        world.stop(run).await.unwrap();
+    }
+    let state = world.over(run).await.state;
+    assert!(matches!(state, RunState::Ended { .. }), "{state}");
+}
+
+async fn simulate(seed: u64) {
+    let sweep = Span::from_secs(60);
+    let options = Options { workers: 4, workers_per_instance: 3, sweep, ..Options::default() };
+    let mut world = World::with(Disk::Memory, options, seed).await;
+    for agent in TEAM {
+        world.machine.plays(agent, move |worker| {
+            let what = format!("{} {}", worker.job.activation, worker.nth);
+            turn(worker, Luck::new(seed, &what))
+        });
+    }
+    let limits = "limits: { hops: 12, turns: 80, wall: 1h }";
+    let file = team(&TEAM.join(" "), &format!("{limits}\nkickoff: '@all go'"));
+    let run = world.run(&file).await;
+    restarts(&mut world, &Luck::new(seed, "restarts")).await;
+    over(&world, run).await;
+    let crowd = world.machine.crowd();
+    assert!(crowd.of_one_agent <= 1 && crowd.in_one_instance <= 3, "{crowd:?}");
+    assert_eq!(world.machine.alive(), 0);
+    Ledger::read(&world, run).await.balance();
+}
+
+#[test]
+fn whatever_a_team_does_every_message_is_accounted_for() {
+    for seed in 0..SEEDS {
+        let ran = panic::catch_unwind(|| {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+            runtime.block_on(simulate(seed));
+        });
+        assert!(ran.is_ok(), "seed {seed}: what is wrong is told above");
+    }
+}
