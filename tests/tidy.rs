@@ -65,7 +65,8 @@ fn rooms_open_only_the_doors_they_are_given() {
 #[test]
 fn a_room_has_one_door() {
     for (room, _) in DOORS {
-        let lib = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates").join(room).join("src/lib.rs");
+        let lib =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("crates").join(room).join("src/lib.rs");
         let text = fs::read_to_string(&lib).unwrap();
         let stray = text.lines().find(|line| {
             line.starts_with("fn ") || line.starts_with("pub fn ") || line.starts_with("impl")

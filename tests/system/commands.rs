@@ -1,6 +1,6 @@
 //! Every command as a person types it, two or three times each.
 
-use crate::world::{World, example};
+use crate::world::{World, ask, example};
 
 #[test]
 fn a_newcomers_first_run_says_what_happened() {
@@ -14,7 +14,12 @@ fn a_newcomers_first_run_says_what_happened() {
 fn the_review_team_hands_over_retries_once_and_ends_by_itself() {
     let world = World::new();
     let (code, envelope) = world.envelope(&["run", &example("review.yaml"), "--json"]);
-    assert_eq!((code, envelope["outcome"].as_str()), (0, Some("done")), "{envelope}\n{}", world.log());
+    assert_eq!(
+        (code, envelope["outcome"].as_str()),
+        (0, Some("done")),
+        "{envelope}\n{}",
+        world.log()
+    );
     assert_eq!(envelope["dead_letters"], serde_json::json!([]));
     assert_eq!(envelope["turns"], 6, "one of them failed and was tried again: {envelope}");
 }
@@ -45,7 +50,13 @@ fn send_says_whom_it_wakes_and_waits_for_the_answer_when_asked() {
 #[test]
 fn a_message_that_dies_makes_its_waiting_sender_fail() {
     let world = World::new();
-    let file = world.file("echo.yaml", &ECHO.replace("backend: mock\n    mock", "backend: mock\n    retry: { backoff: 1ms }\n    mock"));
+    let file = world.file(
+        "echo.yaml",
+        &ECHO.replace(
+            "backend: mock\n    mock",
+            "backend: mock\n    retry: { backoff: 1ms }\n    mock",
+        ),
+    );
     assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
     let said = world.run(&["send", "parrot@echo", "poison", "--wait"]);
     assert_eq!(said.code, 1, "{said:?}");
@@ -82,7 +93,8 @@ fn peek_finds_text_and_follows_what_comes() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(follower.stdout.take().unwrap()));
+    let mut lines =
+        std::io::BufRead::lines(std::io::BufReader::new(follower.stdout.take().unwrap()));
     assert!(lines.next().unwrap().unwrap().contains("a needle"));
     world.run(&["send", "@echo", "just now"]);
     assert!(lines.any(|line| line.unwrap().contains("just now")));
@@ -131,20 +143,13 @@ fn a_clients_token_reads_and_sends_and_nothing_else() {
     echo(&world);
     let token = world.run(&["token", "create", "ci"]).stdout.trim().to_owned();
     let port = world.json(&["daemon", "status", "--json"])["address"].as_str().unwrap().to_owned();
-    let ask = |words: &[&str]| {
-        let url = format!("http://{port}{}", words[0]);
-        let header = format!("Authorization: Bearer {token}");
-        let mut curl = std::process::Command::new("curl");
-        curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", &header]);
-        curl.args(["-H", "Content-Type: application/json"]).args(&words[1..]).arg(url);
-        String::from_utf8(curl.output().unwrap().stdout).unwrap()
-    };
-    assert_eq!(ask(&["/messages?target=@echo"]), "200");
-    assert_eq!(ask(&["/messages", "-d", r#"{"target":"@echo","message":"hello"}"#]), "200");
-    assert_eq!(ask(&["/shutdown", "-d", r#"{"mode":"now"}"#]), "403");
-    assert_eq!(ask(&["/tokens", "-d", r#"{"name":"more"}"#]), "403");
+    let ask = |method: &str, path: &str, body: &str| ask(&port, &token, method, path, body);
+    assert_eq!(ask("GET", "/messages?target=@echo", ""), 200);
+    assert_eq!(ask("POST", "/messages", r#"{"target":"@echo","message":"hello"}"#), 200);
+    assert_eq!(ask("POST", "/shutdown", r#"{"mode":"now"}"#), 403);
+    assert_eq!(ask("POST", "/tokens", r#"{"name":"more"}"#), 403);
     assert_eq!(world.run(&["token", "revoke", "ci"]).code, 0);
-    assert_eq!(ask(&["/messages?target=@echo"]), "401");
+    assert_eq!(ask("GET", "/messages?target=@echo", ""), 401);
 }
 
 #[test]

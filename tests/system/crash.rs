@@ -21,7 +21,7 @@ const SENDERS: usize = 4;
 const WORKERS: usize = 4;
 
 fn team() -> String {
-    let agents: String = (0..WORKERS)
+    let agents: Vec<String> = (0..WORKERS)
         .map(|n| {
             format!(
                 "  w{n}:\n    backend: mock\n    mock:\n      - sleep: 30ms\n        calls: [{{ tool: channel_send, \
@@ -29,7 +29,7 @@ fn team() -> String {
             )
         })
         .collect();
-    format!("name: load\nagents:\n{agents}limits: {{ turns: 100000 }}\n")
+    format!("name: load\nagents:\n{}limits: {{ turns: 100000 }}\n", agents.concat())
 }
 
 /// Sends until told to stop. Each message has its key, and is sent again with it until somebody says it is on disk.
@@ -69,7 +69,10 @@ fn send(world: &World, sender: usize, over: &AtomicBool) -> Acknowledged {
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long the nightly runs is a setting of the test itself")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long the nightly runs is a setting of the test itself"
+)]
 fn kills() -> usize {
     std::env::var("AW_KILLS").map_or(20, |text| text.parse().unwrap())
 }
@@ -78,13 +81,15 @@ fn kills() -> usize {
 fn moments(seed: u64) -> impl Iterator<Item = Duration> {
     let mut state = seed;
     std::iter::repeat_with(move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Duration::from_millis(20 + (state >> 33) % 280)
     })
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_nothing_finished_happens_twice_however_often_the_daemon_is_killed() {
+fn nothing_acknowledged_is_lost_and_nothing_finished_happens_twice_however_often_the_daemon_is_killed()
+ {
     let kills = kills();
     let world = Arc::new(World::new());
     let mut daemon = world.daemon();

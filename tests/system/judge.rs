@@ -22,7 +22,10 @@ pub(crate) fn judge(home: &Path, acknowledged: &Acknowledged) {
         "a seq is missing",
         "SELECT count(*) FROM workflow w WHERE last_seq <> (SELECT count(*) FROM message m WHERE m.workflow = w.id)",
     );
-    none("a delivery is in no known state", "SELECT count(*) FROM delivery WHERE state NOT IN (0, 1, 2, 3, 4)");
+    none(
+        "a delivery is in no known state",
+        "SELECT count(*) FROM delivery WHERE state NOT IN (0, 1, 2, 3, 4)",
+    );
     none(
         "a delivery is leased by nobody",
         "SELECT count(*) FROM delivery d WHERE state = 1 AND NOT EXISTS (SELECT 1 FROM attempt a

@@ -17,7 +17,8 @@ fn of_fifty_daemons_started_at_once_one_owns_the_home() {
         })
         .collect();
     wait_for("all but one to give up", || {
-        let alive = daemons.iter_mut().map(|one| one.try_wait().unwrap()).filter(Option::is_none).count();
+        let alive =
+            daemons.iter_mut().map(|one| one.try_wait().unwrap()).filter(Option::is_none).count();
         (alive <= 1 && world.daemon_pid().is_some()).then_some(())
     });
     let owner = world.daemon_pid().unwrap();
@@ -61,9 +62,8 @@ fn commands_started_at_once_share_one_daemon() {
 fn the_home_is_private_and_a_stopped_daemon_leaves_no_socket() {
     let world = World::new();
     assert_eq!(world.run(&["token", "list"]).code, 0);
-    let mode = |name: &str| {
-        fs::metadata(world.home().join(name)).unwrap().permissions().mode() & 0o777
-    };
+    let mode =
+        |name: &str| fs::metadata(world.home().join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("."), 0o700);
     assert_eq!(mode("daemon.sock"), 0o600);
     assert_eq!(mode("agent-worker.db"), 0o600);

@@ -21,16 +21,17 @@ fn two_agents_that_never_stop_talking_are_paused_at_the_hop_limit() {
 #[test]
 fn one_poison_among_twenty_good_messages_dies_alone_after_three_attempts() {
     let world = World::new();
-    let sends: String = (1..=20)
+    let sends: Vec<String> = (1..=20)
         .map(|n| {
             let body = if n == 7 { "@b poison".to_owned() } else { format!("@b good {n}") };
             format!("          - {{ tool: channel_send, args: {{ message: '{body}' }} }}\n")
         })
         .collect();
     let yaml = format!(
-        "name: poison\nagents:\n  a:\n    backend: mock\n    mock:\n      - sleep: 10ms\n        calls:\n{sends}\
+        "name: poison\nagents:\n  a:\n    backend: mock\n    mock:\n      - sleep: 10ms\n        calls:\n{}\
          \x20 b:\n    backend: mock\n    retry: {{ backoff: 10ms }}\n    mock:\n      - {{ on: poison, fail: crash }}\n      - {{ say: fine }}\n\
-         kickoff: '@a go'\n"
+         kickoff: '@a go'\n",
+        sends.concat()
     );
     let file = world.file("poison.yaml", &yaml);
     let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);

@@ -54,7 +54,11 @@ env -i AGENT_WORKER_HOME={home} {binary} send @sly "hello from the shell" > out 
     let tried = std::fs::read_to_string(world.project().join("tried")).unwrap();
     assert_eq!(tried, "plain: 1\ncleared: 1\nsetsid: 1\nrun: 1\ntoken: 1\nforked: 1\nsend: 0\n");
     let messages = world.json(&["peek", "@sly", "--json"]);
-    let spoken = messages["messages"].as_array().unwrap().iter().find(|message| message["body"] == "hello from the shell");
+    let spoken = messages["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|message| message["body"] == "hello from the shell");
     assert_eq!(spoken.unwrap()["from"], "a", "what an agent's shell sends comes from the agent");
     assert!(world.run(&["token", "list"]).stdout.lines().all(|line| !line.contains("mine")));
 }
@@ -69,7 +73,10 @@ fn setup_and_worker_see_the_callers_environment_not_the_daemons() {
     let status = world.command(&["run", file.to_str().unwrap()]).env("FOO", "1").output().unwrap();
     assert!(status.status.success(), "{status:?}");
     let seen = |name: &str| std::fs::read_to_string(world.project().join(name)).unwrap();
-    assert_eq!((seen("seen-by-setup").trim(), seen("seen-by-worker").trim()), ("setup:1", "worker:1"));
+    assert_eq!(
+        (seen("seen-by-setup").trim(), seen("seen-by-worker").trim()),
+        ("setup:1", "worker:1")
+    );
     world.run(&["daemon", "stop"]);
     daemon.wait().unwrap();
 }

@@ -8,7 +8,7 @@ use crate::world::{World, example, is_alive, kill, wait_for};
 
 /// Twenty agents, each busy for a while, each saying one thing.
 fn twenty(sleep: &str) -> String {
-    let agents: String = (1..=20)
+    let agents: Vec<String> = (1..=20)
         .map(|n| {
             format!(
                 "  a{n}:\n    backend: mock\n    mock:\n      - sleep: {sleep}\n        calls: [{{ tool: channel_send, \
@@ -16,12 +16,18 @@ fn twenty(sleep: &str) -> String {
             )
         })
         .collect();
-    format!("name: twenty\nagents:\n{agents}kickoff: '@all go'\n")
+    format!("name: twenty\nagents:\n{}kickoff: '@all go'\n", agents.concat())
 }
 
 fn working(world: &World) -> Vec<Value> {
     let agents = world.json(&["ls", "@twenty", "--json"]);
-    agents.as_array().unwrap().clone().into_iter().filter(|agent| agent["state"] == "running").collect()
+    agents
+        .as_array()
+        .unwrap()
+        .clone()
+        .into_iter()
+        .filter(|agent| agent["state"] == "running")
+        .collect()
 }
 
 fn said(world: &World) -> Vec<String> {

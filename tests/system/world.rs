@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Read as _,
+    io::{Read as _, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A home and a project of their own.
 pub(crate) struct World {
@@ -121,17 +121,20 @@ impl World {
     /// Every living process that has to do with this world: its home is in their environment or job.
     pub(crate) fn processes(&self) -> Vec<(u32, String)> {
         let needle = self.folder.path().to_string_lossy().into_owned();
-        pids().into_iter().filter_map(|pid| {
-            let of = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
-            let environ = String::from_utf8_lossy(&of("environ")).into_owned();
-            let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-            let out = fs::read_link(format!("/proc/{pid}/fd/1")).unwrap_or_default();
-            let ours = environ.contains(&needle)
-                || cwd.starts_with(self.folder.path())
-                || out.starts_with(self.folder.path());
-            let line = String::from_utf8_lossy(&of("cmdline")).replace('\0', " ");
-            (ours && pid != std::process::id() && is_alive(pid)).then_some((pid, line))
-        }).collect()
+        pids()
+            .into_iter()
+            .filter_map(|pid| {
+                let of = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+                let environ = String::from_utf8_lossy(&of("environ")).into_owned();
+                let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+                let out = fs::read_link(format!("/proc/{pid}/fd/1")).unwrap_or_default();
+                let ours = environ.contains(&needle)
+                    || cwd.starts_with(self.folder.path())
+                    || out.starts_with(self.folder.path());
+                let line = String::from_utf8_lossy(&of("cmdline")).replace('\0', " ");
+                (ours && pid != std::process::id() && is_alive(pid)).then_some((pid, line))
+            })
+            .collect()
     }
 }
 
@@ -139,9 +142,7 @@ impl Drop for World {
     fn drop(&mut self) {
         let _ = self.run(&["daemon", "stop", "--now"]);
         for (pid, line) in self.processes() {
-            if !std::thread::panicking() {
-                panic!("a process was left behind: {pid} {line}");
-            }
+            assert!(std::thread::panicking(), "a process was left behind: {pid} {line}");
             kill(pid, "KILL");
         }
     }
@@ -182,6 +183,21 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
     !matches!(state, None | Some("Z" | "X"))
+}
+
+/// Asks the loopback port, as any program could, and answers with the status.
+pub(crate) fn ask(address: &str, token: &str, method: &str, path: &str, body: &str) -> u16 {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// An example of the repository.

@@ -460,7 +460,12 @@ mod tests {
             event(4, EventKind::AttemptEnded, "coder", ok),
         ];
         let mut view = view(Detail::Verbose);
-        insta::assert_snapshot!(above(&mut view, &events), @"");
+        insta::assert_snapshot!(above(&mut view, &events), @r"
+        err setup of line 4 ended with status 0
+        err coder: wrote notes.md, revision 2
+        err coder: tries again: overloaded
+        err coder: done
+        ");
         assert_eq!(view.turns, 1);
     }
 

@@ -28,7 +28,9 @@ pub enum HomeError {
         error: io::Error,
     },
     /// It is somebody else's.
-    #[error("{path} belongs to user {owner}, not to you; set AGENT_WORKER_HOME to a folder of your own")]
+    #[error(
+        "{path} belongs to user {owner}, not to you; set AGENT_WORKER_HOME to a folder of your own"
+    )]
     NotOurs {
         /// The folder.
         path: PathBuf,
@@ -36,7 +38,9 @@ pub enum HomeError {
         owner: u32,
     },
     /// A socket's path may have 107 bytes.
-    #[error("{path} is too long for a socket's path by {over} bytes; set AGENT_WORKER_HOME to a shorter one")]
+    #[error(
+        "{path} is too long for a socket's path by {over} bytes; set AGENT_WORKER_HOME to a shorter one"
+    )]
     TooLong {
         /// The socket.
         path: PathBuf,

@@ -176,7 +176,8 @@ async fn open_doors(
     }
     let unix = UnixListener::bind(home.socket()).map_err(doing("opening the socket"))?;
     let private = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(home.socket(), private).map_err(doing("closing the socket to others"))?;
+    std::fs::set_permissions(home.socket(), private)
+        .map_err(doing("closing the socket to others"))?;
     let started = Clock::System.now();
     let health = HealthFacts {
         pid: std::process::id(),

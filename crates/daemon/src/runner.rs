@@ -15,9 +15,7 @@ use std::{
 };
 
 use agent_worker_host::{LockFile, end, marked};
-use agent_worker_kernel::{
-    AttemptPlace, Departure, Runner, ShellCommand, ShellEnd, Sighting,
-};
+use agent_worker_kernel::{AttemptPlace, Departure, Runner, ShellCommand, ShellEnd, Sighting};
 use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -159,7 +157,9 @@ mod tests {
 
     #[test]
     fn a_torn_last_line_is_not_an_event() {
-        let event = |no| format!(r#"{{"no":{no},"ts":"2026-01-01T00:00:00.000Z","kind":"retry","why":"x"}}"#);
+        let event = |no| {
+            format!(r#"{{"no":{no},"ts":"2026-01-01T00:00:00.000Z","kind":"retry","why":"x"}}"#)
+        };
         let text = format!("{}\n{}\n{}", event(1), event(2), &event(3)[..20]);
         let numbers = |after| -> Vec<i64> {
             events_after(&text, after).iter().map(|event| event.no).collect()

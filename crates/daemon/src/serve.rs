@@ -5,7 +5,10 @@ use std::{io, time::Duration};
 use agent_worker_kernel::Kernel;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
-use hyper_util::{rt::{TokioIo, TokioTimer}, service::TowerToHyperService};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},

@@ -1,9 +1,10 @@
 //! `agent-worker peek`: read a channel.
 
+use agent_worker_host::EventStream;
 use agent_worker_protocol::{EventKind, Message, Seq, Target};
 
 use crate::{
-    client::{Client, Page, Reach, Runs, Scope, Watched},
+    client::{Page, Reach, Runs, Watched},
     clock,
     context::{Context, Format, Output},
     error::CliError,
@@ -43,6 +44,13 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let scope = ctx.scope(args.target, Reach::Here);
     let runs = if args.all { Runs::All } else { Runs::Current };
     let page = Page { limit: args.number, search: args.find, runs };
+    // Watched from before it is read, so that nothing falls between what was read and what follows.
+    let from_now = None;
+    let events = if args.follow {
+        Some(client.events(&Watched::Scope(scope.clone()), from_now).await?)
+    } else {
+        None
+    };
     let reply = client.messages(&scope, &page).await?;
     match (args.output.format(), args.follow) {
         (Format::Json, false) => ctx.console.json(&reply),
@@ -50,26 +58,23 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         (Format::Text, _) if reply.messages.is_empty() => ctx.console.note("nothing was said yet"),
         (Format::Text, _) => reply.messages.iter().try_for_each(|said| show(said, ctx)),
     }?;
-    if args.follow {
+    if let Some(events) = events {
         let seen = reply.messages.last().map(|said| said.seq).unwrap_or_default();
-        let scope = Scope::instance(&reply.instance, scope.project);
-        follow(&client, scope, seen, args.output.format(), ctx).await?;
+        follow(events, seen, args.output.format(), ctx).await?;
     }
     Ok(Verdict::Done)
 }
 
-/// The stream begins at the start of the run, so nothing falls between what was read and what follows.
+/// Shows what is said after `seen`, until a run ends.
 async fn follow(
-    client: &Client,
-    scope: Scope,
+    mut events: EventStream,
     mut seen: Seq,
     format: Format,
     ctx: &mut Context<'_>,
 ) -> Result<(), CliError> {
-    let no_id_yet = None;
-    let mut events = client.events(&Watched::Scope(scope), no_id_yet).await?;
     while let Some((_, event)) = events.next().await? {
         let message = match event.kind {
+            EventKind::RunEnded => return Ok(()),
             EventKind::Message => serde_json::from_value::<Message>(event.data).ok(),
             _ => None,
         };

@@ -163,6 +163,11 @@ impl World {
         asked.iter().filter(|asked| asked.line == line).cloned().collect()
     }
 
+    /// Every request's line, in order.
+    pub(crate) fn order(&self) -> Vec<String> {
+        self.asked.lock().unwrap().iter().map(|asked| asked.line.clone()).collect()
+    }
+
     /// Text in which this test's own folders have names.
     pub(crate) fn anonymous(&self, text: &str) -> String {
         let folder = self.folder.path().canonicalize().unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fake::{Reply, Then, World},
-    stories::{FILE, RUN, STOP_RUN, agent, run_view, said, ts},
+    stories::{FILE, RUN, STOP_RUN, agent, event, run_view, said, ts},
 };
 
 #[test]
@@ -49,15 +49,18 @@ fn peek_shows_the_channel_and_follows_it_without_a_gap() {
         said(1, "user", &[], "old"),
         said(2, "coder", &["reviewer"], "ready"),
         said(3, "coder", &[], "new"),
+        event(4, "run.ended", &Value::Null),
+        said(5, "user", &[], "of the next run"),
     ];
     let world = World::with_daemon(vec![
         ("GET /messages", Reply::Json(json!({"instance": "review", "messages": [message(2)]}))),
-        ("GET /events", Reply::Events(events, Then::Close)),
+        ("GET /events", Reply::Events(events, Then::Hang)),
     ]);
     let seen = world.types(&["peek", "@review", "--follow", "-n", "1"]);
     assert!(seen.exits(0), "{seen:?}");
     let shown: Vec<_> = seen.out.lines().map(|line| line.split_once("ago ").unwrap().1).collect();
     assert_eq!(shown, ["#2 coder → reviewer: ready", "#3 coder: new"]);
+    assert_eq!(world.order(), ["GET /health", "GET /events", "GET /messages"]);
     let json = world.types(&["peek", "@review", "--find", "rea dy", "--json"]).json();
     assert_eq!(json["messages"][0]["seq"], 2);
     assert!(world.asked("GET /messages")[1].query.ends_with("&limit=20&search=rea%20dy"));

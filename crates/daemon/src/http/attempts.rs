@@ -8,13 +8,13 @@ use axum::{Json, extract::State};
 use super::{
     Doors,
     refusal::Answer,
-    request::{Body, Path, Who},
+    request::{Body, Holder, Path},
 };
 
 /// `POST /attempts/{id}/events`
 pub(super) async fn report(
     State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    Holder(who): Holder,
     Path(attempt): Path<AttemptId>,
     Body(request): Body<EventsRequest>,
 ) -> Answer<EventsReply> {

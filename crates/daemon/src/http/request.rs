@@ -8,7 +8,7 @@ use axum::{
     Json, RequestPartsExt as _,
     body::to_bytes,
     extract::{FromRequest, FromRequestParts, Request},
-    http::request::Parts,
+    http::{header::AUTHORIZATION, request::Parts},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -16,6 +16,10 @@ use super::{gate::BODY_LIMIT, refusal::Refusal};
 
 /// Who asks, as the gate found out.
 pub(super) struct Who(pub(super) Principal);
+
+/// Who asks, proven by a token: a process inside an attempt's tree may speak as its agent, but only
+/// the worker, which alone holds the token, reports for the attempt.
+pub(super) struct Holder(pub(super) Principal);
 
 /// The body, from JSON.
 pub(super) struct Body<T>(pub(super) T);
@@ -54,6 +58,18 @@ impl<S: Sync> FromRequestParts<S> for Who {
     type Rejection = Infallible;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(Self(parts.extensions.get().cloned().unwrap_or(Principal::Nobody)))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Holder {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        if !parts.headers.contains_key(AUTHORIZATION) {
+            let message = "an attempt is reported by its own worker only, with its token";
+            return Err(Problem::new(Code::Forbidden, message).into());
+        }
+        let Ok(Who(who)) = Who::from_request_parts(parts, state).await;
+        Ok(Self(who))
     }
 }
 

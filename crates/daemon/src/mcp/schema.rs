@@ -58,7 +58,7 @@ impl Field {
             Kind::Flag => json!({"type": "boolean"}),
             Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
             Kind::Numbers => json!({"type": "array", "items": {"type": "integer"}}),
-            Kind::List(fields) => json!({"type": "array", "items": object(fields)}),
+            Kind::List(fields) => json!({"type": "array", "items": whole(fields)}),
         };
         if !self.about.is_empty() {
             schema["description"] = self.about.into();
@@ -69,26 +69,28 @@ impl Field {
 
 /// What a tool takes: these fields and no others.
 pub(super) fn takes(fields: &[Field]) -> JsonObject {
-    let mut schema = object(fields);
+    let mut schema = whole(fields);
+    schema.insert("additionalProperties".into(), false.into());
+    schema
+}
+
+/// What a tool gives. Nothing is required at the top: a refusal is an answer too, and some clients
+/// hold it against the same schema.
+pub(super) fn gives(fields: &[Field]) -> JsonObject {
+    let properties = fields.iter().map(|field| (field.name.to_owned(), field.schema()));
+    let mut schema = JsonObject::new();
+    schema.insert("type".into(), "object".into());
+    schema.insert("properties".into(), Value::Object(properties.collect()));
+    schema
+}
+
+/// An object that has at least the fields that must be there.
+fn whole(fields: &[Field]) -> JsonObject {
+    let mut schema = gives(fields);
     let needed = fields.iter().filter(|field| field.need == Need::Always);
     let needed: Vec<_> = needed.map(|field| field.name).collect();
     if !needed.is_empty() {
         schema.insert("required".into(), json!(needed));
     }
-    schema.insert("additionalProperties".into(), false.into());
     schema
-}
-
-/// What a tool gives. Nothing is required: a refusal is an answer too, and some clients hold it
-/// against the same schema.
-pub(super) fn gives(fields: &[Field]) -> JsonObject {
-    object(fields)
-}
-
-fn object(fields: &[Field]) -> JsonObject {
-    let properties = fields.iter().map(|field| (field.name.to_owned(), field.schema()));
-    let mut object = JsonObject::new();
-    object.insert("type".into(), "object".into());
-    object.insert("properties".into(), Value::Object(properties.collect()));
-    object
 }

@@ -38,10 +38,15 @@ impl Server {
             return Err(Failure::Malformed(unknown(&request.name, who)));
         };
         let call = Call::new(tool.word(), request.arguments.unwrap_or_default())?;
-        match tokio::time::timeout(PATIENCE, tool.call(&self.kernel, who, call)).await {
-            Ok(given) => given,
-            Err(_) => Err(Failure::Refused(late())),
-        }
+        in_time(tool.call(&self.kernel, who, call)).await
+    }
+}
+
+/// The answer, or that there was none in time.
+async fn in_time(given: impl Future<Output = Given>) -> Given {
+    match tokio::time::timeout(PATIENCE, given).await {
+        Ok(given) => given,
+        Err(_) => Err(Failure::Refused(late())),
     }
 }
 
@@ -99,4 +104,19 @@ fn unknown(word: &str, who: &Principal) -> String {
         return format!("there is no such tool; there are {}", all.join(", "));
     }
     format!("there is no such tool; did you mean {}?", near.join(" or "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_call_outlasts_a_clients_patience() {
+        let begun = tokio::time::Instant::now();
+        let Err(Failure::Refused(problem)) = in_time(std::future::pending()).await else {
+            panic!("it waited for ever")
+        };
+        assert_eq!((problem.code, begun.elapsed()), (Code::Unavailable, PATIENCE));
+        assert!(in_time(async { Ok(true.into()) }).await.is_ok());
+    }
 }

@@ -50,9 +50,8 @@ impl Strays {
     fn nobodys(&self) -> Vec<Process> {
         let own = self.lock();
         let stray = |process: &Process| !own.contains(&process.pid);
-        let unmarked = |process: &Process| {
-            matches!(environment_value(process.pid, ATTEMPT_MARKER), Ok(None))
-        };
+        let unmarked =
+            |process: &Process| matches!(environment_value(process.pid, ATTEMPT_MARKER), Ok(None));
         children().into_iter().filter(|child| stray(child) && unmarked(child)).collect()
     }
 

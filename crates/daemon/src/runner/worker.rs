@@ -108,12 +108,7 @@ impl Processes {
     }
 
     /// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
-    async fn end_worker(
-        &self,
-        attempt: AttemptId,
-        worker: Option<Process>,
-        lock: &Path,
-    ) -> u32 {
+    async fn end_worker(&self, attempt: AttemptId, worker: Option<Process>, lock: &Path) -> u32 {
         let mark = attempt.to_string();
         let tree = || {
             let below = worker.map(|worker| descendants(worker.pid)).unwrap_or_default();

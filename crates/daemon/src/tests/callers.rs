@@ -54,6 +54,10 @@ async fn a_process_of_an_attempt_speaks_as_its_agent() {
     assert_eq!(said["messages"][0]["seq"], reply.seq.get());
     let forbidden = house.as_caller(coder, Question::get("/tokens")).await;
     assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
+    // Its shell has not the token its worker has, and cannot end the attempt in its name.
+    let report = Question::post(&format!("/attempts/{}/events", house.job.attempt), "{}");
+    let forbidden = house.as_caller(coder, report).await;
+    assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
     house.kernel.run_stop(&Principal::User, house.run).await.unwrap();
     let late = house.as_caller(coder, send()).await;
     assert_eq!(late.refusal(), (401, "unauthorized".to_owned()));

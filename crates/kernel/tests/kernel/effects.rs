@@ -1,6 +1,6 @@
 //! What a retried attempt does again, and what it does not.
 
-use agent_worker_protocol::{FailureClass, Outcome, RunState};
+use agent_worker_protocol::{FailureClass, Outcome, RunState, api::SendReply};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 #[tokio::test(start_paused = true)]
 async fn a_retry_repeats_no_message_and_is_shown_what_was_already_said() {
     let world = World::new().await;
-    let (replies, mut replied) = mpsc::unbounded_channel();
+    let (replies, mut seen) = mpsc::unbounded_channel();
     world.machine.plays("coder", move |worker| {
         let replies = replies.clone();
         async move {
@@ -24,10 +24,9 @@ async fn a_retry_repeats_no_message_and_is_shown_what_was_already_said() {
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
     let view = world.over(run).await;
     assert_eq!(view.state, RunState::Ended { outcome: Outcome::Done });
-    let mut seen = Vec::new();
-    while let Ok(reply) = replied.try_recv() {
-        seen.push((reply.seq.get(), reply.deduplicated));
-    }
+    let seen: Vec<_> = std::iter::from_fn(|| seen.try_recv().ok())
+        .map(|reply: SendReply| (reply.seq.get(), reply.deduplicated))
+        .collect();
     assert_eq!(seen[2..], [(seen[0].0, true), (seen[1].0, true)]);
     assert!(seen[0].0 != seen[1].0, "two equal calls of one attempt are two messages");
     let said = world.channel().await;

@@ -27,7 +27,7 @@ async fn tripped(world: &World, run: RunId, paused: &Event) -> LimitKind {
     world.pass(Duration::from_hours(3)).await;
     assert_eq!(world.machine.turns().len(), before, "something was leased in a paused run");
     let RunState::Paused { cause } = world.view(run).await.state else {
-        panic!("not paused: {:?}", paused)
+        panic!("not paused: {paused:?}")
     };
     let PauseCause::Limit { limit, .. } = cause else { panic!("paused by {cause}") };
     assert_eq!(paused.data["cause"]["limit"], limit.word());

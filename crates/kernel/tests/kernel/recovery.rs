@@ -119,28 +119,35 @@ async fn a_worker_that_is_adopted_still_counts_as_one_of_those_allowed() {
     assert_eq!(world.machine.crowd().on_the_machine, 1);
 }
 
+/// A run whose daemon and workers were gone for so many minutes.
+async fn cut_off(world: &mut World, minutes: u64) -> RunId {
+    coder_at_a_gate(world);
+    let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+    world.working(run, "coder", 1).await;
+    world.leave().await;
+    world.machine.kill_all().await;
+    world.pass(Duration::from_mins(minutes)).await;
+    world.come_back().await;
+    run
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_cut_off_a_while_ago_goes_on() {
+    let mut world = World::new().await;
+    let run = cut_off(&mut world, 9).await;
+    assert_eq!(world.over(run).await.state, DONE);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_cut_off_long_ago_waits_for_a_person() {
-    for (minutes, goes_on) in [(9, true), (11, false)] {
-        let mut world = World::new().await;
-        let _gate = coder_at_a_gate(&world);
-        let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
-        world.working(run, "coder", 1).await;
-        world.leave().await;
-        world.machine.kill_all().await;
-        world.pass(Duration::from_mins(minutes)).await;
-        world.come_back().await;
-        if goes_on {
-            assert_eq!(world.over(run).await.state, DONE);
-            continue;
-        }
-        world.paused(run).await;
-        world.pass(Duration::from_hours(1)).await;
-        let cause = PauseCause::Interrupted;
-        assert_eq!(world.view(run).await.state, RunState::Paused { cause });
-        assert_eq!(world.machine.turns().len(), 1, "something was leased in a paused run");
-        assert_eq!(world.receipts(1).await[0].state, DeliveryState::Pending);
-    }
+    let mut world = World::new().await;
+    let run = cut_off(&mut world, 11).await;
+    world.paused(run).await;
+    world.pass(Duration::from_hours(1)).await;
+    let cause = PauseCause::Interrupted;
+    assert_eq!(world.view(run).await.state, RunState::Paused { cause });
+    assert_eq!(world.machine.turns().len(), 1, "something was leased in a paused run");
+    assert_eq!(world.receipts(1).await[0].state, DeliveryState::Pending);
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,10 +169,10 @@ async fn a_started_run_goes_on_however_long_ago_it_was_cut_off() {
 async fn a_run_found_in_its_setup_begins_it_again() {
     let mut world = World::on_disk().await;
     world.machine.runs(|command| async move {
-        match command.prepared.script.contains("second") {
-            true => std::future::pending().await,
-            false => ShellEnd { status: Some(0), ..ShellEnd::default() },
+        if command.prepared.script.contains("second") {
+            return std::future::pending().await;
         }
+        ShellEnd { status: Some(0), ..ShellEnd::default() }
     });
     let rest = "setup: [{ shell: first }, { shell: second }]\nkickoff: '@coder go'";
     let run = world.run(&team("coder", rest)).await;

@@ -29,12 +29,12 @@ async fn a_kickoff_wakes_exactly_whom_it_names() {
 async fn a_run_ends_when_nobody_has_anything_left_to_do() {
     let world = World::new().await;
     world.machine.plays("lead", |worker| async move {
-        worker.rest(Duration::from_secs(60)).await;
+        worker.rest(Duration::from_mins(1)).await;
         worker.send("@coder your turn").await.unwrap();
         End::done("asked the coder")
     });
     world.machine.plays("coder", |worker| async move {
-        worker.rest(Duration::from_secs(60)).await;
+        worker.rest(Duration::from_mins(1)).await;
         End::done("it works")
     });
     let run = world.run(&team("lead coder", "kickoff: '@lead go'")).await;

@@ -12,7 +12,6 @@ use agent_worker_kernel::{
 };
 use agent_worker_protocol::{
     Code, Event, EventKind, Message, Millis, Problem, Receipt, RunId, RunMode, Seq, Target,
-    WorkflowId,
     api::{RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest},
 };
 use agent_worker_store::{Sqlite, Store};
@@ -24,7 +23,7 @@ use crate::{machine::Machine, patient::Patient};
 /// What must happen happens within this, by the virtual clock.
 const PATIENCE: Duration = Duration::from_hours(24);
 /// And within this, by a real one.
-const REAL_PATIENCE: Duration = Duration::from_secs(60);
+const REAL_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where the rows of a test are.
 #[derive(Clone, Copy, PartialEq, Eq)]

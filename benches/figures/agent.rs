@@ -1,0 +1,64 @@
+//! What an agent is shown: this program, called again by an agent's shell, asks as that agent.
+//!
+//! The daemon knows it by the process it comes from, so no token has to be taken from anywhere.
+
+use std::{
+    env,
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use agent_worker_host::Daemon;
+use agent_worker_protocol::{Event, EventKind};
+use anyhow::{Context as _, bail};
+
+use crate::{
+    house::House,
+    mcp::McpRequest,
+    table::{Figure, Table, Unit},
+};
+
+/// What this program is called with inside the agent.
+pub(crate) const FLAG: &str = "--count-tools";
+const MOST: f64 = 8.0 * 1024.0;
+
+/// Prints how long the list of tools is that the caller is shown, as compact JSON.
+pub(crate) async fn count_tools(socket: PathBuf) -> anyhow::Result<()> {
+    let result = McpRequest::list().ask(&Daemon::at(socket)).await?;
+    let tools = result["tools"].as_array().context("no tools")?;
+    let shown = tools.iter().any(|tool| tool["name"] == "inbox_check");
+    anyhow::ensure!(shown, "an agent would be shown its inbox; this was somebody else");
+    writeln!(io::stdout(), "{}", result["tools"].to_string().len())?;
+    Ok(())
+}
+
+/// Measures it.
+pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
+    let house = House::with_daemon()?;
+    let exe = env::current_exe()?;
+    let socket = house.socket();
+    let yaml = format!(
+        "name: team\nagents:\n  counter:\n    backend: mock\n    mock:\n      - run: \"'{}' {FLAG} '{}'\"\nkickoff: \"@counter count\"\n",
+        exe.display(),
+        socket.display()
+    );
+    let run = house.team(&yaml)?;
+    let mut events = house.dial().events(&format!("/events?run={run}&after=0"), None).await?;
+    while let Some((_, event)) = events.next().await? {
+        if let Some(answer) = answer(&event) {
+            let bytes: f64 = answer.parse().with_context(|| answer.to_owned())?;
+            let figure = Figure::new("tools/list of an agent", Unit::Bytes, bytes);
+            table.add(&figure.at_most(MOST))?;
+            return Ok(());
+        }
+        if event.kind == EventKind::AttemptEnded && event.cause.as_deref() != Some("ok") {
+            bail!("the agent that counts its tools failed: {event:?}");
+        }
+    }
+    bail!("the agent that counts its tools said nothing")
+}
+
+fn answer(event: &Event) -> Option<&str> {
+    let is_answer = event.kind == EventKind::Message && event.data["kind"] == "answer";
+    event.data["body"].as_str().filter(|_| is_answer)
+}

@@ -1,0 +1,117 @@
+//! A store opened in this process: one instance, one reader, and as much history as wanted.
+
+use std::path::Path;
+
+use agent_worker_protocol::{
+    AgentName, InstanceRef, Limits, MessageKind, Millis, Outcome, Priority, RunId, RunMode,
+    WorkflowId,
+};
+use agent_worker_store::{
+    By, Keep, NewAgent, NewMessage, NewRun, Recipient, RunStep, Sqlite, Store as _, Wake, Who,
+};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+/// As long as a sentence or two, which is what agents say to each other.
+pub(crate) const BODY: &str = "@reader line 42 lacks a check for an empty list; have a look at it when you are done \
+    with what you are at, and tell me whether the caller two levels up relies on it";
+/// How many writers fill it.
+const WRITERS: usize = 64;
+const NOW: Millis = Millis::new(1_700_000_000_000);
+
+/// A store with a live run in it.
+#[derive(Clone)]
+pub(crate) struct Archive {
+    store: Sqlite,
+    workflow: WorkflowId,
+    run: RunId,
+}
+
+impl Archive {
+    /// Opens the store in `folder`; its instance has a live run of one agent.
+    pub(crate) async fn open(folder: &Path) -> anyhow::Result<Self> {
+        let store = Sqlite::open(folder)?;
+        let instance: InstanceRef = "team:main".parse()?;
+        let workflow = store.instance_open("/project".to_owned(), instance).await?;
+        let mut archive = Self { store, workflow, run: RunId::new(Uuid::nil()) };
+        archive.begin().await?;
+        Ok(archive)
+    }
+
+    /// Writes one message for the reader, as a client does; it is on disk when this returns.
+    pub(crate) async fn append(&self) -> anyhow::Result<()> {
+        let by = By::new(Who::Client("bench".to_owned()));
+        let recipients = vec![Recipient { agent: reader()?, wake: Wake::Batched }];
+        let message = NewMessage {
+            kind: MessageKind::Message,
+            body: BODY.to_owned(),
+            data: Vec::new(),
+            reply_to: None,
+            hops: 0,
+            priority: Priority::Normal,
+            resource: None,
+            recipients,
+        };
+        let limit = None;
+        self.store.message_append(by, self.workflow, message, limit, NOW).await?;
+        Ok(())
+    }
+
+    /// Writes so many messages for the reader.
+    pub(crate) async fn fill(&self, messages: usize) -> anyhow::Result<()> {
+        let mut writers = JoinSet::new();
+        for writer in 0..WRITERS {
+            let archive = self.clone();
+            let share = messages / WRITERS + usize::from(writer < messages % WRITERS);
+            writers.spawn(async move {
+                for _ in 0..share {
+                    archive.append().await?;
+                }
+                anyhow::Ok(())
+            });
+        }
+        while let Some(written) = writers.join_next().await {
+            written??;
+        }
+        Ok(())
+    }
+
+    /// Ends the run, which closes whatever is open in it, and begins the next one.
+    pub(crate) async fn next_run(&mut self) -> anyhow::Result<()> {
+        let why = "the next one begins".to_owned();
+        let end = RunStep::End { outcome: Outcome::Stopped, why, error: None };
+        self.store.run_settle(self.run, Box::new(move |_| end.clone()), NOW).await?;
+        self.begin().await
+    }
+
+    /// Reads the reader's inbox.
+    pub(crate) async fn inbox(&self, limit: u32) -> anyhow::Result<usize> {
+        Ok(self.store.inbox_pending(self.workflow, reader()?, limit).await?.len())
+    }
+
+    /// Waits until everything is written and the file is closed.
+    pub(crate) async fn close(self) {
+        self.store.close().await;
+    }
+
+    async fn begin(&mut self) -> anyhow::Result<()> {
+        self.run = RunId::new(Uuid::now_v7());
+        let settings = "{}".to_owned();
+        let new = NewRun {
+            id: self.run,
+            mode: RunMode::Start,
+            limits: Limits { hops: 50, turns: None, wall: None },
+            script: String::new(),
+            agents: vec![NewAgent { name: reader()?, settings }],
+            keep: Keep::Always,
+        };
+        self.store.run_create(self.workflow, new, NOW).await?;
+        let kickoff = None;
+        self.store.run_start(self.run, kickoff, NOW).await?;
+        Ok(())
+    }
+}
+
+fn reader() -> anyhow::Result<AgentName> {
+    Ok("reader".parse()?)
+}

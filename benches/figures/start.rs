@@ -1,0 +1,82 @@
+//! How long it takes until something is there: a command's first word, a daemon that answers.
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use agent_worker_protocol::api::Health;
+use anyhow::ensure;
+
+use crate::{
+    house::House,
+    sample::{Sample, millis},
+    table::{Figure, Table, Unit},
+};
+
+const COMMANDS: usize = 41;
+const STARTS: usize = 15;
+/// How much slower than git we may be at saying our version.
+const MOST_TIMES: f64 = 2.0;
+const MOST_MILLIS: f64 = 30.0;
+
+/// Measures commands and daemons.
+pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
+    commands(table)?;
+    daemons(table).await
+}
+
+/// In turns, so that whatever else the machine does hits all of them alike.
+fn commands(table: &mut Table) -> anyhow::Result<()> {
+    let house = House::with_daemon()?;
+    let (mut git, mut version, mut ls) = (Sample::default(), Sample::default(), Sample::default());
+    for _ in 0..COMMANDS {
+        git.push(time(Command::new("git").arg("--version"))?);
+        version.push(time(&mut house.command(&["--version"]))?);
+        ls.push(time(&mut house.command(&["ls"]))?);
+    }
+    let git = git.median();
+    table.add(&Figure::new("git --version", Unit::Millis, millis(git)))?;
+    for (name, sample) in [("--version", version), ("ls", ls)] {
+        let median = sample.median();
+        table.add(&Figure::new(format!("{name}, cold"), Unit::Millis, millis(median)))?;
+        let times = median.as_secs_f64() / git.as_secs_f64();
+        let name = format!("{name}, against git --version");
+        table.add(&Figure::new(name, Unit::Times, times).at_most(MOST_TIMES))?;
+    }
+    Ok(())
+}
+
+fn time(command: &mut Command) -> anyhow::Result<Duration> {
+    let began = Instant::now();
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    let took = began.elapsed();
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(took)
+}
+
+async fn daemons(table: &mut Table) -> anyhow::Result<()> {
+    let (mut new, mut ready, mut healthy) =
+        (Sample::default(), Sample::default(), Sample::default());
+    for _ in 0..STARTS {
+        let mut house = House::new()?;
+        let began = Instant::now();
+        house.start()?;
+        new.push(began.elapsed());
+        house.stop()?;
+        let began = Instant::now();
+        house.start()?;
+        ready.push(began.elapsed());
+        let _: Health = house.dial().get("/health").await?;
+        healthy.push(began.elapsed());
+    }
+    for (name, sample) in [
+        ("daemon start to ready, in an empty home", new),
+        ("daemon start to ready", ready),
+        ("daemon start to its first /health", healthy),
+    ] {
+        let figure = Figure::new(name, Unit::Millis, millis(sample.median()));
+        table.add(&figure.at_most(MOST_MILLIS))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! The table: a figure, its value, the bar it is held against, and whether it passes.
+
+use std::io::{self, Stdout, Write as _};
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unit {
+    /// Milliseconds.
+    Millis,
+    /// Microseconds.
+    Micros,
+    /// So many each second.
+    PerSecond,
+    /// Mebibytes.
+    Mebibytes,
+    /// Bytes.
+    Bytes,
+    /// One of something as a multiple of another.
+    Times,
+}
+
+/// One line of the table.
+pub(crate) struct Figure {
+    name: String,
+    unit: Unit,
+    value: f64,
+    bar: Bar,
+}
+
+enum Bar {
+    /// It is told, and held against nothing.
+    None,
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// Lines are printed as they come, so that whoever waits sees how far it is.
+pub(crate) struct Table {
+    out: Stdout,
+}
+
+impl Figure {
+    /// A figure that is told only.
+    pub(crate) fn new(name: impl Into<String>, unit: Unit, value: f64) -> Self {
+        Self { name: name.into(), unit, value, bar: Bar::None }
+    }
+
+    /// The same, held against the most it may be.
+    pub(crate) fn at_most(self, most: f64) -> Self {
+        Self { bar: Bar::AtMost(most), ..self }
+    }
+
+    /// The same, held against the least it may be.
+    pub(crate) fn at_least(self, least: f64) -> Self {
+        Self { bar: Bar::AtLeast(least), ..self }
+    }
+
+    fn bar(&self) -> String {
+        match self.bar {
+            Bar::None => String::new(),
+            Bar::AtMost(most) => format!("≤ {}", self.unit.written(most)),
+            Bar::AtLeast(least) => format!("≥ {}", self.unit.written(least)),
+        }
+    }
+
+    fn verdict(&self) -> &'static str {
+        match self.bar {
+            Bar::None => "",
+            Bar::AtMost(most) if self.value > most => "over",
+            Bar::AtLeast(least) if self.value < least => "under",
+            Bar::AtMost(_) | Bar::AtLeast(_) => "ok",
+        }
+    }
+}
+
+impl Unit {
+    fn written(self, value: f64) -> String {
+        match self {
+            Self::Millis => format!("{value:.1} ms"),
+            Self::Micros => format!("{value:.0} µs"),
+            Self::PerSecond => format!("{value:.0} /s"),
+            Self::Mebibytes => format!("{value:.1} MiB"),
+            Self::Bytes => format!("{value:.0} bytes"),
+            Self::Times => format!("{value:.2} ×"),
+        }
+    }
+}
+
+impl Table {
+    /// Prints the head.
+    pub(crate) fn begin(out: Stdout) -> io::Result<Self> {
+        let mut table = Self { out };
+        table.line("figure", "value", "bar", "")?;
+        let (name, number) = ("-".repeat(56), "-".repeat(12));
+        table.line(&name, &number, &number, "-----")?;
+        Ok(table)
+    }
+
+    /// Prints one line.
+    pub(crate) fn add(&mut self, figure: &Figure) -> io::Result<()> {
+        let value = figure.unit.written(figure.value);
+        self.line(&figure.name, &value, &figure.bar(), figure.verdict())
+    }
+
+    fn line(&mut self, name: &str, value: &str, bar: &str, verdict: &str) -> io::Result<()> {
+        writeln!(self.out, "| {name:<56} | {value:>12} | {bar:>12} | {verdict:<5} |")
+    }
+}

@@ -1,0 +1,112 @@
+//! How long an agent's work takes beside the work itself: from a mention to its worker, from the last worker to the end.
+
+use std::{
+    path::Path,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use agent_worker_host::{Daemon, EventStream};
+use agent_worker_protocol::{
+    Event, EventKind,
+    api::{SendReply, SendRequest},
+};
+use anyhow::Context as _;
+
+use crate::{
+    house::House,
+    machine::Disk,
+    sample::{Sample, median, millis},
+    table::{Figure, Table, Unit},
+};
+
+const MENTIONS: usize = 31;
+const RUNS: usize = 15;
+const REVIEWS: usize = 3;
+const TEAM: &str = "name: team\nagents:\n  reader:\n    backend: mock\n    mock: [{}]\n";
+const ONE_TURN: &str =
+    "name: once\nagents:\n  reader:\n    backend: mock\n    mock: [{}]\nkickoff: \"@reader go\"\n";
+/// A mention may cost this and two commits: that of the message, that of the lease.
+const MOST_MENTION: f64 = 5.0;
+const MOST_END: f64 = 20.0;
+
+/// Measures mentions, ends, and the example a newcomer runs first.
+pub(crate) async fn figures(table: &mut Table, disk: &Disk) -> anyhow::Result<()> {
+    mentions(table, disk).await?;
+    ends(table).await?;
+    reviews(table)
+}
+
+async fn mentions(table: &mut Table, disk: &Disk) -> anyhow::Result<()> {
+    let house = House::with_daemon()?;
+    let run = house.team(TEAM)?;
+    let daemon = house.dial();
+    let mut events = daemon.events(&format!("/events?run={run}&after=0"), None).await?;
+    let mut sample = Sample::default();
+    for _ in 0..MENTIONS {
+        let began = Instant::now();
+        send(&daemon).await?;
+        until(&mut events, EventKind::AttemptRunning).await?;
+        sample.push(began.elapsed());
+        until(&mut events, EventKind::AttemptEnded).await?;
+    }
+    let most = MOST_MENTION + 2.0 * millis(disk.fdatasync);
+    let figure = Figure::new("mention to worker started", Unit::Millis, millis(sample.median()));
+    table.add(&figure.at_most(most))?;
+    Ok(())
+}
+
+async fn send(daemon: &Daemon) -> anyhow::Result<()> {
+    let request = SendRequest {
+        target: Some("@team".parse()?),
+        project: None,
+        message: "@reader please look".to_owned(),
+        to: Vec::new(),
+        cc: Vec::new(),
+        reply_to: None,
+        alone: false,
+    };
+    let _: SendReply = daemon.post("/messages", &request).await?;
+    Ok(())
+}
+
+async fn until(events: &mut EventStream, kind: EventKind) -> anyhow::Result<Event> {
+    loop {
+        let (_, event) = events.next().await?.with_context(|| format!("no {kind} came"))?;
+        if event.kind == kind {
+            return Ok(event);
+        }
+    }
+}
+
+/// By the wall clock, which the daemon's events and we share; it is as fine as a millisecond.
+async fn ends(table: &mut Table) -> anyhow::Result<()> {
+    let house = House::with_daemon()?;
+    house.file("once.yaml", ONE_TURN)?;
+    let mut after = Vec::new();
+    for _ in 0..RUNS {
+        let envelope = house.json(&["run", "once.yaml", "--json"])?;
+        let gone = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let run = envelope["run"].as_str().context("a run without an id")?;
+        let mut events = house.dial().events(&format!("/events?run={run}&after=0"), None).await?;
+        let ended = until(&mut events, EventKind::AttemptEnded).await?.ts.get();
+        after.push(millis(gone) - millis(std::time::Duration::from_millis(ended.try_into()?)));
+    }
+    let figure = Figure::new("last attempt ended to `run` gone", Unit::Millis, median(after));
+    table.add(&figure.at_most(MOST_END))?;
+    Ok(())
+}
+
+fn reviews(table: &mut Table) -> anyhow::Result<()> {
+    let house = House::with_daemon()?;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/review.yaml");
+    let file = file.to_string_lossy();
+    let mut sample = Sample::default();
+    for _ in 0..REVIEWS {
+        let began = Instant::now();
+        house.json(&["run", &file, "--json"])?;
+        sample.push(began.elapsed());
+    }
+    let name = "run examples/review.yaml, whole (scripted pauses in it)";
+    table.add(&Figure::new(name, Unit::Millis, millis(sample.median())))?;
+    Ok(())
+}
