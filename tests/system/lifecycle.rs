@@ -6,7 +6,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use crate::world::{World, is_alive, kill, wait_for};
+use crate::world::{World, example, is_alive, kill, wait_for};
 
 #[test]
 fn of_fifty_daemons_started_at_once_one_owns_the_home() {
@@ -99,4 +99,17 @@ fn a_terminated_daemon_interrupts_its_workers_and_the_next_one_tries_again() {
     });
     kill(next.id(), "TERM");
     assert!(next.wait().unwrap().success());
+}
+
+#[test]
+fn logs_of_recent_runs_are_kept_and_folders_of_no_run_are_not() {
+    let world = World::new();
+    let run = world.json(&["run", &example("hello.yaml"), "--json"])["run"].clone();
+    let kept = world.home().join("runs").join(run.as_str().unwrap());
+    let stray = world.home().join("runs/01a1def5-a812-7a93-bd00-fd6a586b85a8");
+    fs::create_dir(&stray).unwrap();
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    assert_eq!(world.run(&["token", "list"]).code, 0);
+    assert!(kept.is_dir() && !stray.exists());
+    assert!(!kept.join("env.json").exists(), "the environment goes with the run");
 }

@@ -89,8 +89,11 @@ impl Home {
     pub(crate) fn log(&self) -> PathBuf {
         self.root.join("logs/daemon.log")
     }
+    pub(crate) fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
     pub(crate) fn run(&self, run: RunId) -> PathBuf {
-        self.root.join("runs").join(run.to_string())
+        self.runs().join(run.to_string())
     }
     pub(crate) fn attempt(&self, run: RunId, attempt: AttemptId) -> PathBuf {
         self.run(run).join(attempt.to_string())

@@ -75,6 +75,15 @@ impl Runner for Processes {
         ended
     }
 
+    async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
+        let entries = std::fs::read_dir(self.home.runs())?.flatten();
+        Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+    }
+
+    async fn run_erase(&self, run: RunId) -> io::Result<()> {
+        tokio::fs::remove_dir_all(self.home.run(run)).await
+    }
+
     fn place(&self, run: RunId, attempt: AttemptId) -> AttemptPlace {
         AttemptPlace { folder: self.home.attempt(run, attempt), socket: self.home.socket() }
     }

@@ -17,6 +17,11 @@ pub trait Runner: Send + Sync {
     /// Forgets a run's environment and ends what its setup left behind. Answers with how many processes that were.
     async fn run_close(&self, run: RunId) -> u32;
 
+    /// The runs whose workers' logs are still kept.
+    async fn run_leftovers(&self) -> io::Result<Vec<RunId>>;
+    /// Deletes the logs of a run's workers.
+    async fn run_erase(&self, run: RunId) -> io::Result<()>;
+
     /// Where an attempt's folder is and what its worker talks to.
     fn place(&self, run: RunId, attempt: AttemptId) -> Place;
     /// Starts a worker and waits until it is gone with its whole tree. `stop` ends the tree.

@@ -273,6 +273,12 @@ impl Runner for Idle {
     async fn run_close(&self, _: RunId) -> u32 {
         0
     }
+    async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
+        Ok(Vec::new())
+    }
+    async fn run_erase(&self, _: RunId) -> io::Result<()> {
+        Ok(())
+    }
     fn place(&self, _: RunId, _: AttemptId) -> AttemptPlace {
         AttemptPlace { folder: PathBuf::new(), socket: PathBuf::new() }
     }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{Millis, PauseCause, RunId, RunMode, RunState};
-use agent_worker_store::{AttemptRow, Keep, RunQuery, RunRow, RunStep};
+use agent_worker_store::{AttemptRow, Error as StoreError, Keep, RunQuery, RunRow, RunStep};
 
 use super::{leash::Leash, tend::Busy};
 use crate::{
@@ -16,6 +16,9 @@ use crate::{
 const STALE: Duration = Duration::from_mins(10);
 /// Keys of users and clients are kept so long.
 const KEYS_KEPT: Duration = Duration::from_hours(7 * 24);
+
+/// The logs of a run's workers are kept so long after its end.
+const LOGS_KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// What was found of the daemon before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +41,7 @@ impl Kernel {
         let nobody = || Busy::new(self.scheduler.options.workers_per_instance);
         let mut busy: HashMap<RunId, Busy> = HashMap::new();
         for attempt in self.store.attempt_live().await? {
-            let card = self.card(attempt.run).await?;
+            let Some(card) = self.readable(attempt.run).await else { continue };
             match self.runner.attempt_look(card.run, attempt.id).await {
                 Sighting::Alive => {
                     let busy = busy.entry(card.run).or_insert_with(nobody);
@@ -53,13 +56,14 @@ impl Kernel {
             }
         }
         for run in self.store.run_list(RunQuery::Live).await? {
+            let Some(card) = self.readable(run.id).await else { continue };
             self.pause_stale(&run, last, now).await?;
             let busy = busy.remove(&run.id).unwrap_or_else(nobody);
-            let card = self.card(run.id).await?;
             self.begin_run(card, busy);
             recovered.runs += 1;
         }
         self.forget_ended().await?;
+        self.erase_old(now).await;
         self.store.pulse(now).await?;
         self.beat();
         Ok(recovered)
@@ -105,6 +109,33 @@ impl Kernel {
             self.store.run_settle(run.id, decide, now).await?;
         }
         Ok(())
+    }
+
+    /// The card of a run, unless another version wrote what this one cannot read: that must not keep the others waiting.
+    async fn readable(&self, run: RunId) -> Option<Arc<Card>> {
+        let card = self.card(run).await;
+        card.inspect_err(
+            |error| tracing::error!(%run, %error, "a run cannot be read and is left alone"),
+        )
+        .ok()
+    }
+
+    /// Deletes the workers' logs of runs that are long over.
+    async fn erase_old(&self, now: Millis) {
+        let leftovers = self.runner.run_leftovers().await.unwrap_or_else(|error| {
+            tracing::error!(%error, "the folder of runs cannot be read");
+            Vec::new()
+        });
+        for run in leftovers {
+            let old = match self.store.run_get(run).await {
+                Ok(row) => row.ended.is_some_and(|ended| now.since(ended) > LOGS_KEPT),
+                Err(StoreError::NotFound(_)) => true,
+                Err(_) => false,
+            };
+            if old && let Err(error) = self.runner.run_erase(run).await {
+                tracing::error!(%run, %error, "old logs could not be deleted");
+            }
+        }
     }
 
     async fn forget_ended(&self) -> Result<()> {

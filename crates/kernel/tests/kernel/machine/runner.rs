@@ -30,6 +30,14 @@ impl Runner for Machine {
         0
     }
 
+    async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
+        Ok(Vec::new())
+    }
+
+    async fn run_erase(&self, _run: RunId) -> io::Result<()> {
+        Ok(())
+    }
+
     fn place(&self, _run: RunId, attempt: AttemptId) -> AttemptPlace {
         AttemptPlace { folder: format!("/attempts/{attempt}").into(), socket: "/socket".into() }
     }
