@@ -5,7 +5,6 @@ use std::{
     io::{BufRead as _, BufReader},
     path::PathBuf,
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 use agent_worker_host::Daemon;
@@ -14,9 +13,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::machine;
-
-/// Clock ticks in a second, as Linux tells them to user space on every platform we know.
-const TICK: Duration = Duration::from_millis(10);
 
 /// A home and a project. Dropping it stops its daemon and everything below.
 pub(crate) struct House {
@@ -109,21 +105,16 @@ impl House {
 
     /// What the daemon has in memory, in bytes; its own program's pages count too.
     pub(crate) fn resident(&self) -> anyhow::Result<f64> {
-        let status = self.proc("status")?;
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = line.and_then(|line| line.split_whitespace().next());
         let kibibytes: u32 = kibibytes.context("no VmRSS")?.parse()?;
         Ok(f64::from(kibibytes) * 1024.0)
     }
 
-    /// How long the daemon has had a processor so far.
-    pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
-        processor_time(&self.proc("stat")?)
-    }
-
-    fn proc(&self, name: &str) -> anyhow::Result<String> {
-        let pid = self.daemon.as_ref().context("no daemon runs here")?.id();
-        Ok(fs::read_to_string(format!("/proc/{pid}/{name}"))?)
+    /// The daemon's process.
+    pub(crate) fn pid(&self) -> anyhow::Result<u32> {
+        Ok(self.daemon.as_ref().context("no daemon runs here")?.id())
     }
 
     fn home(&self) -> PathBuf {
@@ -136,17 +127,4 @@ impl Drop for House {
         // A daemon that cannot be stopped is in the way of nobody but this folder.
         let _ = self.stop();
     }
-}
-
-/// How long this process has had a processor so far.
-pub(crate) fn own_processor_time() -> anyhow::Result<Duration> {
-    processor_time(&fs::read_to_string("/proc/self/stat")?)
-}
-
-/// User and system time from `/proc/PID/stat`: the 14th and 15th field, the name in brackets being the second.
-fn processor_time(stat: &str) -> anyhow::Result<Duration> {
-    let (_, rest) = stat.rsplit_once(')').context("no process")?;
-    let ticks: Result<Vec<u32>, _> =
-        rest.split_whitespace().skip(11).take(2).map(str::parse).collect();
-    Ok(TICK * ticks?.iter().sum::<u32>())
 }

@@ -3,48 +3,70 @@
 use std::{
     fs::{self, File},
     io::{self, Write as _},
+    os::unix::fs::FileExt as _,
     process::Command,
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
+use tempfile::TempDir;
 
 use crate::sample::{Sample, millis};
 
 /// How the store keeps what it was told. Set in `crates/store/src/sqlite/connection.rs`; never loosened for a figure.
 const DURABILITY: &str =
     "SQLite WAL, synchronous=FULL: fsync before each reply, shared by whoever waits";
-const SYNCS: usize = 200;
 /// A page of the database, which is what a commit writes at least.
 const PAGE: [u8; 4096] = [7; 4096];
+const PAGES: usize = 1000;
 
-/// What the disk takes to say that something is on it.
+/// The disk that everything here is measured on, and what it takes to say that something is on it.
+///
+/// Written over and over in place, as SQLite does with its log: a growing file would be slower, and a laxer measure.
 pub(crate) struct Disk {
-    /// The middle of many.
-    pub(crate) fdatasync: Duration,
+    file: File,
+    next: usize,
+    took: Sample,
+    _folder: TempDir,
 }
 
-/// Measures the disk that everything else here is measured on.
-pub(crate) fn disk() -> anyhow::Result<Disk> {
-    let folder = folder()?;
-    let mut file = File::create(folder.path().join("page"))?;
-    let mut sample = Sample::default();
-    for _ in 0..SYNCS {
-        file.write_all(&PAGE)?;
-        let began = Instant::now();
-        file.sync_data()?;
-        sample.push(began.elapsed());
+impl Disk {
+    /// A file to measure with.
+    pub(crate) fn open() -> anyhow::Result<Self> {
+        let folder = folder()?;
+        let mut file = File::create(folder.path().join("pages"))?;
+        file.write_all(&PAGE.repeat(PAGES))?;
+        file.sync_all()?;
+        Ok(Self { file, next: 0, took: Sample::default(), _folder: folder })
     }
-    Ok(Disk { fdatasync: sample.median() })
+
+    /// Writes a page and measures how long it takes until it is there.
+    pub(crate) fn sync(&mut self) -> anyhow::Result<()> {
+        self.file.write_all_at(&PAGE, (self.next * PAGE.len()).try_into()?)?;
+        self.next = (self.next + 1) % PAGES;
+        let began = Instant::now();
+        self.file.sync_data()?;
+        self.took.push(began.elapsed());
+        Ok(())
+    }
+
+    /// The middle of what was measured.
+    pub(crate) fn fdatasync(&self) -> Duration {
+        self.took.median()
+    }
 }
 
 /// A fresh folder beside the build, which lies on a real disk where `/tmp` may be memory.
-pub(crate) fn folder() -> anyhow::Result<tempfile::TempDir> {
+pub(crate) fn folder() -> anyhow::Result<TempDir> {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).context("no folder to measure in")
 }
 
 /// Says where, when and under what circumstances.
-pub(crate) fn description(disk: &Disk) -> String {
+pub(crate) fn description() -> anyhow::Result<String> {
+    let mut disk = Disk::open()?;
+    for _ in 0..PAGES {
+        disk.sync()?;
+    }
     let date = first_line(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output());
     let commit = first_line(Command::new("git").args(["describe", "--always", "--dirty"]).output());
     let kernel = read("/proc/sys/kernel/osrelease");
@@ -52,13 +74,13 @@ pub(crate) fn description(disk: &Disk) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = read("/proc/loadavg");
     let load = load.split(' ').next().unwrap_or_default();
-    let sync = millis(disk.fdatasync);
-    format!(
+    let sync = millis(disk.fdatasync());
+    Ok(format!(
         "{date}, commit {commit}\n\
          {cores} × {cpu}, Linux {kernel}, load {load} before the start\n\
          durability: {DURABILITY}\n\
          fdatasync of 4 KiB, p50: {sync:.2} ms"
-    )
+    ))
 }
 
 fn cpu() -> Option<String> {

@@ -9,6 +9,7 @@ mod inbox;
 mod load;
 mod machine;
 mod mcp;
+mod processor;
 mod sample;
 mod sends;
 mod start;
@@ -54,12 +55,11 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn measure(length: Length) -> anyhow::Result<()> {
-    let disk = machine::disk()?;
     let mut out = io::stdout();
-    writeln!(out, "{}\n", machine::description(&disk))?;
+    writeln!(out, "{}\n", machine::description()?)?;
     let mut table = Table::begin(out)?;
     start::figures(&mut table).await?;
-    turns::figures(&mut table, &disk).await?;
+    turns::figures(&mut table).await?;
     sends::figures(&mut table).await?;
     weight::figures(&mut table, length).await?;
     inbox::figures(&mut table, length).await

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use crate::{
     archive::{Archive, BODY},
-    house::{House, own_processor_time},
+    house::House,
     load::{Caller, Load, load},
     machine,
     mcp::McpRequest,
+    processor::ProcessorClock,
     sample::{median, micros, millis},
     table::{Figure, Table, Unit},
     weight,
@@ -43,15 +44,13 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     for clients in CLIENTS {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
-            let (sent, spent) = timed(&house, callers(clients, &as_client, &mention)).await?;
-            let appended = load(vec![archive.clone(); clients]).await?;
-            rounds.push(Round { sent, spent, appended });
+            rounds.push(round(&house, callers(clients, as_client, &mention), &archive).await?);
         }
         tell(table, clients, &rounds)?;
     }
     archive.close().await;
-    let (sent, _) = timed(&house, callers(MOST_CLIENTS, || house.dial(), &mention)).await?;
-    let name = format!("the same as the user, {MOST_CLIENTS} clients");
+    let sent = load(callers(MOST_CLIENTS, || house.dial(), &mention)).await?;
+    let name = format!("the same without a token, {MOST_CLIENTS} at once");
     table.add(&Figure::new(name, Unit::PerSecond, sent.rate))?;
     table.add(&weight::memory("daemon's resident memory after these sends", &house)?)?;
     at_rest(table).await
@@ -60,14 +59,15 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
 /// One measurement of each kind, taken one right after the other.
 struct Round {
     sent: Load,
-    spent: Spent,
     appended: Load,
+    spent: Spent,
 }
 
-/// Processor time for each send.
+/// Processor time for one send or append.
 struct Spent {
     daemon: Duration,
     clients: Duration,
+    store: Duration,
 }
 
 /// A client of the daemon.
@@ -94,38 +94,54 @@ fn callers(clients: usize, dial: impl Fn() -> Daemon, args: &Value) -> Vec<Clien
     (0..clients).map(|_| Client { daemon: dial(), request: request.clone() }).collect()
 }
 
-async fn timed(house: &House, callers: Vec<Client>) -> anyhow::Result<(Load, Spent)> {
-    let (daemon, clients) = (house.processor_time()?, own_processor_time()?);
-    let sent = load(callers).await?;
-    let each = |all: Duration| all.div_f64(sent.all.max(1.0));
-    let spent = Spent {
-        daemon: each(house.processor_time()? - daemon),
-        clients: each(own_processor_time()? - clients),
-    };
-    Ok((sent, spent))
+/// Lets the clients send, then as many callers append.
+async fn round(house: &House, clients: Vec<Client>, archive: &Archive) -> anyhow::Result<Round> {
+    let callers = vec![archive.clone(); clients.len()];
+    let (daemon, own) = (ProcessorClock::start(house.pid()?)?, ProcessorClock::own()?);
+    let sent = load(clients).await?;
+    let (daemon, clients) = (daemon.spent()?.div_f64(sent.all), own.spent()?.div_f64(sent.all));
+    let own = ProcessorClock::own()?;
+    let appended = load(callers).await?;
+    let store = own.spent()?.div_f64(appended.all);
+    Ok(Round { sent, appended, spent: Spent { daemon, clients, store } })
 }
 
 fn tell(table: &mut Table, clients: usize, rounds: &[Round]) -> anyhow::Result<()> {
-    let middle = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of));
-    let held = clients == MOST_CLIENTS;
-    let sends = format!("channel_send through MCP, {clients} clients");
-    let rate = Figure::new(&sends, Unit::PerSecond, middle(&|round| round.sent.rate));
-    table.add(&if held { rate.at_least(LEAST_RATE) } else { rate })?;
-    let p50 = middle(&|round| millis(round.sent.took.percentile(50)));
-    table.add(&Figure::new(format!("{sends}, p50"), Unit::Millis, p50))?;
-    let p99 = middle(&|round| millis(round.sent.took.percentile(99)));
+    let sends = format!("channel_send through MCP, {clients} at once");
+    let appends = format!("store's own appends, {clients} at once");
+    let (rate, own) =
+        (middle(rounds, |round| round.sent.rate), middle(rounds, |round| round.appended.rate));
+    let p50 = middle(rounds, |round| millis(round.sent.took.percentile(50)));
+    let p99 = middle(rounds, |round| millis(round.sent.took.percentile(99)));
+    let rate = Figure::new(&sends, Unit::PerSecond, rate);
+    let p50 = Figure::new(format!("{sends}, p50"), Unit::Millis, p50);
     let p99 = Figure::new(format!("{sends}, p99"), Unit::Millis, p99);
-    table.add(&if held { p99.at_most(MOST_P99) } else { p99 })?;
-    let name = format!("store's own appends, {clients} callers");
-    table.add(&Figure::new(name, Unit::PerSecond, middle(&|round| round.appended.rate)))?;
-    let share = middle(&|round| round.sent.rate / round.appended.rate);
-    let share = Figure::new(format!("MCP's share of that, {clients} clients"), Unit::Times, share);
-    table.add(&if held { share.at_least(LEAST_SHARE) } else { share })?;
-    let daemon = middle(&|round| micros(round.spent.daemon));
-    table.add(&Figure::new("daemon's processor time for each", Unit::Micros, daemon))?;
-    let own = middle(&|round| micros(round.spent.clients));
-    table.add(&Figure::new("the clients' own for each", Unit::Micros, own))?;
-    Ok(())
+    let own = Figure::new(&appends, Unit::PerSecond, own);
+    if clients < MOST_CLIENTS {
+        return table.add_all(&[rate, p50, p99, own]);
+    }
+    let own_p99 = middle(rounds, |round| millis(round.appended.took.percentile(99)));
+    let share = middle(rounds, |round| round.sent.rate / round.appended.rate);
+    let spent = |name, of: fn(&Spent) -> Duration| {
+        Figure::new(name, Unit::Micros, middle(rounds, |round| micros(of(&round.spent))))
+    };
+    table.add_all(&[
+        rate.at_least(LEAST_RATE),
+        p50,
+        p99.at_most(MOST_P99),
+        own,
+        Figure::new(format!("{appends}, p99"), Unit::Millis, own_p99),
+        Figure::new("sends through MCP for each of these", Unit::Times, share)
+            .at_least(LEAST_SHARE),
+        spent("daemon's processor time for a send", |spent| spent.daemon),
+        spent("client's processor time for a send", |spent| spent.clients),
+        spent("store's processor time for an append", |spent| spent.store),
+    ])
+}
+
+/// The middle of something over all rounds.
+fn middle(rounds: &[Round], of: impl Fn(&Round) -> f64) -> f64 {
+    median(rounds.iter().map(of))
 }
 
 /// While nobody works, every change makes the scheduler ask whether the run is over.
@@ -134,14 +150,10 @@ async fn at_rest(table: &mut Table) -> anyhow::Result<()> {
     house.team(TEAM)?;
     let message = BODY.replace('@', "");
     let copy = json!({ "target": "@team", "message": message, "cc": ["reader"] });
-    let mut rates = Vec::new();
-    for _ in 0..ROUNDS {
-        let (sent, _) = timed(&house, callers(MOST_CLIENTS, || house.dial(), &copy)).await?;
-        rates.push(sent.rate);
-    }
-    for (round, rate) in (1..).zip(rates) {
-        let name = format!("cc to a team at rest, {MOST_CLIENTS} clients, round {round}");
-        table.add(&Figure::new(name, Unit::PerSecond, rate))?;
+    for round in 1..=ROUNDS {
+        let sent = load(callers(MOST_CLIENTS, || house.dial(), &copy)).await?;
+        let name = format!("cc to a team at rest, {MOST_CLIENTS} at once, round {round}");
+        table.add(&Figure::new(name, Unit::PerSecond, sent.rate))?;
     }
     Ok(())
 }

@@ -102,6 +102,11 @@ impl Table {
         self.line(&figure.name, &value, &figure.bar(), figure.verdict())
     }
 
+    /// Prints several.
+    pub(crate) fn add_all(&mut self, figures: &[Figure]) -> anyhow::Result<()> {
+        figures.iter().try_for_each(|figure| Ok(self.add(figure)?))
+    }
+
     fn line(&mut self, name: &str, value: &str, bar: &str, verdict: &str) -> io::Result<()> {
         writeln!(self.out, "| {name:<56} | {value:>12} | {bar:>12} | {verdict:<5} |")
     }

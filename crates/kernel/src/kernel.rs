@@ -100,8 +100,13 @@ impl Kernel {
         if let Some(card) = self.cards().get(&run) {
             return Ok(Arc::clone(card));
         }
-        let card = Arc::new(Card::read(self.store.run_get(run).await?)?);
-        self.cards().insert(run, Arc::clone(&card));
+        let row = self.store.run_get(run).await?;
+        let live = row.state.is_live();
+        let card = Arc::new(Card::read(row)?);
+        // The past is read again when somebody asks for it.
+        if live {
+            self.cards().insert(run, Arc::clone(&card));
+        }
         Ok(card)
     }
 
