@@ -22,22 +22,57 @@ use std::{
     io::{self, Write as _},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
 use table::Table;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
-    /// What a minute or two are enough for.
+    /// What a few minutes are enough for.
     Short,
     /// Also what needs a thousand agents or a million messages.
     Long,
 }
 
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug)]
+enum Group {
+    Start,
+    Turns,
+    Sends,
+    Weight,
+    Inbox,
+}
+
+impl Group {
+    /// In the order of the table.
+    const ALL: [Self; 5] = [Self::Start, Self::Turns, Self::Sends, Self::Weight, Self::Inbox];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Turns => "turns",
+            Self::Sends => "sends",
+            Self::Weight => "weight",
+            Self::Inbox => "inbox",
+        }
+    }
+
+    async fn measure(self, table: &mut Table, length: Length) -> anyhow::Result<()> {
+        match self {
+            Self::Start => start::figures(table).await,
+            Self::Turns => turns::figures(table).await,
+            Self::Sends => sends::figures(table).await,
+            Self::Weight => weight::figures(table, length).await,
+            Self::Inbox => inbox::figures(table, length).await,
+        }
+    }
+}
+
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
-    let mut length = Length::Short;
+    let (mut length, mut groups) = (Length::Short, Vec::new());
     let mut words = env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -48,19 +83,27 @@ fn main() -> anyhow::Result<()> {
                 let socket = words.next().context("which socket?")?;
                 return runtime.block_on(agent::count_tools(socket.into()));
             }
-            other => bail!("`{other}` is not known here; there is --long"),
+            word => groups.push(named(word)?),
         }
     }
-    runtime.block_on(measure(length))
+    if groups.is_empty() {
+        groups = Group::ALL.to_vec();
+    }
+    runtime.block_on(measure(&groups, length))
 }
 
-async fn measure(length: Length) -> anyhow::Result<()> {
+fn named(word: &str) -> anyhow::Result<Group> {
+    let found = Group::ALL.into_iter().find(|group| group.word() == word);
+    let words = Group::ALL.map(Group::word).join(", ");
+    found.with_context(|| format!("`{word}` is not known here; there are --long, {words}"))
+}
+
+async fn measure(groups: &[Group], length: Length) -> anyhow::Result<()> {
     let mut out = io::stdout();
     writeln!(out, "{}\n", machine::description()?)?;
     let mut table = Table::begin(out)?;
-    start::figures(&mut table).await?;
-    turns::figures(&mut table).await?;
-    sends::figures(&mut table).await?;
-    weight::figures(&mut table, length).await?;
-    inbox::figures(&mut table, length).await
+    for group in groups {
+        group.measure(&mut table, length).await?;
+    }
+    Ok(())
 }

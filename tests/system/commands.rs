@@ -109,7 +109,7 @@ fn a_second_run_of_a_live_instance_is_refused_and_another_tag_is_not() {
     let file = world.project().join("echo.yaml");
     let again = world.run(&["start", file.to_str().unwrap(), "--background"]);
     assert_eq!(again.code, 1, "{again:?}");
-    assert!(again.stderr.contains("is still live") && again.stderr.contains("--tag"), "{again:?}");
+    assert!(again.stderr.contains("@echo is running already"), "{again:?}");
     let other = world.run(&["start", file.to_str().unwrap(), "--tag", "two", "--background"]);
     assert_eq!(other.code, 0, "{other:?}");
     let listed = world.run(&["ls"]);

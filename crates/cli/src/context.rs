@@ -54,10 +54,13 @@ impl Context<'_> {
         discovery::open(self.settings).await
     }
 
-    /// The daemon, if there is one: for commands that only look. Another version is worth a warning.
+    /// The daemon, for commands that only look. Where one has ever been, it is started to tell what is true: what a dead
+    /// one left may still run. Another version is worth a warning.
     pub(crate) async fn daemon_if_any(&mut self) -> Result<Option<Client>, CliError> {
-        let Some(Found { client, health }) = discovery::look(self.settings).await? else {
-            return Ok(None);
+        let Found { client, health } = match discovery::look(self.settings).await? {
+            Some(found) => found,
+            None if self.settings.has_history() => return self.daemon().await.map(Some),
+            None => return Ok(None),
         };
         if let Some(what) = discovery::mismatch(&health) {
             self.console.warn(&what)?;
@@ -73,7 +76,7 @@ impl Context<'_> {
 
     /// The failure of a command that needs a daemon but starts none.
     pub(crate) fn no_daemon() -> CliError {
-        CliError::new(Kind::NoDaemon, "no daemon is running, so nothing is")
+        CliError::new(Kind::NoDaemon, "nothing has ever run here")
             .hint("start a team: agent-worker run <file>")
     }
 }

@@ -34,11 +34,8 @@ fn read_with(
         .no_binary_name(true)
         .disable_help_flag(true);
     let mut command = Switches::augment_args(command);
+    check(params)?;
     for param in params {
-        if command.get_arguments().any(|ours| is_spelt(ours, &param.name)) {
-            let what = format!("the parameter `{}` is spelt like a switch of ours", param.name);
-            return Err(CliError::new(Kind::BadFile, what).hint("rename it in the file"));
-        }
         command = command.arg(
             Arg::new(param.name.clone())
                 .long(param.name.clone())
@@ -53,6 +50,17 @@ fn read_with(
         Some((param.name.clone(), value.clone()))
     });
     Ok((switches.and(later), given.collect()))
+}
+
+/// Refuses parameters that could never be given, because a switch of ours is spelt the same.
+pub(crate) fn check(params: &[Param]) -> Result<(), CliError> {
+    let ours = Switches::augment_args(Command::new("agent-worker"));
+    let taken = |param: &&Param| {
+        param.name == "help" || ours.get_arguments().any(|ours| is_spelt(ours, &param.name))
+    };
+    let Some(param) = params.iter().find(taken) else { return Ok(()) };
+    let what = format!("the parameter `{}` is spelt like a switch of ours", param.name);
+    Err(CliError::new(Kind::BadFile, what).hint("rename it in the file"))
 }
 
 fn is_spelt(ours: &Arg, name: &str) -> bool {

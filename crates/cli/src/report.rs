@@ -37,6 +37,7 @@ pub(crate) struct Envelope {
     turns: u32,
     messages: u32,
     dead_letters: Vec<Receipt>,
+    dropped: Vec<Receipt>,
     agents: BTreeMap<AgentName, AgentPart>,
     error: Option<ErrorBody>,
 }
@@ -67,6 +68,7 @@ impl Report {
             turns: self.view.turns,
             messages: self.view.messages,
             dead_letters: self.view.dead_letters.clone(),
+            dropped: self.view.dropped.clone(),
             agents: self.view.agents.iter().map(part).collect(),
             error: self.reason(),
         }
@@ -162,6 +164,7 @@ impl Envelope {
             turns: 0,
             messages: 0,
             dead_letters: Vec::new(),
+            dropped: Vec::new(),
             agents: BTreeMap::new(),
             error: Some(error.body()),
         }
@@ -288,7 +291,7 @@ mod tests {
         let part = serde_json::json!({"turns": 2, "messages": 3, "state": "idle"});
         let expected = serde_json::json!({
             "outcome": "done", "workflow": "review", "tag": "pr-1", "run": samples::RUN,
-            "duration_ms": 83_000, "turns": 4, "messages": 9, "dead_letters": [],
+            "duration_ms": 83_000, "turns": 4, "messages": 9, "dead_letters": [], "dropped": [],
             "agents": {"coder": part, "reviewer": part}, "error": null,
         });
         assert_eq!(envelope, expected);

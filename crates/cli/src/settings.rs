@@ -23,6 +23,11 @@ impl Settings {
         self.home.join("daemon.sock")
     }
 
+    /// Whether a daemon has ever kept anything in this home.
+    pub(crate) fn has_history(&self) -> bool {
+        self.home.join("agent-worker.db").exists()
+    }
+
     /// The variables of the caller that `wanted` names.
     pub(crate) fn env_only(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
         let mut picked = self.env.clone();

@@ -75,6 +75,7 @@ pub(crate) fn lasted(span: Duration) -> String {
 pub(crate) fn age(span: Duration) -> String {
     match (parts(span), span.as_secs() / 86_400) {
         (_, days @ 1..) => format!("{days}d"),
+        ((0, 0, 0), _) if !span.is_zero() => format!("{}ms", span.as_millis()),
         ((0, 0, seconds), _) => format!("{seconds}s"),
         ((0, minutes, _), _) => format!("{minutes}m"),
         ((hours, _, _), _) => format!("{hours}h"),
@@ -147,7 +148,7 @@ mod tests {
     fn lengths_of_time_read_like_a_clock_a_report_and_an_age() {
         for (millis, on_a_clock, reported, ago) in [
             (0, "0:00", "0ms", "0s"),
-            (240, "0:00", "240ms", "0s"),
+            (240, "0:00", "240ms", "240ms"),
             (7_260, "0:07", "7.2s", "7s"),
             (754_000, "12:34", "12m 34s", "12m"),
             (3_723_000, "1:02:03", "1h 2m", "1h"),

@@ -3,7 +3,7 @@
 //! Events are hints: the view may miss one and is right again after the next. What a run came to is read from
 //! the daemon when it is over, never from here.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use agent_worker_protocol::{
     AgentName, AttemptEnd, Event, EventKind, InstanceRef, Message, MessageKind, Millis, RunState,
@@ -54,6 +54,8 @@ struct Row {
     name: AgentName,
     doing: Doing,
     since: Millis,
+    /// What waits for it.
+    mail: BTreeSet<i64>,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ impl View {
             name: name.clone(),
             doing: Doing::Idle,
             since: Millis::default(),
+            mail: BTreeSet::new(),
         };
         Self {
             instance,
@@ -100,7 +103,11 @@ impl View {
                 self.phase = String::from("ended");
                 Vec::new()
             }
-            EventKind::AttemptStarting => self.turn_to(event, Doing::Starting, "starts"),
+            EventKind::AttemptStarting => {
+                let taken = numbers(event, "seqs");
+                self.mail_of(event.agent.as_ref(), |mail| mail.retain(|seq| !taken.contains(seq)));
+                self.turn_to(event, Doing::Starting, "starts")
+            }
             EventKind::AttemptRunning => self.turn_to(event, Doing::Working, "works"),
             EventKind::AttemptEnded => self.attempt_ended(event),
             EventKind::ToolCall => {
@@ -176,6 +183,9 @@ impl View {
             return Vec::new();
         };
         self.messages += 1;
+        for name in &message.to {
+            self.mail_of(Some(name), |mail| mail.extend([message.seq.get()]));
+        }
         message_lines(&message).into_iter().map(Above::Said).collect()
     }
 
@@ -195,6 +205,7 @@ impl View {
             None => Doing::Idle,
         };
         self.set(event, doing);
+        self.mail_of(event.agent.as_ref(), |mail| mail.extend(numbers(event, "pending")));
         match end {
             Some(AttemptEnd::Failed { .. }) => {
                 self.turns += 1;
@@ -212,6 +223,13 @@ impl View {
         }
     }
 
+    fn mail_of(&mut self, agent: Option<&AgentName>, change: impl FnOnce(&mut BTreeSet<i64>)) {
+        let row = self.agents.iter_mut().find(|row| Some(&row.name) == agent);
+        if let Some(row) = row {
+            change(&mut row.mail);
+        }
+    }
+
     fn turn_to(&mut self, event: &Event, doing: Doing, words: &str) -> Vec<Above> {
         self.set(event, doing);
         self.in_detail(event, words)
@@ -222,7 +240,8 @@ impl View {
         let Some(name) = &event.agent else { return };
         let at = self.agents.iter().position(|row| row.name == *name);
         let Some(row) = at.and_then(|at| self.agents.get_mut(at)) else {
-            self.agents.push(Row { name: name.clone(), doing, since: event.ts });
+            let mail = BTreeSet::new();
+            self.agents.push(Row { name: name.clone(), doing, since: event.ts, mail });
             return;
         };
         if !(row.doing.is_a_turn() && doing.is_a_turn()) {
@@ -243,6 +262,7 @@ impl Row {
     fn line(&self, names: usize, now: Millis) -> Line {
         let clock = || text::clock(now.since(self.since));
         let (tone, words) = match &self.doing {
+            Doing::Idle if !self.mail.is_empty() => (Tone::Plain, "queued".to_owned()),
             Doing::Idle => (Tone::Dim, "idle".to_owned()),
             Doing::Starting => (Tone::Good, format!("starting {}", clock())),
             Doing::Working => (Tone::Good, format!("working {}", clock())),
@@ -271,6 +291,8 @@ impl Doing {
 pub(crate) fn message_lines(message: &Message) -> Vec<Line> {
     let to = message.to.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let to = if to.is_empty() { to } else { format!(" → {to}") };
+    let cc = message.cc.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
+    let cc = if cc.is_empty() { cc } else { format!(" (cc {cc})") };
     let (tone, kind) = match message.kind {
         MessageKind::Message => (Tone::Strong, ""),
         MessageKind::Answer => (Tone::Strong, " (answer)"),
@@ -278,13 +300,19 @@ pub(crate) fn message_lines(message: &Message) -> Vec<Line> {
     };
     let head = Line::of(Tone::Dim, format!("#{} ", message.seq))
         .and(tone, one_line(&message.from.to_string()))
-        .and(Tone::Dim, format!("{to}{kind}"));
+        .and(Tone::Dim, format!("{to}{cc}{kind}"));
     let body = text::harmless(message.body.trim_end());
     if !body.contains('\n') {
         return vec![head.and(Tone::Plain, format!(": {body}"))];
     }
     let beneath = body.lines().map(|line| Line::plain(format!("  {line}")));
     std::iter::once(head).chain(beneath).collect()
+}
+
+/// A list of numbers in an event.
+fn numbers(event: &Event, name: &str) -> Vec<i64> {
+    let list = event.data.get(name).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_i64).collect()
 }
 
 fn undelivered(event: &Event) -> Vec<Above> {

@@ -20,6 +20,7 @@ use serde::Serialize;
 use tokio::{
     net::{TcpListener, UnixListener},
     signal::unix::{SignalKind, signal},
+    time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -34,6 +35,10 @@ use crate::{
 
 /// How long answers that are under way have when everything else is over.
 const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// How long the lock of a dead daemon may outlive it.
+const LAST_BREATH: Duration = Duration::from_secs(5);
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// What a daemon is told at its start.
 #[derive(Clone, Debug)]
@@ -107,11 +112,7 @@ struct Card {
 /// Runs a daemon until it is asked to stop.
 pub async fn serve(settings: Settings) -> Result<(), Error> {
     let home = Home::open(&settings.home)?;
-    let lock = LockFile::try_acquire(&home.lock()).map_err(doing("locking the home"))?;
-    let Some(lock) = lock else {
-        let pid = LockFile::holder(&home.lock()).ok().flatten().unwrap_or_default();
-        return Err(Error::AlreadyRunning { home: home.root().to_owned(), pid });
-    };
+    let lock = take_home(&home).await?;
     log::begin(&home, settings.started_by).map_err(doing("opening the log"))?;
     become_daemon(settings.started_by);
     let shutdown = Shutdown::default();
@@ -120,6 +121,27 @@ pub async fn serve(settings: Settings) -> Result<(), Error> {
     store.close().await;
     drop(lock);
     result
+}
+
+/// Takes the home, unless a living daemon has it.
+///
+/// The lock of a daemon that was killed while it started a process is held for a moment longer, by that process on its
+/// way to becoming another program; that is no owner, and is waited for.
+async fn take_home(home: &Home) -> Result<LockFile, Error> {
+    let deadline = Instant::now() + LAST_BREATH;
+    loop {
+        if let Some(lock) =
+            LockFile::try_acquire(&home.lock()).map_err(doing("locking the home"))?
+        {
+            return Ok(lock);
+        }
+        let owner = LockFile::holder(&home.lock()).ok().flatten();
+        if Instant::now() >= deadline || owner.is_some_and(|pid| Process::of(pid).is_some()) {
+            let pid = owner.unwrap_or_default();
+            return Err(Error::AlreadyRunning { home: home.root().to_owned(), pid });
+        }
+        tokio::time::sleep(GLANCE).await;
+    }
 }
 
 async fn live(

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{LockFile, end, marked};
+use agent_worker_host::{LockFile, end, marked, marks};
 use agent_worker_kernel::{AttemptPlace, Departure, Runner, ShellCommand, ShellEnd, Sighting};
 use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
 use async_trait::async_trait;
@@ -125,6 +125,10 @@ impl Runner for Processes {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }
+    }
+
+    async fn marks(&self) -> Vec<AttemptId> {
+        marks().iter().filter_map(|mark| mark.parse().ok()).collect()
     }
 
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32 {

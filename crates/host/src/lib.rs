@@ -14,5 +14,5 @@ pub use event_stream::EventStream;
 pub use lock::LockFile;
 pub use tree::{
     ATTEMPT_MARKER, Process, ancestors, children, descendants, end, environment_value, marked,
-    own_descendants, reap,
+    marks, own_descendants, reap,
 };

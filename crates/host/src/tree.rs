@@ -134,6 +134,13 @@ pub fn marked(attempt: &str) -> Vec<Process> {
     living.filter(is_marked).map(Process::from).collect()
 }
 
+/// Every attempt of which a living process carries the id.
+pub fn marks() -> BTreeSet<String> {
+    let living = procfs::all().into_iter().filter(|stat| !stat.is_zombie);
+    let values = living.filter_map(|stat| procfs::environment(stat.pid, ATTEMPT_MARKER).ok());
+    values.flatten().collect()
+}
+
 /// The value `pid` was started with for the variable `name`. An error means: not to be known.
 pub fn environment_value(pid: u32, name: &str) -> io::Result<Option<String>> {
     Ok(procfs::environment(pid, name)?.into_iter().next())

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agent_worker_protocol::{
-    EffectKey, MessageKind, Priority, ResourceId, RunId, Seq, Target,
+    EffectKey, MessageKind, Priority, ResourceId, RunId, RunState, Seq, Target,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
 use agent_worker_store::{By, Instance, MessageQuery, NewMessage, Order};
@@ -53,9 +53,15 @@ impl Kernel {
         request: SendRequest,
     ) -> Result<SendReply> {
         let by = who.by(key)?;
+        if request.message.trim().is_empty() {
+            return Err(Error::BadRequest("an empty message says nothing".into()));
+        }
         let place = Place { target: request.target.clone(), project: request.project.clone() };
         let (_, run) = self.instance(who, &place).await?;
         let card = self.card(run).await?;
+        if let Some(answered) = request.reply_to {
+            self.store.message_receipts(card.workflow, answered).await?;
+        }
         let mut to = request.to.clone();
         to.extend(request.target.and_then(|target| target.agent));
         let address = Address {
@@ -79,9 +85,23 @@ impl Kernel {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
             instance: card.instance.clone(),
+            paused: self.paused(who, run).await?,
             woken: reached.woken(),
             cc: reached.cc(),
             unknown: reached.unknown,
+        })
+    }
+
+    /// Why nobody will act on what somebody outside says. An agent's own run goes on while it speaks.
+    async fn paused(&self, who: &Principal, run: RunId) -> Result<Option<String>> {
+        if matches!(who, Principal::Agent(_)) {
+            return Ok(None);
+        }
+        Ok(match self.store.run_get(run).await?.state {
+            RunState::Paused { cause } => Some(cause.to_string()),
+            RunState::Setup | RunState::Electing | RunState::Running | RunState::Ended { .. } => {
+                None
+            }
         })
     }
 

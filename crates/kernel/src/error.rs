@@ -38,8 +38,14 @@ pub enum Error {
     /// An address is nobody.
     #[error("there is no agent `{}` here", .0.name)]
     NoAgent(UnknownMention),
+    /// The instance has a live run already.
+    #[error("@{0} is running already")]
+    Running(InstanceRef),
+    /// No target was given, and there is more than one thing it could be.
+    #[error("several runs could be meant: {}", .0.join(", "))]
+    Several(Vec<String>),
     /// The instance has no live run.
-    #[error("{0} has no live run")]
+    #[error("@{0} has no live run")]
     NoRun(InstanceRef),
     /// More than is taken.
     #[error("{what} is {size} bytes; at most {most} are taken")]
@@ -78,7 +84,7 @@ impl Error {
             Self::Forbidden(_) => Code::Forbidden,
             Self::Unauthorized => Code::Unauthorized,
             Self::NoInstance(_) => Code::NotFound,
-            Self::Ambiguous { .. } => Code::Conflict,
+            Self::Ambiguous { .. } | Self::Several(_) | Self::Running(_) => Code::Conflict,
             Self::NoRun(_) => Code::NoRun,
             Self::TooLarge { .. } => Code::TooLarge,
             Self::Draining => Code::Unavailable,
@@ -93,16 +99,18 @@ impl Error {
             }
             Self::NoAgent(_) => Some("`agent-worker ls` shows who is there".into()),
             Self::NoInstance(_) => Some("`agent-worker ls --all` shows what there is".into()),
-            Self::Ambiguous { .. } => Some("name it whole: agent@workflow:tag".into()),
-            Self::NoRun(instance) => Some(format!(
-                "start one with `agent-worker start FILE --tag {}`, or use `run`",
-                instance.tag
+            Self::Ambiguous { .. } => Some(
+                "name it whole, agent@workflow:tag, or go to the folder of the one you mean".into(),
+            ),
+            Self::Several(_) => Some("name the one you mean: @workflow:tag".into()),
+            Self::Running(instance) => Some(format!(
+                "`agent-worker stop @{instance}` ends it; --tag NAME starts another one beside it"
             )),
-            Self::Store(store::Error::RunLive(_)) => {
-                Some("stop it first with `agent-worker stop`, or use another --tag".into())
+            Self::NoRun(instance) => {
+                Some(format!("start one: agent-worker start FILE --tag {}", instance.tag))
             }
             Self::Store(store::Error::StaleRevision(_)) => {
-                Some("read the document and pass that as base_revision".into())
+                Some("read it, then document_write with that as base_revision".into())
             }
             Self::Store(store::Error::KeyReused) => {
                 Some("use a new idempotency_key for a new call".into())
@@ -145,7 +153,7 @@ fn store_code(error: &store::Error) -> Code {
         | store::Error::WrongState(_) => Code::Conflict,
         store::Error::NoRun => Code::RunEnded,
         store::Error::Fenced => Code::StaleEpoch,
-        store::Error::Closed => Code::Unavailable,
+        store::Error::Closed | store::Error::Full => Code::Unavailable,
         store::Error::ReadOnly(_) => Code::ReadOnly,
         store::Error::Corrupt(_)
         | store::Error::Unknown

@@ -23,7 +23,10 @@ pub(crate) fn turn_limit(facts: &LeaseFacts) -> Option<PauseCause> {
     let most = facts.limits.turns?;
     (facts.turns + facts.attempts >= most).then(|| PauseCause::Limit {
         limit: LimitKind::Turns,
-        detail: format!("{} turns taken, {most} allowed", facts.turns),
+        detail: match facts.attempts {
+            0 => format!("{} turns taken, {most} allowed", facts.turns),
+            live => format!("{} turns taken and {live} under way, {most} allowed", facts.turns),
+        },
     })
 }
 

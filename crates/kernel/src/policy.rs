@@ -82,12 +82,13 @@ pub(crate) fn settlement(end: AttemptEnd, remains: &Remains<'_>, record: &Record
     let blame = blame(&end, remains, record);
     let pause = |wait, at, why: &str| NotBefore { at, wait, why: why.to_owned() };
     let not_before = match (&end, blame) {
+        // What has just died need not be waited for.
+        (_, Blame::Counted { most }) if record.number >= most => None,
+        (_, Blame::Uncounted { most }) if record.setbacks + 1 >= most => None,
         (AttemptEnd::Failed { class: FailureClass::RateLimited, why }, _) => {
             let soonest = record.now.plus(backoff(&record.retry, record.setbacks));
             Some(pause(Wait::Park, retry_at(remains).unwrap_or(soonest).max(soonest), why))
         }
-        // What has just died need not be waited for.
-        (_, Blame::Counted { most }) if record.number >= most => None,
         (AttemptEnd::Failed { why, .. }, Blame::Counted { .. }) => {
             let at = record.now.plus(backoff(&record.retry, record.number.saturating_sub(1)));
             Some(pause(Wait::BackOff, at, why))
@@ -235,9 +236,11 @@ mod tests {
                 Some(failed(FailureClass::Transient)),
                 Seen::Alive,
                 1,
-                60,
-                "uncounted 10 BackOff 300000",
+                8,
+                "uncounted 10 BackOff 256000",
             ),
+            (Some(failed(FailureClass::Transient)), Seen::Alive, 1, 9, "uncounted 10"),
+            (Some(failed(FailureClass::RateLimited)), Seen::Alive, 1, 9, "uncounted 10"),
             (Some(failed(FailureClass::RateLimited)), Seen::Alive, 1, 0, "uncounted 10 Park 1000"),
             (Some(failed(FailureClass::Auth)), Seen::Alive, 1, 0, "none stop auth: why"),
             (Some(failed(FailureClass::Billing)), Seen::Alive, 1, 0, "none stop billing: why"),

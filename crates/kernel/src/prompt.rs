@@ -48,11 +48,16 @@ pub(crate) fn prompt(lease: &Lease) -> String {
             message(&mut text, &tag, shown);
         }
     }
-    if lease.number > 1 {
-        let _ = write!(text, "\nThis is attempt {}; the one before failed.", lease.number);
+    if tries(lease) > 1 {
+        let _ = write!(text, "\nThis is attempt {}; the one before failed.", tries(lease));
     }
     journal(&mut text, &lease.journal);
     text
+}
+
+/// Which try this is, from 1, counted or not.
+pub(crate) fn tries(lease: &Lease) -> u32 {
+    lease.number + lease.setbacks
 }
 
 /// The bodies that woke it, alone: what a scripted model looks at.
@@ -105,6 +110,7 @@ mod tests {
             hops: 0,
             priority: Priority::Normal,
             to: Vec::new(),
+            cc: Vec::new(),
             resource: None,
         };
         ShownMessage { message, wakes: true }

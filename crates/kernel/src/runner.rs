@@ -42,7 +42,9 @@ pub trait Runner: Send + Sync {
         attempt: AttemptId,
         after: i64,
     ) -> io::Result<Vec<NumberedEvent>>;
-    /// Ends whatever is left of an attempt whose worker is gone.
+    /// Every id that a living process carries: of attempts, and of runs whose setup left something.
+    async fn marks(&self) -> Vec<AttemptId>;
+    /// Ends whatever is left of an attempt whose worker is gone, or carries any other such id.
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32;
 
     /// Runs a shell command of a run to its end.

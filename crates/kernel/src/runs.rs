@@ -6,7 +6,7 @@ use agent_worker_protocol::{
     InstanceRef,
     api::{RunRequest, RunStarted},
 };
-use agent_worker_store::{Keep, NewAgent, NewRun};
+use agent_worker_store::{Error as StoreError, Keep, NewAgent, NewRun};
 use agent_worker_workflow::{Provider, Workflow};
 
 use crate::{
@@ -41,7 +41,10 @@ impl Kernel {
         self.runner.run_open(run, request.env).await.map_err(Error::Folder)?;
         if let Err(error) = self.store.run_create(id, new, now).await {
             self.runner.run_close(run).await;
-            return Err(error.into());
+            return Err(match error {
+                StoreError::RunLive(_) => Error::Running(instance),
+                other => other.into(),
+            });
         }
         let card = self.card(run).await?;
         self.begin_run(card, Busy::new(self.scheduler.options.workers_per_instance));

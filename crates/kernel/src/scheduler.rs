@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use agent_worker_protocol::{AttemptId, RunId, Span};
+use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkflowId};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -103,6 +103,18 @@ impl Scheduler {
         let leash = Arc::new(leash);
         self.leashes().insert(attempt, Arc::clone(&leash));
         leash
+    }
+
+    /// How the worker of an agent is held, whichever run it belongs to.
+    pub(crate) fn leash_of(&self, workflow: WorkflowId, agent: &AgentName) -> Option<Arc<Leash>> {
+        let leashes = self.leashes();
+        let mut held = leashes.values();
+        held.find(|leash| leash.workflow == workflow && leash.agent == *agent).cloned()
+    }
+
+    /// How many workers are held.
+    pub(crate) fn held_count(&self) -> usize {
+        self.leashes().len()
     }
 
     fn unleash(&self, attempt: AttemptId) {

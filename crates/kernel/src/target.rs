@@ -55,10 +55,9 @@ pub(crate) fn only<'a>(project: Option<&str>, instances: &'a [Instance]) -> Resu
     let last: Vec<&Instance> = instances.iter().filter(here).collect();
     match [near, live, last].into_iter().find(|circle| !circle.is_empty()).as_deref() {
         Some([one]) => Ok(one),
-        Some(several) => Err(Error::Ambiguous {
-            target: "no target".into(),
-            candidates: several.iter().map(|one| place(&one.instance, &one.project)).collect(),
-        }),
+        Some(several) => Err(Error::Several(
+            several.iter().map(|one| place(&one.instance, &one.project)).collect(),
+        )),
         None => Err(Error::NoInstance("run in this folder".into())),
     }
 }
@@ -146,7 +145,7 @@ mod tests {
     fn without_a_target_the_only_live_run_here_is_meant() {
         let all = instances();
         assert_eq!(only(Some("/b"), &all).unwrap().id, WorkflowId::new(4));
-        assert!(matches!(only(Some("/a"), &all), Err(Error::Ambiguous { .. })));
+        assert!(matches!(only(Some("/a"), &all), Err(Error::Several(_))));
         assert!(matches!(only(Some("/x"), &all[..0]), Err(Error::NoInstance(_))));
     }
 }

@@ -18,7 +18,7 @@ const MOST_RUNS: u32 = 100;
 /// How widely to look when no target is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breadth {
-    /// The caller's project.
+    /// What is live in the caller's project.
     Project,
     /// Everything.
     All,
@@ -29,7 +29,7 @@ pub enum Breadth {
 pub struct Tally {
     /// Runs that are not over.
     pub runs: u32,
-    /// Attempts that live.
+    /// Workers that are not gone yet.
     pub attempts: u32,
 }
 
@@ -86,7 +86,7 @@ impl Kernel {
     /// How much is going on.
     pub async fn tally(&self) -> Result<Tally> {
         let runs = self.store.run_list(RunQuery::Live).await?.len();
-        let attempts = self.store.attempt_live().await?.len();
+        let attempts = self.scheduler.held_count();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Ok(Tally { runs: count(runs), attempts: count(attempts) })
     }
@@ -110,7 +110,9 @@ impl Kernel {
         let mut instances = self.store.instance_list().await?;
         instances.retain(|instance| match breadth {
             Breadth::All => true,
-            Breadth::Project => target::is_near(instance, project.as_deref()),
+            Breadth::Project => {
+                instance.live.is_some() && target::is_near(instance, project.as_deref())
+            }
         });
         Ok(instances)
     }
@@ -153,7 +155,10 @@ impl Kernel {
                     }
                     Err(_) => String::new(),
                 },
-                state: state(&row, &run.state, now),
+                state: match self.scheduler.leash_of(run.workflow, &row.name) {
+                    Some(_) if !run.state.is_live() => AgentState::Stopping,
+                    _ => state(&row, &run.state, now),
+                },
                 name: row.name,
                 instance: run.instance.clone(),
                 project: run.project.clone().into(),

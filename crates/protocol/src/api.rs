@@ -240,6 +240,9 @@ pub struct SendReply {
     pub woken: Vec<AgentName>,
     /// Who reads it without being woken.
     pub cc: Vec<AgentName>,
+    /// Why nobody acts on it for now: its run is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
     /// What it mentions that is nobody, each with a suggestion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownMention>,

@@ -34,8 +34,11 @@ pub struct Message {
     /// How urgent it is.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
-    /// Whom it was delivered to.
+    /// Whom it wakes.
     pub to: Vec<AgentName>,
+    /// Who reads it without being woken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cc: Vec<AgentName>,
     /// Its whole text, when that is longer than a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceId>,

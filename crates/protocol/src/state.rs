@@ -192,6 +192,8 @@ pub enum AgentState {
         /// What paused it.
         why: String,
     },
+    /// Its run is over and its processes are being ended.
+    Stopping,
     /// Is not woken any more in this run.
     Stopped {
         /// What stopped it.
@@ -299,6 +301,7 @@ impl fmt::Display for AgentState {
             }
             Self::Parked { until, why } => write!(f, "parked: {why}, until {until}"),
             Self::Paused { why } => write!(f, "paused: {why}"),
+            Self::Stopping => f.write_str("stopping"),
             Self::Stopped { why } => write!(f, "stopped: {why}"),
         }
     }

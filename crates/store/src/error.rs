@@ -41,6 +41,9 @@ pub enum Error {
     /// The store takes no writes.
     #[error("the store takes no writes: {0}")]
     ReadOnly(String),
+    /// There is no room for it.
+    #[error("the disk is full; nothing was written")]
+    Full,
     /// The file was written by a newer program.
     #[error("the database has schema {found}, this program knows {known}: upgrade agent-worker")]
     Newer {
@@ -58,7 +61,7 @@ pub enum Error {
     /// A stored value could not be read.
     #[error("a stored value is not what it should be: {0}")]
     Garbled(String),
-    /// A resource's file could not be written or read.
-    #[error("a resource's file failed")]
+    /// A file of the store could not be opened, written or read.
+    #[error("a file of the store failed")]
     File(#[from] std::io::Error),
 }

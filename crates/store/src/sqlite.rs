@@ -117,6 +117,7 @@ impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         match error {
             rusqlite::Error::FromSqlConversionFailure(_, _, why) => Self::Garbled(why.to_string()),
+            other if other.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) => Self::Full,
             other => Self::Database(Box::new(other)),
         }
     }

@@ -83,6 +83,7 @@ fn status(state: &AgentState, now: Millis) -> String {
         AgentState::Idle
         | AgentState::Queued
         | AgentState::Paused { .. }
+        | AgentState::Stopping
         | AgentState::Stopped { .. } => state.to_string(),
     })
 }

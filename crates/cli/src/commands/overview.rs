@@ -1,7 +1,7 @@
 //! `agent-worker` alone: what is running, and the three commands a newcomer needs.
 
 use crate::{
-    client::Reach,
+    client::{Reach, Scope},
     commands::ls,
     context::Context,
     error::CliError,
@@ -15,9 +15,10 @@ const FIRST_COMMANDS: [(&str, &str); 3] = [
     ("agent-worker peek @review --follow", "read what its agents say"),
 ];
 
-/// Runs the command. Starts no daemon.
+/// Runs the command.
 pub(crate) async fn run(ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let scope = ctx.scope(None, Reach::Everywhere);
+    // What is live, seen from the folder above all.
+    let scope = Scope { target: None, project: "/".into(), reach: Reach::Here };
     let agents = match ctx.daemon_if_any().await? {
         Some(client) => client.agents(&scope).await?,
         None => Vec::new(),

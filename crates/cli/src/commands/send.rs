@@ -85,6 +85,9 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         let nobody = format!("@{name} is nobody here{}", meant.unwrap_or_default());
         ctx.console.warn(&nobody)?;
     }
+    if let Some(why) = &reply.paused {
+        ctx.console.warn(&format!("its run is paused, so nobody acts on it: {}", one_line(why)))?;
+    }
     match (args.wait, args.output.format()) {
         (false, Format::Json) => ctx.console.json(&reply).map(|()| Verdict::Done),
         (false, Format::Text) => ctx.console.answer(&place(&reply)).map(|()| Verdict::Done),
@@ -109,6 +112,13 @@ async fn wait(
 ) -> Result<Verdict, CliError> {
     if format == Format::Text {
         ctx.console.say(&place(reply))?;
+    }
+    if let Some(why) = &reply.paused {
+        let what = format!("it was sent, but its run is paused: {}", one_line(why));
+        return Err(CliError::new(Kind::Failed, what).hint(format!(
+            "end the run with `agent-worker stop {}`, and start it again",
+            Target::instance(&reply.instance)
+        )));
     }
     if reply.woken.is_empty() {
         return Err(CliError::new(

@@ -1,8 +1,8 @@
 //! `agent-worker stop`: end runs, and say what ended with them.
 
 use agent_worker_protocol::{
-    Target,
-    api::{RunStopped, RunView},
+    AgentState, Target,
+    api::{AgentView, RunStopped, RunView},
 };
 use serde::Serialize;
 
@@ -38,12 +38,12 @@ struct Stopped {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     if let Some(Target { agent: Some(agent), workflow, .. }) = &args.target {
-        let whole = workflow.as_ref().map_or_else(|| agent.to_string(), ToString::to_string);
-        return Err(CliError::new(
-            Kind::Usage,
-            format!("`{agent}` is an agent, and `stop` ends whole runs"),
-        )
-        .hint(format!("stop the run: agent-worker stop @{whole}")));
+        let hint = match workflow {
+            Some(workflow) => format!("stop the run: agent-worker stop @{workflow}"),
+            None => "`agent-worker ls` shows which run it is in".to_owned(),
+        };
+        let what = format!("`{agent}` is an agent, and `stop` ends whole runs");
+        return Err(CliError::new(Kind::Usage, what).hint(hint));
     }
     let format = args.output.format();
     let mut stopped = Vec::new();
@@ -75,7 +75,10 @@ enum Choice {
 
 /// The runs that are meant. `global` stays: it has no end.
 fn chosen(runs: Vec<RunView>, choice: Choice) -> Result<Vec<RunView>, CliError> {
-    let is_meant = |run: &RunView| run.state.is_live() && !run.instance.is_global();
+    // One that is being stopped already is waited for.
+    let stopping = |agent: &AgentView| agent.state == AgentState::Stopping;
+    let goes_on = |run: &RunView| run.state.is_live() || run.agents.iter().any(stopping);
+    let is_meant = |run: &RunView| goes_on(run) && !run.instance.is_global();
     let runs: Vec<_> = runs.into_iter().filter(is_meant).collect();
     match (choice, runs.as_slice()) {
         (Choice::Only, [_, _, ..]) => {

@@ -10,6 +10,7 @@ use crate::{
     context::{Context, Format, Output},
     error::{CliError, ErrorBody},
     line::{Line, Tone},
+    params,
     text::count,
     verdict::Verdict,
 };
@@ -40,10 +41,11 @@ struct Checked {
 /// Runs the command.
 pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let file = ctx.settings.cwd.join(&args.file);
-    let workflow = match agent_worker_workflow::load(&file) {
+    let loaded = agent_worker_workflow::load(&file).map_err(CliError::from);
+    let checked = loaded.and_then(|workflow| params::check(&workflow.params).map(|()| workflow));
+    let workflow = match checked {
         Ok(workflow) => workflow,
         Err(error) => {
-            let error = CliError::from(error);
             if args.output.format() == Format::Text {
                 return Err(error);
             }

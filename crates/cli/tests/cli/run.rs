@@ -42,7 +42,7 @@ fn run_with_json_answers_with_exactly_one_envelope() {
     let seen = world.types(&["run", "review.yaml", "--target", "main", "--json"]);
     let expected = json!({
         "outcome": "done", "workflow": "review", "tag": "main", "run": RUN, "duration_ms": 9000, "turns": 1,
-        "messages": 2, "dead_letters": [], "agents": {"coder": {"turns": 2, "messages": 3, "state": "idle"}},
+        "messages": 2, "dead_letters": [], "dropped": [], "agents": {"coder": {"turns": 2, "messages": 3, "state": "idle"}},
         "error": null,
     });
     assert_eq!(seen.json(), expected);

@@ -20,7 +20,7 @@ use super::{Processes, write_private};
 use crate::home;
 
 /// The most that is kept of what a command prints; one byte more than a value may have.
-const MOST_OUTPUT: u64 = 64 * 1024 * 1024 + 1;
+const MOST_OUTPUT: usize = 64 * 1024 * 1024 + 1;
 const MOST_COMPLAINT: usize = 64 * 1024;
 /// How long a command that has ended may keep its output open through something it left in the background.
 const LINGER: Duration = Duration::from_millis(300);
@@ -94,11 +94,14 @@ impl Processes {
     fn collect(&self, pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> Collected {
         let (done, read) = tokio::sync::watch::channel(Vec::new());
         let reading = async move {
-            let Some(pipe) = pipe else { return };
-            let mut pipe = pipe.take(MOST_OUTPUT);
+            let Some(mut pipe) = pipe else { return };
             let mut part = vec![0; 64 * 1024];
+            // Read to the end whatever it is: a command whose pipe is closed dies of that, and says nothing.
             while let Ok(n @ 1..) = pipe.read(&mut part).await {
-                done.send_modify(|all| all.extend_from_slice(&part[..n]));
+                done.send_modify(|all: &mut Vec<u8>| {
+                    let room = MOST_OUTPUT.saturating_sub(all.len());
+                    all.extend_from_slice(&part[..n.min(room)]);
+                });
             }
         };
         Collected { task: self.strays.tracker().spawn(reading), read }

@@ -301,6 +301,9 @@ impl Runner for Idle {
     ) -> io::Result<Vec<NumberedEvent>> {
         Ok(Vec::new())
     }
+    async fn marks(&self) -> Vec<AttemptId> {
+        Vec::new()
+    }
     async fn attempt_sweep(&self, _: AttemptId) -> u32 {
         0
     }

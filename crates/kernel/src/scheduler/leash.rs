@@ -5,12 +5,13 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use agent_worker_protocol::{AgentName, RunId};
+use agent_worker_protocol::{AgentName, RunId, WorkflowId};
 use tokio_util::sync::CancellationToken;
 
-use crate::policy::Ordered;
+use crate::{kernel::Card, policy::Ordered};
 
 pub(crate) struct Leash {
+    pub(crate) workflow: WorkflowId,
     pub(crate) run: RunId,
     pub(crate) agent: AgentName,
     /// Cancelled when the worker is to end.
@@ -21,9 +22,10 @@ pub(crate) struct Leash {
 }
 
 impl Leash {
-    pub(crate) fn new(run: RunId, agent: AgentName) -> Self {
+    pub(crate) fn new(card: &Card, agent: AgentName) -> Self {
         Self {
-            run,
+            workflow: card.workflow,
+            run: card.run,
             agent,
             pull: CancellationToken::new(),
             why: OnceLock::new(),

@@ -55,6 +55,7 @@ impl Kernel {
                 }
             }
         }
+        self.sweep_ended().await?;
         for run in self.store.run_list(RunQuery::Live).await? {
             let Some(card) = self.readable(run.id).await else { continue };
             self.pause_stale(&run, last, now).await?;
@@ -76,7 +77,7 @@ impl Kernel {
         // It lives, room or not: where the caps were lowered meanwhile, it has no slot and keeps nobody out.
         let slots = [&busy.slots, &self.scheduler.slots];
         let slots = slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok());
-        let leash = Leash::new(card.run, attempt.fence.agent.clone());
+        let leash = Leash::new(&card, attempt.fence.agent.clone());
         let leash = self.scheduler.leash(attempt.id, leash);
         self.scheduler.tracker.spawn(async move {
             let closing = kernel.scheduler.closing.clone();
@@ -107,6 +108,28 @@ impl Kernel {
         if run.mode == RunMode::Run && run.state == RunState::Running && cut_off {
             let decide = Box::new(|_: &_| RunStep::Pause(PauseCause::Interrupted));
             self.store.run_settle(run.id, decide, now).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends what a daemon that was cut off while stopping something left behind.
+    async fn sweep_ended(&self) -> Result<()> {
+        for mark in self.runner.marks().await {
+            let over = match self.store.attempt_get(mark).await {
+                Ok(attempt) => attempt.ended.is_some(),
+                Err(StoreError::NotFound(_)) => {
+                    match self.store.run_get(RunId::new(mark.get())).await {
+                        Ok(run) => !run.state.is_live(),
+                        // Another daemon's.
+                        Err(StoreError::NotFound(_)) => false,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if over {
+                self.runner.attempt_sweep(mark).await;
+            }
         }
         Ok(())
     }

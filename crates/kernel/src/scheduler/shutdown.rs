@@ -21,6 +21,9 @@ impl Kernel {
         let decide = Box::new(|facts: &_| idle::stop(facts, "the user"));
         match self.store.run_settle(run, decide, self.clock.now()).await? {
             RunStep::End { .. } => {}
+            // Somebody else is stopping it: wait with them.
+            RunStep::Stay | RunStep::Pause(_) | RunStep::Resume
+                if !self.held(Some(run)).is_empty() => {}
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume => {
                 return Err(StoreError::NoRun.into());
             }

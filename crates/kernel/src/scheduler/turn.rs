@@ -55,6 +55,10 @@ impl Kernel {
     }
 
     async fn turn(&self, card: &Arc<Card>, agent: &AgentName, slots: &Semaphore) -> Result<()> {
+        // A worker of an earlier run of the same agent may still be on its way out.
+        while let Some(leaving) = self.scheduler.leash_of(card.workflow, agent) {
+            leaving.gone().await;
+        }
         let _own = slots.acquire().await;
         let _any = self.scheduler.slots.acquire().await;
         if self.scheduler.is_draining() {
@@ -62,7 +66,7 @@ impl Kernel {
         }
         let now = self.clock.now();
         let (id, token) = (self.dice.attempt(now)?, tokens::secret(&self.dice)?);
-        let held = self.scheduler.leash(id, Leash::new(card.run, agent.clone()));
+        let held = self.scheduler.leash(id, Leash::new(card, agent.clone()));
         let new = NewAttempt { id, token: tokens::digest(&token) };
         let leased = self
             .store
@@ -149,7 +153,7 @@ impl Kernel {
         Ok(WorkerJob {
             attempt: lease.id,
             activation: format!("{}/{}/{}", lease.run, lease.fence.agent, lease.oldest),
-            number: lease.number,
+            number: prompt::tries(lease),
             agent: lease.fence.agent.clone(),
             instance: card.instance.clone(),
             socket: place.socket,

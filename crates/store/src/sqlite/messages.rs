@@ -92,6 +92,7 @@ pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
         hops: row.get(7)?,
         priority: columns::priority(row, 8)?,
         to: Vec::new(),
+        cc: Vec::new(),
         resource: row.get::<_, Option<Hash>>(9)?.map(ResourceId::new),
     })
 }
@@ -105,13 +106,14 @@ pub(super) fn recipients<'m>(
     let mut by_seq: HashMap<i64, &mut Message> =
         messages.map(|message| (message.seq.get(), message)).collect();
     let seqs = serde_json::to_string(&by_seq.keys().collect::<Vec<_>>())?;
-    let sql = "SELECT seq, agent FROM delivery
+    let sql = "SELECT seq, agent, wakes FROM delivery
         WHERE workflow = ?1 AND seq IN (SELECT value FROM json_each(?2)) ORDER BY seq, agent";
     let mut query = db.prepare_cached(sql)?;
     let mut rows = query.query(params![workflow.get(), seqs])?;
     while let Some(row) = rows.next()? {
         if let Some(message) = by_seq.get_mut(&row.get(0)?) {
-            message.to.push(columns::parsed::<AgentName>(row, 1)?);
+            let agent = columns::parsed::<AgentName>(row, 1)?;
+            if row.get(2)? { message.to.push(agent) } else { message.cc.push(agent) }
         }
     }
     Ok(())

@@ -126,7 +126,7 @@ where
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(Error::Closed),
             // Its own work failed in the database and is not there, whatever became of the others.
-            (Err(_), Some(Err(Error::Database(source)))) => Err(Error::Database(source)),
+            (Err(_), Some(Err(own @ (Error::Database(_) | Error::Full)))) => Err(own),
             (Err(error), _) => Err(error),
         };
         // A caller that went away does not need its answer.
@@ -136,7 +136,11 @@ where
 
 /// After these, SQLite may have rolled back more than the statement that failed.
 fn broken(error: &Error) -> Option<ErrorCode> {
-    let Error::Database(source) = error else { return None };
+    let source = match error {
+        Error::Full => return Some(ErrorCode::DiskFull),
+        Error::Database(source) => source,
+        _ => return None,
+    };
     let code = source.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()?;
     let breaks = matches!(
         code,

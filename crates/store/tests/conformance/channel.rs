@@ -73,7 +73,8 @@ pub(crate) async fn a_message_comes_back_as_it_was_written(store: Arc<dyn Store>
         reply_to: Some(first),
         hops: 3,
         priority: Priority::High,
-        to: vec![name("a"), name("b")],
+        to: vec![name("a")],
+        cc: vec![name("b")],
         resource,
     };
     assert_eq!(store.message_list(team.workflow, query).await.unwrap(), [expected]);

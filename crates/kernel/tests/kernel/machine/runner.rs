@@ -74,6 +74,9 @@ impl Runner for Machine {
         Ok(process.map(|process| process.written_after(after)).unwrap_or_default())
     }
 
+    async fn marks(&self) -> Vec<AttemptId> {
+        Vec::new()
+    }
     async fn attempt_sweep(&self, _attempt: AttemptId) -> u32 {
         0
     }

@@ -241,6 +241,7 @@ mod tests {
             hops: 0,
             priority,
             to: Vec::new(),
+            cc: Vec::new(),
             resource: None,
         };
         ShownMessage { message, wakes: true }

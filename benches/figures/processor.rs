@@ -1,0 +1,40 @@
+//! How long a process had a processor: the measure that hardly cares what else the machine does.
+
+use std::{fs, process, time::Duration};
+
+use anyhow::Context as _;
+
+/// What Linux counts in, as it tells user space.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A clock that runs while a process does.
+pub(crate) struct ProcessorClock {
+    pid: u32,
+    began: Duration,
+}
+
+impl ProcessorClock {
+    /// Starts to count the time of this process.
+    pub(crate) fn start(pid: u32) -> anyhow::Result<Self> {
+        Ok(Self { pid, began: spent(pid)? })
+    }
+
+    /// Starts to count our own time.
+    pub(crate) fn own() -> anyhow::Result<Self> {
+        Self::start(process::id())
+    }
+
+    /// User and system time since then.
+    pub(crate) fn spent(&self) -> anyhow::Result<Duration> {
+        Ok(spent(self.pid)?.saturating_sub(self.began))
+    }
+}
+
+/// The 14th and 15th field; the second is a name in brackets, which may contain anything.
+fn spent(pid: u32) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let (_, rest) = stat.rsplit_once(')').context("a process without a name")?;
+    let fields = rest.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
+    let ticks: u32 = fields.sum::<Result<_, _>>()?;
+    Ok(TICK * ticks)
+}
