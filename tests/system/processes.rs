@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::world::{World, wait_for};
+use crate::world::{World, is_alive, kill, wait_for};
 
 #[test]
 fn a_child_that_ignores_term_and_a_setsid_grandchild_are_gone_twelve_seconds_after_stop() {
@@ -79,4 +79,42 @@ fn setup_and_worker_see_the_callers_environment_not_the_daemons() {
     );
     world.run(&["daemon", "stop"]);
     daemon.wait().unwrap();
+}
+
+const STUBBORN: &str = "name: stubborn\nagents:\n  a:\n    backend: mock\n    mock:\n      - run: |\n          echo $$ >> pids; trap '' TERM; while true; do sleep 1; done\nkickoff: '@a go'\n";
+
+fn written_pids(world: &World) -> Vec<u32> {
+    let text = std::fs::read_to_string(world.project().join("pids")).unwrap_or_default();
+    text.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+#[test]
+fn an_agents_next_run_waits_until_the_processes_of_the_last_one_are_gone() {
+    let world = World::with(&[("AGENT_WORKER_KILL_GRACE", "1s")]);
+    let file = world.file("stubborn.yaml", STUBBORN);
+    let start = || world.run(&["start", file.to_str().unwrap(), "--background"]);
+    assert_eq!(start().code, 0);
+    let first = wait_for("the first process", || written_pids(&world).first().copied());
+    let mut stop = world.command(&["stop", "@stubborn"]).spawn().unwrap();
+    wait_for("the first run to be over", || (start().code == 0).then_some(()));
+    let agents = world.json(&["ls", "@stubborn", "--json"]);
+    assert!(is_alive(first), "it takes its time: {agents}");
+    let second = wait_for("the second process", || written_pids(&world).get(1).copied());
+    assert!(!is_alive(first), "{first} was still there when {second} began");
+    assert!(stop.wait().unwrap().success());
+    assert_eq!(world.run(&["stop", "@stubborn"]).code, 0);
+}
+
+#[test]
+fn stop_ends_a_team_whose_daemon_is_dead() {
+    let world = World::with(&[("AGENT_WORKER_KILL_GRACE", "1s")]);
+    let file = world.file("stubborn.yaml", STUBBORN);
+    assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
+    let pid = wait_for("its process", || written_pids(&world).first().copied());
+    let daemon = world.daemon_pid().unwrap();
+    kill(daemon, "KILL");
+    wait_for("the daemon's death", || (!is_alive(daemon)).then_some(()));
+    let said = world.run(&["stop", "@stubborn"]);
+    assert!(said.code == 0 && said.stdout.contains("ended a"), "{said:?}");
+    assert!(!is_alive(pid));
 }
