@@ -100,6 +100,12 @@ pub(crate) fn settlement(end: AttemptEnd, remains: &Remains<'_>, record: &Record
             let at = record.now.plus(backoff(&record.retry, record.setbacks));
             Some(pause(Wait::BackOff, at, why))
         }
+        // Nobody here told it to stop: it is tried again, but not in a tight loop.
+        (AttemptEnd::Interrupted { why }, Blame::None)
+            if remains.ordered.is_none() && remains.finished.is_some() =>
+        {
+            Some(pause(Wait::BackOff, record.now.plus(backoff(&record.retry, 0)), why))
+        }
         (
             AttemptEnd::Ok
             | AttemptEnd::Stopped
@@ -244,7 +250,7 @@ mod tests {
             (Some(failed(FailureClass::RateLimited)), Seen::Alive, 1, 0, "uncounted 10 Park 1000"),
             (Some(failed(FailureClass::Auth)), Seen::Alive, 1, 0, "none stop auth: why"),
             (Some(failed(FailureClass::Billing)), Seen::Alive, 1, 0, "none stop billing: why"),
-            (Some(interrupted()), Seen::Alive, 1, 0, "none"),
+            (Some(interrupted()), Seen::Alive, 1, 0, "none BackOff 1000"),
             (None, Seen::Alive, 1, 0, "counted 3 BackOff 1000"),
             (None, Seen::Never, 1, 0, "none"),
         ] {

@@ -178,7 +178,7 @@ pub trait Store: Send + Sync {
 
     // Events
 
-    /// Notes something that happened to a run and is no row of its own.
+    /// Notes something that happened to a live run and is no row of its own: nothing follows the end of a run.
     async fn event_append(
         &self,
         run: RunId,

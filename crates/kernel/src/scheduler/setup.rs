@@ -6,7 +6,7 @@ use agent_worker_protocol::{
     EventKind, Outcome, RunId, RunMode, RunState, Sender,
     api::{RunError, RunErrorCode},
 };
-use agent_worker_store::{By, NewMessage, RunStep, Who};
+use agent_worker_store::{By, Error as StoreError, NewMessage, RunStep, Who};
 use agent_worker_workflow::{Scope, SetupStep};
 use serde_json::json;
 use tokio::time::Instant;
@@ -115,8 +115,10 @@ impl Kernel {
         });
         let now = self.clock.now();
         let told = self.store.event_append(run, EventKind::SetupRan, None, data, now).await;
-        if let Err(error) = told {
-            tracing::error!(%run, %error, "a setup command was not noted");
+        match told {
+            // The run was stopped while its setup ran.
+            Ok(()) | Err(StoreError::NoRun) => {}
+            Err(error) => tracing::error!(%run, %error, "a setup command was not noted"),
         }
     }
 

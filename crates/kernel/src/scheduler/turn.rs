@@ -61,26 +61,36 @@ impl Kernel {
         }
         let _own = slots.acquire().await;
         let _any = self.scheduler.slots.acquire().await;
-        if self.scheduler.is_draining() {
-            return Ok(());
-        }
         let now = self.clock.now();
         let (id, token) = (self.dice.attempt(now)?, tokens::secret(&self.dice)?);
         let held = self.scheduler.leash(id, Leash::new(card, agent.clone()));
-        let new = NewAttempt { id, token: tokens::digest(&token) };
-        let leased = self
-            .store
-            .attempt_lease(card.workflow, agent.clone(), new, limits::turn_limit, now)
-            .await;
-        let ended = match leased {
-            Ok(Leased::Attempt(lease)) => self.work(card, &lease, token, &held).await,
-            Ok(Leased::Nothing | Leased::Paused(_)) => Ok(0),
-            Err(error) => Err(error.into()),
+        // Looked at with the leash in place: whoever drains after this look finds it.
+        let ended = if self.scheduler.is_draining() {
+            Ok(0)
+        } else {
+            self.lease(card, agent, id, token, &held).await
         };
         self.scheduler.unleash(id);
         self.live.forget(id);
         held.let_go(*ended.as_ref().unwrap_or(&0));
         ended.map(drop)
+    }
+
+    /// Leases an attempt and runs it, if there is anything to lease. Answers with how many processes had to be ended.
+    async fn lease(
+        &self,
+        card: &Arc<Card>,
+        agent: &AgentName,
+        id: AttemptId,
+        token: String,
+        held: &Leash,
+    ) -> Result<u32> {
+        let new = NewAttempt { id, token: tokens::digest(&token) };
+        let (rule, now) = (limits::turn_limit, self.clock.now());
+        match self.store.attempt_lease(card.workflow, agent.clone(), new, rule, now).await? {
+            Leased::Attempt(lease) => self.work(card, &lease, token, held).await,
+            Leased::Nothing | Leased::Paused(_) => Ok(0),
+        }
     }
 
     /// Runs a leased attempt's worker and settles it. Answers with how many processes had to be ended.

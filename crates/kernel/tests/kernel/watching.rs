@@ -106,7 +106,7 @@ async fn nothing_is_seen_after_the_end_of_a_run() {
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     world.over(run).await;
     let late = world.store.event_append(run, EventKind::SetupRan, None, json!({}), world.now());
-    late.await.unwrap();
+    late.await.unwrap_err();
     assert_eq!(seen(&world, run, None).await.last().unwrap().kind, EventKind::RunEnded);
 }
 

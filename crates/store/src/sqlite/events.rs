@@ -112,6 +112,9 @@ pub(super) fn append(
     now: Millis,
 ) -> Result<()> {
     let (mut head, number) = Head::lock_run(tx, run)?;
+    if head.live()?.number != number {
+        return Err(Error::NoRun);
+    }
     head.event(&Entry::of(kind).run(number).cause(cause).data(data), now)?;
     head.save()
 }

@@ -26,6 +26,8 @@ pub(crate) async fn events_replay_what_happened_with_the_messages_themselves(
     let cause = Some("make".to_owned());
     store.event_append(team.run, EventKind::SetupRan, cause, data.clone(), NOW).await.unwrap();
     team.settle(end(Outcome::Done)).await;
+    let late = store.event_append(team.run, EventKind::SetupRan, None, data.clone(), NOW).await;
+    assert!(matches!(late, Err(Error::NoRun)), "nothing follows the end of a run: {late:?}");
 
     let events = team.events().await;
     let expected = [
