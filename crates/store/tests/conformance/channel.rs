@@ -59,7 +59,10 @@ pub(crate) async fn a_message_comes_back_as_it_was_written(store: Arc<dyn Store>
         hops: 3,
         priority: Priority::High,
         resource,
-        recipients: text("", &["b", "a"]).recipients,
+        recipients: vec![
+            Recipient { agent: name("b"), wake: Wake::No },
+            Recipient { agent: name("a"), wake: Wake::Batched },
+        ],
     };
     let seq = team.append(client("ci"), new).await.unwrap().value();
     let query = MessageQuery { after: first, ..all() };
