@@ -139,3 +139,30 @@ fn a_run_that_is_watched_survives_the_death_of_its_daemon() {
     assert_eq!(second["turns"], first["turns"]);
     assert_eq!(second["messages"], first["messages"]);
 }
+
+#[test]
+fn a_run_that_is_watched_does_not_undo_a_stop_of_its_daemon() {
+    let world = World::with(&[("AGENT_WORKER_DRAIN_GRACE", "50ms")]);
+    let yaml = "name: slow\nagents:\n  a: { backend: mock, mock: [{ sleep: 2s, say: slept }] }\nkickoff: '@a go'\n";
+    let file = world.file("slow.yaml", yaml);
+    let run = world
+        .command(&["run", file.to_str().unwrap(), "--json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for("a running turn", || {
+        world.home().join("agent-worker.db").exists().then_some(())?;
+        let agents = world.json(&["ls", "--json"]);
+        (agents[0]["state"] == "running").then_some(())
+    });
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    let output = run.wait_with_output().unwrap();
+    let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &envelope["outcome"]), (Some(5), &"interrupted".into()));
+    assert!(world.processes().is_empty(), "{:?}", world.processes());
+    // The next command brings it back, and it goes on.
+    wait_for("the answer", || {
+        let messages = world.json(&["peek", "@slow", "--json"]);
+        messages["messages"].as_array()?.iter().any(|one| one["body"] == "slept").then_some(())
+    });
+}

@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     BadHome,
     /// The daemon went away in the middle: what was asked may or may not have happened.
     Lost,
+    /// Somebody stopped the daemon; what it had under way goes on with the next one.
+    DaemonStopped,
     /// The daemon said no.
     Refused(Code),
     /// The caller left in the middle; the daemon goes on.
@@ -107,6 +109,7 @@ impl CliError {
         match self.kind {
             Kind::Usage | Kind::BadFile | Kind::Refused(Code::BadRequest) => Verdict::Invalid,
             Kind::Left => Verdict::Stopped,
+            Kind::DaemonStopped => Verdict::Interrupted,
             Kind::ReaderGone => Verdict::Done,
             Kind::NoDaemon
             | Kind::OtherVersion
@@ -126,6 +129,7 @@ impl CliError {
             Kind::OtherVersion => "other_version".to_owned(),
             Kind::BadHome => "bad_home".to_owned(),
             Kind::Lost => "lost".to_owned(),
+            Kind::DaemonStopped => "daemon_stopped".to_owned(),
             Kind::Left => "left".to_owned(),
             Kind::Refused(code) => code.to_string(),
             Kind::ReaderGone | Kind::Failed => "failed".to_owned(),
@@ -190,6 +194,7 @@ mod tests {
             (Kind::BadHome, 1),
             (Kind::Lost, 1),
             (Kind::Failed, 1),
+            (Kind::DaemonStopped, 5),
             (Kind::Left, 130),
             (Kind::ReaderGone, 0),
         ] {

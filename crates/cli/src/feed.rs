@@ -9,19 +9,21 @@ use agent_worker_protocol::{Event, RunId};
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
     task::JoinSet,
-    time::sleep,
+    time::{Instant, sleep},
 };
 
 use crate::{
     client::{Client, Watched},
     discovery,
-    error::CliError,
+    error::{CliError, Kind},
     settings::Settings,
 };
 
 /// So often in a row a connection may break without an event in between.
 const MOST_LOSSES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long the next daemon may take where one hands over to another.
+const SUCCESSION: Duration = Duration::from_secs(3);
 /// Events read ahead of whoever shows them.
 const AHEAD: usize = 64;
 
@@ -76,7 +78,10 @@ impl Reading {
         loop {
             match self.until_broken(sender).await {
                 Ok(Broken::RunEnded) => return Ok(News::End),
-                Ok(Broken::Closed) => self.losses += 1,
+                Ok(Broken::Closed) => {
+                    self.client = self.successor().await?;
+                    continue;
+                }
                 Err(error @ (DialError::Lost { .. } | DialError::Absent { .. })) => {
                     self.losses += 1;
                     if self.losses > MOST_LOSSES {
@@ -92,6 +97,19 @@ impl Reading {
         }
     }
 
+    /// The daemon after one that left in good order: handed over to, or none. Starting one would undo what somebody did.
+    async fn successor(&self) -> Result<Client, CliError> {
+        let deadline = Instant::now() + SUCCESSION;
+        while Instant::now() < deadline {
+            if let Ok(Some(found)) = discovery::look(&self.settings).await {
+                return Ok(found.client);
+            }
+            sleep(PAUSE).await;
+        }
+        Err(CliError::new(Kind::DaemonStopped, "the daemon was stopped before the run was over")
+            .hint("the run goes on with the next command that starts a daemon, such as `agent-worker ls`"))
+    }
+
     /// Reads until the stream ends. A daemon that leaves ends it too, so the run itself is asked.
     async fn until_broken(
         &mut self,
@@ -104,8 +122,11 @@ impl Reading {
             self.losses = 0;
             sender.send(Ok(News::Event(Box::new(event)))).await.ok();
         }
-        let state = self.client.run(self.run).await?.state;
-        Ok(if state.is_live() { Broken::Closed } else { Broken::RunEnded })
+        match self.client.run(self.run).await {
+            Ok(view) if !view.state.is_live() => Ok(Broken::RunEnded),
+            Ok(_) | Err(DialError::Lost { .. } | DialError::Absent { .. }) => Ok(Broken::Closed),
+            Err(other) => Err(other),
+        }
     }
 }
 

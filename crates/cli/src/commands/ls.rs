@@ -16,7 +16,7 @@ use crate::{
 
 /// List agents and what each is doing
 ///
-/// Shows standalone agents and those of this folder's workflows. Starts no daemon.
+/// Shows the runs of this folder that go on; with --all every folder, and runs that are over too.
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "list", after_help = "Example: agent-worker ls @review:pr-123")]
 pub(crate) struct Args {

@@ -1,13 +1,13 @@
 //! `agent-worker peek`: read a channel.
 
-use agent_worker_host::EventStream;
+use agent_worker_host::{DialError, EventStream};
 use agent_worker_protocol::{EventKind, Message, Seq, Target};
 
 use crate::{
     client::{Page, Reach, Runs, Watched},
     clock,
     context::{Context, Format, Output},
-    error::CliError,
+    error::{CliError, Kind},
     line::Tone,
     text,
     verdict::Verdict,
@@ -16,7 +16,7 @@ use crate::{
 
 /// Read what was said
 ///
-/// Shows the channel of the run that goes on, else of the last one. Starts no daemon.
+/// Shows the channel of the run that goes on, else of the last one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker peek @review:pr-123 --follow")]
 pub(crate) struct Args {
@@ -72,9 +72,19 @@ async fn follow(
     format: Format,
     ctx: &mut Context<'_>,
 ) -> Result<(), CliError> {
-    while let Some((_, event)) = events.next().await? {
+    let away =
+        || CliError::new(Kind::Lost, "the daemon went away").hint("follow again: the same command");
+    loop {
+        let event = match events.next().await {
+            Ok(Some((_, event))) => event,
+            Ok(None) | Err(DialError::Lost { .. }) => return Err(away()),
+            Err(other) => return Err(other.into()),
+        };
         let message = match event.kind {
-            EventKind::RunEnded => return Ok(()),
+            EventKind::RunEnded => {
+                ctx.console.note("the run is over")?;
+                return Ok(());
+            }
             EventKind::Message => serde_json::from_value::<Message>(event.data).ok(),
             _ => None,
         };
@@ -85,7 +95,6 @@ async fn follow(
             Format::Text => show(&message, ctx)?,
         }
     }
-    Ok(())
 }
 
 fn show(message: &Message, ctx: &mut Context<'_>) -> Result<(), CliError> {

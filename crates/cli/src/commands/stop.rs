@@ -16,7 +16,7 @@ use crate::{
 
 /// Stop a run and every process of it
 ///
-/// Without a target: the only run of this folder. Starts no daemon.
+/// Without a target: the only run of this folder. Returns when its processes are gone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker stop @review:pr-123")]
 pub(crate) struct Args {
