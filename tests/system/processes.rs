@@ -118,3 +118,43 @@ fn stop_ends_a_team_whose_daemon_is_dead() {
     assert!(said.code == 0 && said.stdout.contains("ended a"), "{said:?}");
     assert!(!is_alive(pid));
 }
+
+#[test]
+fn what_a_killed_worker_leaves_behind_is_ended() {
+    let world = World::new();
+    let script = "setsid sleep 611 & env -i setsid sleep 612 & sleep 613 & kill -9 $PPID; wait";
+    let yaml = format!(
+        "name: orphan\nagents:\n  a:\n    backend: mock\n    retry: {{ max_attempts: 1 }}\n    mock:\n      - run: |\n          {script}\nkickoff: '@a go'\n"
+    );
+    let file = world.file("orphan.yaml", &yaml);
+    let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);
+    assert_eq!((code, envelope["dead_letters"].as_array().unwrap().len()), (1, 1), "{envelope}");
+    let daemon = world.daemon_pid().unwrap();
+    let left: Vec<_> = world.processes().into_iter().filter(|(pid, _)| *pid != daemon).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_by_its_own_child_is_not_tried_for_ever() {
+    let world = World::new();
+    let yaml = "name: again\nagents:\n  a:\n    backend: mock\n    retry: { backoff: 1ms, multiplier: 1 }\n    mock:\n      - run: |\n          echo x >> tries; kill $PPID; sleep 5\nkickoff: '@a go'\n";
+    let file = world.file("again.yaml", yaml);
+    let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);
+    assert_eq!((code, envelope["dead_letters"].as_array().unwrap().len()), (1, 1), "{envelope}");
+    let tries = std::fs::read_to_string(world.project().join("tries")).unwrap();
+    assert_eq!(tries.lines().count(), 10);
+}
+
+#[test]
+fn what_a_setup_leaves_running_stays_until_its_run_is_over() {
+    let world = World::new();
+    // It forgets its environment, as servers that set their own title do.
+    let yaml = "name: server\nagents:\n  a: { backend: mock, mock: [{ say: hi }] }\nsetup:\n  - { shell: 'env -i setsid sleep 614 & echo $! > server' }\n";
+    let file = world.file("server.yaml", yaml);
+    assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
+    let pid: u32 =
+        std::fs::read_to_string(world.project().join("server")).unwrap().trim().parse().unwrap();
+    assert_eq!(world.run(&["send", "a@server", "hello", "--wait"]).stdout.trim(), "hi");
+    assert!(is_alive(pid), "a turn of an agent is no reason to end it");
+    kill(pid, "KILL");
+}

@@ -28,6 +28,8 @@ use crate::{
 
 /// How long a daemon may take to answer or to be ready, and a starter to let go of the lock.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a new daemon may take: it may first have to end what the one before left, which takes a kill grace.
+const BIRTH: Duration = Duration::from_secs(30);
 /// How long a daemon that is stopping may take to let go of its home.
 const FAREWELL: Duration = Duration::from_secs(30);
 /// How often somebody else's lock is looked at.
@@ -96,7 +98,7 @@ async fn start(settings: &Settings) -> Result<Found, CliError> {
     let stderr = stderr.map_err(|error| failed("could not make the daemon's log", error))?;
     let child = spawn(settings, stderr);
     let child = child.map_err(|error| failed("could not start the daemon", error))?;
-    match timeout(PATIENCE, readiness(child)).await {
+    match timeout(BIRTH, readiness(child)).await {
         Ok(Ok(Readiness::Ready)) => {}
         Ok(Ok(Readiness::Ended(how))) => {
             let said = fs::read_to_string(&log).unwrap_or_default();
@@ -109,7 +111,7 @@ async fn start(settings: &Settings) -> Result<Found, CliError> {
         }
         Ok(Err(error)) => return Err(failed("could not wait for the daemon", error)),
         Err(_) => {
-            let seconds = PATIENCE.as_secs();
+            let seconds = BIRTH.as_secs();
             return Err(CliError::new(
                 Kind::NoDaemon,
                 format!("the daemon was not ready within {seconds} s"),

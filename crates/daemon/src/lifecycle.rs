@@ -222,7 +222,10 @@ async fn open_doors(
     }
     write_card(home, address, started, &settings.version).map_err(doing("writing daemon.json"))?;
     if settings.started_by == StartedBy::Command {
-        announce().map_err(doing("saying that it is ready"))?;
+        // Whoever waited for it may have given up; it is ready all the same.
+        if let Err(error) = announce() {
+            tracing::warn!(%error, "nobody heard that it is ready");
+        }
     }
     Ok(())
 }

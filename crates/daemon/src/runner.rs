@@ -120,7 +120,7 @@ impl Runner for Processes {
         after: i64,
     ) -> io::Result<Vec<NumberedEvent>> {
         let path = self.home.attempt(run, attempt).join("events.jsonl");
-        match tokio::fs::read_to_string(&path).await {
+        match tokio::fs::read(&path).await {
             Ok(text) => Ok(events_after(&text, after)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
@@ -140,10 +140,18 @@ impl Runner for Processes {
     }
 }
 
-/// Reads numbered events; a torn last line, of a worker that died while writing it, ends the list.
-fn events_after(text: &str, after: i64) -> Vec<NumberedEvent> {
-    let lines = text.lines().map_while(|line| serde_json::from_str(line).ok());
-    lines.filter(|event: &NumberedEvent| event.no > after).collect()
+/// Reads the events that follow `after` without a gap. A line that is torn, or was never an event, is none: the file is
+/// written by a process that may be killed at any byte, and lies where an agent can reach it.
+fn events_after(text: &[u8], after: i64) -> Vec<NumberedEvent> {
+    let lines = text.split(|byte| *byte == b'\n');
+    let mut events: Vec<NumberedEvent> = Vec::new();
+    for event in lines.filter_map(|line| serde_json::from_slice::<NumberedEvent>(line).ok()) {
+        let last = events.last().map_or(after, |event| event.no);
+        if event.no == last + 1 {
+            events.push(event);
+        }
+    }
+    events
 }
 
 /// Writes a file only we can read, whole or not at all, and onto the disk.
@@ -169,15 +177,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_torn_last_line_is_not_an_event() {
+    fn what_is_torn_or_missing_is_no_event() {
         let event = |no| {
             format!(r#"{{"no":{no},"ts":"2026-01-01T00:00:00.000Z","kind":"retry","why":"x"}}"#)
         };
-        let text = format!("{}\n{}\n{}", event(1), event(2), &event(3)[..20]);
-        let numbers = |after| -> Vec<i64> {
-            events_after(&text, after).iter().map(|event| event.no).collect()
+        let torn =
+            [format!("{}\n{}\n{}", event(1), event(2), &event(3)[..20]).as_bytes(), &[0xe4, 0xb8]]
+                .concat();
+        let numbers = |text: &[u8], after| -> Vec<i64> {
+            events_after(text, after).iter().map(|event| event.no).collect()
         };
-        assert_eq!(numbers(0), [1, 2]);
-        assert_eq!(numbers(1), [2]);
+        assert_eq!(numbers(&torn, 0), [1, 2]);
+        assert_eq!(numbers(&torn, 1), [2]);
+        let noise = format!("{}\nnoise\n{}\n{}\n", event(1), event(2), event(4));
+        assert_eq!(numbers(noise.as_bytes(), 0), [1, 2], "a gap ends it");
     }
 }

@@ -1,6 +1,6 @@
 //! The accept loops: one router behind two listeners. Who is on the other end is found out once per connection.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use agent_worker_kernel::Kernel;
 use axum::{Extension, Router};
@@ -12,6 +12,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
+    sync::Semaphore,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -19,6 +20,9 @@ use crate::peer::{Caller, Peer};
 
 /// How long to wait when the machine has no descriptor left for another connection.
 const OUT_OF_BREATH: Duration = Duration::from_millis(50);
+
+/// How many may be on the port at once: whoever they are, they leave descriptors for the socket and the workers.
+const MOST_VISITORS: usize = 256;
 
 /// What every connection is served with.
 #[derive(Clone)]
@@ -49,13 +53,19 @@ impl Doorway {
     /// Serves the loopback port.
     pub(crate) fn open_port(&self, listener: TcpListener) {
         let doorway = self.clone();
+        let room = Arc::new(Semaphore::new(MOST_VISITORS));
         self.tracker.spawn(async move {
-            while let Some(accepted) = doorway.next(listener.accept()).await {
+            loop {
+                let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+                let Some(accepted) = doorway.next(listener.accept()).await else { return };
                 let Some((stream, _)) = doorway.survive(accepted).await else { continue };
                 // Answers are small and waited for.
                 let _ = stream.set_nodelay(true);
                 let visit = doorway.clone();
-                doorway.tracker.spawn(async move { visit.attend(stream, Peer::Network).await });
+                doorway.tracker.spawn(async move {
+                    visit.attend(stream, Peer::Network).await;
+                    drop(place);
+                });
             }
         });
     }

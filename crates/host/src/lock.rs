@@ -48,6 +48,21 @@ impl LockFile {
         Self::sign(file)
     }
 
+    /// Waits until nobody has the lock at `path`, without taking or signing it. Blocks the thread.
+    pub fn wait_until_free(path: &Path) -> io::Result<()> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        while let Err(error) = flock(&file, FlockOperation::LockShared) {
+            if error != rustix::io::Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
     /// Whether somebody has the lock at `path`. Looking never takes it from its owner-to-be.
     pub fn is_held(path: &Path) -> io::Result<bool> {
         Ok(held(path)?.is_some())
@@ -141,6 +156,22 @@ mod tests {
             let _second = second.join().unwrap();
             assert!(LockFile::is_held(&path).unwrap());
         });
+    }
+
+    #[test]
+    fn whoever_waits_for_a_lock_to_be_free_leaves_its_signature_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        LockFile::wait_until_free(&path).unwrap();
+        let lock = LockFile::acquire(&path).unwrap();
+        let signed = std::fs::read_to_string(&path).unwrap();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| LockFile::wait_until_free(&path).unwrap());
+            drop(lock);
+            waiting.join().unwrap();
+        });
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), signed);
+        assert!(!LockFile::is_held(&path).unwrap());
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
 /// A process may have set it twice; both are told. One that is gone has none.
 pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
     let block = fs::read(format!("/proc/{pid}/environ"))?;
+    // A process on its way from one program to the next has neither an environment nor arguments to show.
+    if block.is_empty() && fs::read(format!("/proc/{pid}/cmdline"))?.is_empty() {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
     let values = block.split(|byte| *byte == 0).filter_map(|entry| {
         let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
         Some(String::from_utf8_lossy(value).into_owned())

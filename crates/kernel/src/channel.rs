@@ -6,7 +6,7 @@ use agent_worker_protocol::{
     EffectKey, MessageKind, Priority, ResourceId, RunId, RunState, Seq, Target,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
-use agent_worker_store::{By, Instance, MessageQuery, NewMessage, Order};
+use agent_worker_store::{By, Error as StoreError, Instance, MessageQuery, NewMessage, Order};
 use agent_worker_workflow::Provider;
 
 use crate::{
@@ -36,7 +36,7 @@ pub struct Place {
 pub struct Reading {
     /// After this message.
     pub since: Option<Seq>,
-    /// At most so many; the newest.
+    /// At most so many: the first after `since`, else the newest.
     pub limit: Option<u32>,
     /// Containing this text.
     pub search: Option<String>,
@@ -57,7 +57,11 @@ impl Kernel {
             return Err(Error::BadRequest("an empty message says nothing".into()));
         }
         let place = Place { target: request.target.clone(), project: request.project.clone() };
-        let (_, run) = self.instance(who, &place).await?;
+        let instance = self.instance_of(who, &place).await?;
+        // A call that is repeated gets its first answer, also when the run has ended since.
+        let repeated = instance.last.filter(|_| by.key.is_some());
+        let no_run = || Error::NoRun(instance.instance.clone());
+        let run = instance.live.or(repeated).ok_or_else(no_run)?;
         let card = self.card(run).await?;
         if let Some(answered) = request.reply_to {
             self.store.message_receipts(card.workflow, answered).await?;
@@ -80,7 +84,10 @@ impl Kernel {
         let message = self.message(&by, &card, text, &reached, hops, request.reply_to).await?;
         let pause = limits::hop_limit(hops, &card.limits);
         let now = self.clock.now();
-        let once = self.store.message_append(by, card.workflow, message, pause, now).await?;
+        let once = match self.store.message_append(by, card.workflow, message, pause, now).await {
+            Err(StoreError::NoRun) if !matches!(who, Principal::Agent(_)) => return Err(no_run()),
+            other => other?,
+        };
         Ok(SendReply {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
@@ -117,9 +124,10 @@ impl Kernel {
         let run = if reading.all_runs { None } else { instance.live.or(instance.last) };
         let query = MessageQuery {
             run,
+            // Whoever reads on from somewhere must not jump over anything.
+            order: if reading.since.is_some() { Order::OldestFirst } else { Order::NewestFirst },
             after: reading.since.unwrap_or_default(),
             search: reading.search,
-            order: Order::NewestFirst,
             limit: reading.limit.unwrap_or(50).min(MOST_MESSAGES),
         };
         let messages = self.store.message_list(instance.id, query).await?;

@@ -100,7 +100,12 @@ impl Kernel {
                 return Err(Error::Forbidden("this workflow keeps no documents (context: false)"));
             }
         }
-        sizes::check("this text", content.len(), DOCUMENT)?;
+        let before = match base {
+            Base::Append => self.store.document_get(instance.id, file.clone(), None).await?,
+            Base::Absent | Base::Revision(_) => None,
+        };
+        let there = before.map_or(0, |document| document.content.len());
+        sizes::check("this document", there + content.len(), DOCUMENT)?;
         let write = DocumentWrite { workflow: instance.id, path: file.clone(), content, base };
         let once = self.store.document_put(by, write, self.clock.now()).await?;
         let deduplicated = once.is_deduplicated();

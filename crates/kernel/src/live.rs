@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use agent_worker_protocol::{AttemptId, Event, WorkflowId};
@@ -16,6 +17,7 @@ const BACKLOG: usize = 256;
 pub(crate) struct Live {
     events: broadcast::Sender<(WorkflowId, Arc<Event>)>,
     heard: Arc<Mutex<HashMap<AttemptId, Instant>>>,
+    pulse: Arc<Mutex<Option<Instant>>>,
 }
 
 /// One reader's end.
@@ -23,7 +25,7 @@ pub(crate) struct LiveReader(broadcast::Receiver<(WorkflowId, Arc<Event>)>);
 
 impl Default for Live {
     fn default() -> Self {
-        Self { events: broadcast::channel(BACKLOG).0, heard: Arc::default() }
+        Self { events: broadcast::channel(BACKLOG).0, heard: Arc::default(), pulse: Arc::default() }
     }
 }
 
@@ -50,6 +52,17 @@ impl Live {
     /// A worker is gone.
     pub(crate) fn forget(&self, attempt: AttemptId) {
         self.lock().remove(&attempt);
+    }
+
+    /// The store took a pulse.
+    pub(crate) fn feel(&self) {
+        *self.pulse.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether the store took a pulse less than `span` ago.
+    pub(crate) fn felt_within(&self, span: Duration) -> bool {
+        let last = *self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| last.elapsed() < span)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, Instant>> {

@@ -100,12 +100,6 @@ pub(crate) fn settlement(end: AttemptEnd, remains: &Remains<'_>, record: &Record
             let at = record.now.plus(backoff(&record.retry, record.setbacks));
             Some(pause(Wait::BackOff, at, why))
         }
-        // Nobody here told it to stop: it is tried again, but not in a tight loop.
-        (AttemptEnd::Interrupted { why }, Blame::None)
-            if remains.ordered.is_none() && remains.finished.is_some() =>
-        {
-            Some(pause(Wait::BackOff, record.now.plus(backoff(&record.retry, 0)), why))
-        }
         (
             AttemptEnd::Ok
             | AttemptEnd::Stopped
@@ -136,9 +130,11 @@ fn blame(end: &AttemptEnd, remains: &Remains<'_>, record: &Record) -> Blame {
         AttemptEnd::Failed { class, .. } if class.counts() => {
             Blame::Counted { most: record.retry.max_attempts }
         }
-        // A worker that said it was told to stop, that we stopped, or that never began, proves nothing.
+        // We stopped it, it never began, or it gave up while no daemon was there: that proves nothing.
         AttemptEnd::Interrupted { .. }
-            if remains.finished.is_some() || remains.ordered.is_some() || !remains.started =>
+            if remains.ordered.is_some()
+                || !remains.started
+                || (remains.finished.is_some() && !remains.departure.seen_alive) =>
         {
             Blame::None
         }
@@ -250,7 +246,8 @@ mod tests {
             (Some(failed(FailureClass::RateLimited)), Seen::Alive, 1, 0, "uncounted 10 Park 1000"),
             (Some(failed(FailureClass::Auth)), Seen::Alive, 1, 0, "none stop auth: why"),
             (Some(failed(FailureClass::Billing)), Seen::Alive, 1, 0, "none stop billing: why"),
-            (Some(interrupted()), Seen::Alive, 1, 0, "none BackOff 1000"),
+            (Some(interrupted()), Seen::Alive, 1, 0, "uncounted 10 BackOff 1000"),
+            (Some(interrupted()), Seen::Never, 1, 0, "none"),
             (None, Seen::Alive, 1, 0, "counted 3 BackOff 1000"),
             (None, Seen::Never, 1, 0, "none"),
         ] {

@@ -16,9 +16,14 @@ use crate::{
 };
 
 impl Kernel {
-    /// Makes a run and begins its setup. From here on it is durable.
+    /// Makes a run and begins its setup. From here on it is durable. Carried out even if whoever asked goes away.
     pub async fn run_new(&self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
         who.require_user("only the user starts a run")?;
+        let kernel = self.clone();
+        self.scheduler.carry(async move { kernel.make_run(request).await }).await
+    }
+
+    async fn make_run(&self, request: RunRequest) -> Result<RunStarted> {
         if self.is_draining() {
             return Err(Error::Draining);
         }

@@ -19,6 +19,7 @@ use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkflowId};
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use crate::error::{Error, Result};
 use leash::Leash;
 pub use recover::Recovered;
 
@@ -84,6 +85,17 @@ impl Scheduler {
     /// Whether a worker is wanted no longer.
     pub(crate) fn is_stopping(&self, attempt: AttemptId) -> bool {
         self.leashes().get(&attempt).is_some_and(|leash| leash.is_pulled())
+    }
+
+    /// Carries something out to its end, also when whoever waits for it goes away in the middle.
+    pub(crate) async fn carry<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        match self.tracker.spawn(work).await {
+            Ok(result) => result,
+            Err(_) => Err(Error::Draining),
+        }
     }
 
     /// Starts caring for a run; the token ends that.

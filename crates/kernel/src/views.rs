@@ -1,5 +1,7 @@
 //! How things stand, for people: runs and agents with the words that are true of them now.
 
+use std::time::Duration;
+
 use agent_worker_protocol::{
     AgentState, DeliveryState, Millis, RunId, RunState,
     api::{AgentView, RunView},
@@ -14,6 +16,8 @@ use crate::{
 };
 
 const MOST_RUNS: u32 = 100;
+/// How long a write that went through proves that writes do.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// How widely to look when no target is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +64,8 @@ impl Kernel {
                 views.push(self.view(row).await?);
             }
         }
-        views.sort_by_key(|view| std::cmp::Reverse(view.started));
+        // Those that go on are never cut off.
+        views.sort_by_key(|view| (!view.state.is_live(), std::cmp::Reverse(view.started)));
         views.truncate(MOST_RUNS as usize);
         Ok(views)
     }
@@ -91,9 +96,14 @@ impl Kernel {
         Ok(Tally { runs: count(runs), attempts: count(attempts) })
     }
 
-    /// Writes to disk, to know that writes go through.
+    /// Writes to disk, to know that writes go through; what went through a moment ago still counts.
     pub async fn pulse(&self) -> Result<()> {
-        Ok(self.store.pulse(self.clock.now()).await?)
+        if self.live.felt_within(MOMENT) {
+            return Ok(());
+        }
+        self.store.pulse(self.clock.now()).await?;
+        self.live.feel();
+        Ok(())
     }
 
     async fn instances(

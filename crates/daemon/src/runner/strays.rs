@@ -15,8 +15,16 @@ use tokio_util::task::TaskTracker;
 /// The processes we started ourselves and still wait for.
 #[derive(Clone, Default)]
 pub(super) struct Strays {
-    own: Arc<Mutex<HashSet<u32>>>,
+    own: Arc<Mutex<Own>>,
     tracker: TaskTracker,
+}
+
+#[derive(Default)]
+struct Own {
+    /// Those we started and wait for.
+    processes: HashSet<u32>,
+    /// Those a setup command left on purpose.
+    guests: HashSet<Process>,
 }
 
 impl Strays {
@@ -26,13 +34,13 @@ impl Strays {
         let mut own = self.lock();
         let child = command.spawn()?;
         let pid = child.id().ok_or_else(|| io::Error::other("it was gone at once"))?;
-        own.insert(pid);
+        own.processes.insert(pid);
         Ok((child, pid))
     }
 
     /// A child of our own was waited for.
     pub(super) fn forget(&self, pid: u32) {
-        self.lock().remove(&pid);
+        self.lock().processes.remove(&pid);
     }
 
     pub(super) fn tracker(&self) -> &TaskTracker {
@@ -42,20 +50,32 @@ impl Strays {
     /// Ends strays that belong to nobody any more, and waits for the dead among them.
     pub(super) async fn end(&self, grace: Duration) {
         end(|| self.nobodys(), grace).await;
-        let own = self.lock().clone();
-        reap(|pid| !own.contains(&pid));
+        // Held over the look: a child that is spawned and dies in between is somebody's.
+        let own = self.lock();
+        reap(|pid| !own.processes.contains(&pid));
+    }
+
+    /// Lets what a setup command left behind stay until its run is over, whatever it makes of its own environment.
+    pub(super) fn welcome(&self) {
+        let mut own = self.lock();
+        let left = children().into_iter().filter(|child| !own.processes.contains(&child.pid));
+        let left: Vec<Process> = left.collect();
+        own.guests.retain(|guest| guest.is_alive());
+        own.guests.extend(left);
     }
 
     /// Those without a mark. A marked one is what a setup left on purpose, or is swept with its own attempt.
     fn nobodys(&self) -> Vec<Process> {
         let own = self.lock();
-        let stray = |process: &Process| !own.contains(&process.pid);
+        let stray = |process: &Process| {
+            !own.processes.contains(&process.pid) && !own.guests.contains(process)
+        };
         let unmarked =
             |process: &Process| matches!(environment_value(process.pid, ATTEMPT_MARKER), Ok(None));
         children().into_iter().filter(|child| stray(child) && unmarked(child)).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<u32>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Own> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

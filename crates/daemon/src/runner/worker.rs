@@ -98,7 +98,8 @@ impl Processes {
         tokio::select! {
             _ = &mut gone => {}
             () = stop.cancelled() => {
-                let worker = LockFile::holder(&lock).ok().flatten().and_then(Process::of);
+                let holder = LockFile::holder(&lock).ok().flatten();
+                let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
                 ended = self.end_worker(attempt, worker, &lock).await;
                 let _ = gone.await;
             }
@@ -135,9 +136,8 @@ impl Processes {
 fn released(lock: PathBuf) -> oneshot::Receiver<()> {
     let (free, freed) = oneshot::channel();
     std::thread::spawn(move || {
-        if lock.exists() {
-            // Taken and given back at once: only its being free is asked for.
-            drop(LockFile::acquire(&lock));
+        if let Err(error) = LockFile::wait_until_free(&lock) {
+            tracing::error!(lock = %lock.display(), %error, "a worker's lock could not be waited for");
         }
         let _ = free.send(());
     });

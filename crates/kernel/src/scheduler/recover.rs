@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use agent_worker_protocol::{Millis, PauseCause, RunId, RunMode, RunState};
+use agent_worker_protocol::{AttemptId, Millis, PauseCause, RunId, RunMode, RunState};
 use agent_worker_store::{AttemptRow, Error as StoreError, Keep, RunQuery, RunRow, RunStep};
 
 use super::{leash::Leash, tend::Busy};
@@ -59,6 +59,10 @@ impl Kernel {
         for run in self.store.run_list(RunQuery::Live).await? {
             let Some(card) = self.readable(run.id).await else { continue };
             self.pause_stale(&run, last, now).await?;
+            if run.state == RunState::Setup {
+                // It begins again, so what its first try left must not run beside it.
+                self.runner.attempt_sweep(AttemptId::new(run.id.get())).await;
+            }
             let busy = busy.remove(&run.id).unwrap_or_else(nobody);
             self.begin_run(card, busy);
             recovered.runs += 1;
@@ -143,19 +147,26 @@ impl Kernel {
         .ok()
     }
 
-    /// Deletes the workers' logs of runs that are long over.
+    /// Puts away what runs that are over left: their environment at once, their workers' logs when they are old.
     async fn erase_old(&self, now: Millis) {
         let leftovers = self.runner.run_leftovers().await.unwrap_or_else(|error| {
             tracing::error!(%error, "the folder of runs cannot be read");
             Vec::new()
         });
         for run in leftovers {
-            let old = match self.store.run_get(run).await {
-                Ok(row) => row.ended.is_some_and(|ended| now.since(ended) > LOGS_KEPT),
-                Err(StoreError::NotFound(_)) => true,
-                Err(_) => false,
+            let row = match self.store.run_get(run).await {
+                Ok(row) if row.state.is_live() => continue,
+                Ok(row) => Some(row),
+                Err(StoreError::NotFound(_)) => None,
+                Err(_) => continue,
             };
-            if old && let Err(error) = self.runner.run_erase(run).await {
+            // A daemon that was cut off may not have put the environment away.
+            if self.runner.run_env(run).await.is_ok() {
+                self.runner.run_close(run).await;
+            }
+            let ended = row.and_then(|row| row.ended);
+            let recent = ended.is_some_and(|ended| now.since(ended) <= LOGS_KEPT);
+            if !recent && let Err(error) = self.runner.run_erase(run).await {
                 tracing::error!(%run, %error, "old logs could not be deleted");
             }
         }

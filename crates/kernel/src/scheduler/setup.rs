@@ -35,6 +35,7 @@ impl Kernel {
                 biased;
                 () = stop.cancelled() => return,
                 settled = kernel.set_up(&card, &stop) => settled,
+                () = kernel.time_up(&card) => Err(time_up()),
             };
             if let Err(failure) = settled {
                 kernel.fail_run(card.run, failure).await;
@@ -43,6 +44,17 @@ impl Kernel {
             }
             kernel.tend(&card, busy, stop).await;
         });
+    }
+
+    /// Waits until a run's time is up; for ever, if it has as long as it likes.
+    async fn time_up(&self, card: &Card) {
+        match card.limits.wall {
+            Some(wall) => {
+                let left = card.started.plus(wall.duration()).since(self.clock.now());
+                tokio::time::sleep(left).await;
+            }
+            None => std::future::pending().await,
+        }
     }
 
     async fn set_up(&self, card: &Arc<Card>, stop: &CancellationToken) -> Result<(), RunError> {
@@ -168,6 +180,11 @@ impl Kernel {
             tracing::error!(%run, %error, "a failed run could not be ended");
         }
     }
+}
+
+fn time_up() -> RunError {
+    let message = "its setup took longer than the run may last (`limits: wall`)".to_owned();
+    RunError { code: RunErrorCode::SetupFailed, message }
 }
 
 fn complaint(line: usize, end: &ShellEnd) -> String {

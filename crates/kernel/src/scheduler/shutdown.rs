@@ -2,8 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_protocol::{AgentName, RunId, api::RunStopped};
+use agent_worker_protocol::{AgentName, AttemptId, RunId, api::RunStopped};
 use agent_worker_store::{Error as StoreError, RunStep};
+use tokio::time::Instant;
 
 use super::leash::Leash;
 use crate::{
@@ -13,10 +14,18 @@ use crate::{
     policy::Ordered,
 };
 
+/// How much longer than its kill grace a worker's end may take to be settled.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 impl Kernel {
-    /// Ends a run and every process of it; answers when they are gone.
+    /// Ends a run and every process of it; answers when they are gone. Carried out even if whoever asked goes away.
     pub async fn run_stop(&self, who: &Principal, run: RunId) -> Result<RunStopped> {
         who.require_user("only the user stops a run")?;
+        let kernel = self.clone();
+        self.scheduler.carry(async move { kernel.end_run(run).await }).await
+    }
+
+    async fn end_run(&self, run: RunId) -> Result<RunStopped> {
         let card = self.card(run).await?;
         let decide = Box::new(|facts: &_| idle::stop(facts, "the user"));
         match self.store.run_settle(run, decide, self.clock.now()).await? {
@@ -48,6 +57,11 @@ impl Kernel {
         // Those who are not done in time are cut short, and that is nobody's fault.
         let _ = tokio::time::timeout(patience, quiet).await;
         self.end_workers(None, Ordered::Drain).await;
+        // What setup commands run or left is ended too; the next daemon begins an unfinished setup again.
+        let runs: Vec<RunId> = self.scheduler.lock_runs().keys().copied().collect();
+        for run in runs {
+            self.runner.attempt_sweep(AttemptId::new(run.get())).await;
+        }
         self.close().await;
     }
 
@@ -71,8 +85,10 @@ impl Kernel {
             leash.end(why.clone());
         }
         let (mut agents, mut ended) = (Vec::new(), 0);
+        // A store that takes nothing must not keep us: the next daemon settles what this one could not.
+        let deadline = Instant::now() + self.scheduler.options.kill_grace.duration() + PATIENCE;
         for (agent, leash) in held {
-            ended += leash.gone().await;
+            ended += tokio::time::timeout_at(deadline, leash.gone()).await.unwrap_or(0);
             agents.push(agent);
         }
         (agents, ended)

@@ -87,9 +87,17 @@ impl Kernel {
     ) -> Result<u32> {
         let new = NewAttempt { id, token: tokens::digest(&token) };
         let (rule, now) = (limits::turn_limit, self.clock.now());
-        match self.store.attempt_lease(card.workflow, agent.clone(), new, rule, now).await? {
-            Leased::Attempt(lease) => self.work(card, &lease, token, held).await,
-            Leased::Nothing | Leased::Paused(_) => Ok(0),
+        match self.store.attempt_lease(card.workflow, agent.clone(), new, rule, now).await {
+            Ok(Leased::Attempt(lease)) => self.work(card, &lease, token, held).await,
+            Ok(Leased::Nothing | Leased::Paused(_)) => Ok(0),
+            // It may be there all the same; then it is one whose worker never began.
+            Err(StoreError::Unknown) => {
+                if self.store.attempt_get(id).await.is_ok() {
+                    self.conclude(card, id, &Departure::default(), held.why()).await;
+                }
+                Ok(0)
+            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -252,13 +260,19 @@ impl Kernel {
         if row.ended.is_some() || row.finished.is_some() {
             return Ok(row);
         }
-        let tail = self.runner.attempt_events(card.run, id, row.last_no).await;
-        let tail = tail.map_err(crate::Error::Folder)?;
+        let tail =
+            self.runner.attempt_events(card.run, id, row.last_no).await.unwrap_or_else(|error| {
+                // What cannot be read will not get better: the attempt is settled without it.
+                tracing::error!(attempt = %id, %error, "what a worker wrote down cannot be read");
+                Vec::new()
+            });
         if tail.is_empty() {
             return Ok(row);
         }
         match self.store.attempt_events(id, tail, self.clock.now()).await {
-            Ok(_) | Err(StoreError::Fenced) => Ok(self.store.attempt_get(id).await?),
+            Ok(_) | Err(StoreError::Fenced | StoreError::Garbled(_)) => {
+                Ok(self.store.attempt_get(id).await?)
+            }
             Err(error) => Err(error.into()),
         }
     }
