@@ -2,8 +2,10 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
+    io::Write as _,
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
     process::{Child, Stdio},
+    time::Duration,
 };
 
 use crate::world::{World, example, is_alive, kill, wait_for};
@@ -112,4 +114,49 @@ fn logs_of_recent_runs_are_kept_and_folders_of_no_run_are_not() {
     assert_eq!(world.run(&["token", "list"]).code, 0);
     assert!(kept.is_dir() && !stray.exists());
     assert!(!kept.join("env.json").exists(), "the environment goes with the run");
+}
+
+#[test]
+fn a_torn_line_of_a_killed_worker_stops_nobody() {
+    let world = World::new();
+    let events = world.home().join("runs/*/*/events.jsonl");
+    let script = format!("printf '\\344\\270' >> {}; kill -9 $PPID; sleep 1", events.display());
+    let yaml = format!(
+        "name: torn\nagents:\n  a:\n    backend: mock\n    retry: {{ max_attempts: 1 }}\n    mock:\n      - run: |\n          {script}\nkickoff: '@a go'\n"
+    );
+    let file = world.file("torn.yaml", &yaml);
+    let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);
+    assert_eq!((code, envelope["dead_letters"].as_array().unwrap().len()), (1, 1), "{envelope}");
+}
+
+#[test]
+fn a_run_whose_caller_hangs_up_is_cared_for_all_the_same() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let file = world.file(
+        "quick.yaml",
+        "name: quick\nagents:\n  a: { backend: mock, mock: [{ say: hi }] }\nkickoff: '@a go'\n",
+    );
+    for n in 0..30 {
+        let body = serde_json::json!({
+            "file": file, "cwd": world.project(), "tag": format!("t{n}"), "mode": "run",
+        });
+        let body = body.to_string();
+        let mut socket = UnixStream::connect(world.home().join("daemon.sock")).unwrap();
+        write!(
+            socket,
+            "POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        // Gone before the answer, each time a little later.
+        std::thread::park_timeout(Duration::from_micros(n * 300));
+        drop(socket);
+    }
+    wait_for("every run that was made to be over", || {
+        let runs = world.json(&["ls", "--json"]);
+        runs.as_array().unwrap().is_empty().then_some(())
+    });
+    kill(daemon.id(), "TERM");
+    assert!(daemon.wait().unwrap().success());
 }
