@@ -92,7 +92,7 @@ impl Kernel {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
             instance: card.instance.clone(),
-            paused: self.paused(who, run).await?,
+            paused: if reached.woken().is_empty() { None } else { self.paused(who, run).await? },
             woken: reached.woken(),
             cc: reached.cc(),
             unknown: reached.unknown,

@@ -14,10 +14,18 @@ use crate::{
     kernel::{Kernel, Principal},
 };
 
-/// A secret, as it is sent.
-pub(crate) fn secret(dice: &crate::clock::Dice) -> std::result::Result<String, NoDice> {
+/// How a client's token begins, and an attempt's: so that one look tells whose it is.
+const CLIENT: &str = "aw_";
+const ATTEMPT: &str = "awt_";
+
+/// An attempt's secret, as it is sent.
+pub(crate) fn attempt_secret(dice: &crate::clock::Dice) -> std::result::Result<String, NoDice> {
+    secret(dice, ATTEMPT)
+}
+
+fn secret(dice: &crate::clock::Dice, prefix: &str) -> std::result::Result<String, NoDice> {
     let bytes = dice.secret()?;
-    Ok(bytes.iter().fold(String::from("aw_"), |text, byte| format!("{text}{byte:02x}")))
+    Ok(bytes.iter().fold(String::from(prefix), |text, byte| format!("{text}{byte:02x}")))
 }
 
 /// What is kept of it.
@@ -29,11 +37,13 @@ impl Kernel {
     /// Who holds this token. An attempt's is dead when the attempt ends.
     pub async fn principal(&self, token: &str) -> Result<Principal> {
         let digest = digest(token);
-        if let Some(attempt) = self.store.attempt_by_token(digest).await? {
-            return Ok(Principal::Agent(Arc::new(attempt)));
-        }
-        let client = self.store.token_find(digest).await?;
-        client.map(Principal::Client).ok_or(Error::Unauthorized)
+        let known = if token.starts_with(ATTEMPT) {
+            let attempt = self.store.attempt_by_token(digest).await?;
+            attempt.map(|attempt| Principal::Agent(Arc::new(attempt)))
+        } else {
+            self.store.token_find(digest).await?.map(Principal::Client)
+        };
+        known.ok_or(Error::Unauthorized)
     }
 
     /// Who a process marked with this attempt is: its agent while it lives; nobody once it has ended, or where a run's
@@ -60,7 +70,7 @@ impl Kernel {
             let why = "a token's name is up to 64 letters, digits, `.`, `-` and `_`";
             return Err(Error::BadRequest(why.into()));
         }
-        let token = secret(&self.dice)?;
+        let token = secret(&self.dice, CLIENT)?;
         self.store.token_put(name.clone(), digest(&token), self.clock.now()).await?;
         Ok(TokenCreated { name, token })
     }

@@ -62,7 +62,7 @@ impl Kernel {
         let _own = slots.acquire().await;
         let _any = self.scheduler.slots.acquire().await;
         let now = self.clock.now();
-        let (id, token) = (self.dice.attempt(now)?, tokens::secret(&self.dice)?);
+        let (id, token) = (self.dice.attempt(now)?, tokens::attempt_secret(&self.dice)?);
         let held = self.scheduler.leash(id, Leash::new(card, agent.clone()));
         // Looked at with the leash in place: whoever drains after this look finds it.
         let ended = if self.scheduler.is_draining() {
