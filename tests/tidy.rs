@@ -18,7 +18,7 @@ const DOORS: [(&str, &[&str]); 8] = [
     ("store", &["protocol"]),
     ("workflow", &["protocol"]),
     ("kernel", &["protocol", "store", "workflow"]),
-    ("daemon", &["protocol", "host", "store", "workflow", "kernel"]),
+    ("daemon", &["protocol", "host", "store", "kernel"]),
     ("worker", &["protocol", "host"]),
     ("cli", &["protocol", "host", "workflow"]),
 ];
