@@ -122,7 +122,7 @@ fn a_pid_that_belongs_to_somebody_else_now_is_left_alone() {
 #[test]
 fn an_environment_is_told_by_whole_names() {
     // The shell stays what it is: between two programs a process has no environment to show.
-    let shell = Shell::start("by-name", "echo ready; sleep 600; true");
+    let shell = Shell::start("by-name", "echo ready; kill -STOP $$");
     let value = environment_value(shell.child.id(), ATTEMPT_MARKER).unwrap();
     assert_eq!(value.as_deref(), Some("by-name"));
     assert_eq!(environment_value(shell.child.id(), "AGENT_WORKER_ATTEMP").unwrap(), None);
