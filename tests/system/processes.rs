@@ -156,5 +156,6 @@ fn what_a_setup_leaves_running_stays_until_its_run_is_over() {
         std::fs::read_to_string(world.project().join("server")).unwrap().trim().parse().unwrap();
     assert_eq!(world.run(&["send", "a@server", "hello", "--wait"]).stdout.trim(), "hi");
     assert!(is_alive(pid), "a turn of an agent is no reason to end it");
-    kill(pid, "KILL");
+    assert_eq!(world.run(&["stop", "@server"]).code, 0);
+    assert!(!is_alive(pid), "it goes with its run");
 }

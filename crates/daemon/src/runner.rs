@@ -46,9 +46,16 @@ impl Processes {
         self.home.attempt(run, attempt).join("worker.lock")
     }
 
-    /// Ends everything that carries `mark`, and whatever the dead left to us.
+    /// Ends everything that carries `mark` or is a guest of its run, and whatever the dead left to us.
     async fn sweep(&self, mark: &str) -> u32 {
-        let ended = end(|| marked(mark), self.kill_grace).await;
+        let theirs = || {
+            let mut all = marked(mark);
+            all.extend(self.strays.guests_of(mark));
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let ended = end(theirs, self.kill_grace).await;
         self.strays.end(self.kill_grace).await;
         u32::try_from(ended).unwrap_or(u32::MAX)
     }

@@ -29,7 +29,7 @@ pub struct Health {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
-    /// A write went to disk just now.
+    /// A write went to disk within the last second.
     Ok,
     /// It is stopping and leases nothing more.
     Draining,

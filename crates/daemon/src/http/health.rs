@@ -15,7 +15,7 @@ use super::{
 /// How long the disk may take for a pulse.
 const PULSE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// `GET /health`: true at the moment it is told, because a write is tried.
+/// `GET /health`: what it says was true within the last second, because a write is tried.
 pub(super) async fn health(State(doors): State<Arc<Doors>>, Who(who): Who) -> Json<Health> {
     let trouble = trouble(&doors).await;
     let status = match (&trouble, doors.kernel.is_draining()) {

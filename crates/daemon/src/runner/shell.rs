@@ -85,7 +85,7 @@ impl Processes {
             }
         };
         self.strays.forget(pid);
-        self.strays.welcome();
+        self.strays.welcome(&mark);
         let (stdout, stderr) = tokio::join!(stdout.rest(), stderr.rest());
         let from = stderr.len().saturating_sub(MOST_COMPLAINT);
         let stderr = String::from_utf8_lossy(&stderr[from..]).into_owned();

@@ -2,7 +2,7 @@
 //! one of our trees becomes our child, whatever its environment and session say.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     io,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -23,8 +23,8 @@ pub(super) struct Strays {
 struct Own {
     /// Those we started and wait for.
     processes: HashSet<u32>,
-    /// Those a setup command left on purpose.
-    guests: HashSet<Process>,
+    /// Those a setup command left on purpose, each with the mark of its run.
+    guests: HashMap<Process, String>,
 }
 
 impl Strays {
@@ -56,19 +56,27 @@ impl Strays {
     }
 
     /// Lets what a setup command left behind stay until its run is over, whatever it makes of its own environment.
-    pub(super) fn welcome(&self) {
+    pub(super) fn welcome(&self, mark: &str) {
         let mut own = self.lock();
-        let left = children().into_iter().filter(|child| !own.processes.contains(&child.pid));
-        let left: Vec<Process> = left.collect();
-        own.guests.retain(|guest| guest.is_alive());
-        own.guests.extend(left);
+        own.guests.retain(|guest, _| guest.is_alive());
+        let known =
+            |child: &Process| own.processes.contains(&child.pid) || own.guests.contains_key(child);
+        let left: Vec<Process> = children().into_iter().filter(|child| !known(child)).collect();
+        own.guests.extend(left.into_iter().map(|guest| (guest, mark.to_owned())));
+    }
+
+    /// What the setup of this mark's run left, as far as it lives.
+    pub(super) fn guests_of(&self, mark: &str) -> Vec<Process> {
+        let own = self.lock();
+        let theirs = own.guests.iter().filter(|(guest, whose)| *whose == mark && guest.is_alive());
+        theirs.map(|(guest, _)| *guest).collect()
     }
 
     /// Those without a mark. A marked one is what a setup left on purpose, or is swept with its own attempt.
     fn nobodys(&self) -> Vec<Process> {
         let own = self.lock();
         let stray = |process: &Process| {
-            !own.processes.contains(&process.pid) && !own.guests.contains(process)
+            !own.processes.contains(&process.pid) && !own.guests.contains_key(process)
         };
         let unmarked =
             |process: &Process| matches!(environment_value(process.pid, ATTEMPT_MARKER), Ok(None));
