@@ -42,8 +42,9 @@ fn settings() -> anyhow::Result<agent_worker_cli::Settings> {
 
 fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
     let cwd = env::current_dir().unwrap_or_else(|_| "/".into());
+    let env = environment();
     let settings = agent_worker_daemon::Settings {
-        home: home(&environment(), &cwd)?,
+        home: home(&env, &cwd)?,
         port: flags.port,
         options: Options {
             workers: flags.workers as usize,
@@ -54,13 +55,19 @@ fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
         },
         drain_grace: flags.drain_grace,
         started_by: if flags.announce { StartedBy::Command } else { StartedBy::Person },
-        version: env!("CARGO_PKG_VERSION").into(),
+        version: version(&env),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(agent_worker_daemon::serve(settings));
     // A thread that still waits for a worker's lock must not keep the process.
     runtime.shutdown_background();
     Ok(result?)
+}
+
+/// The version the daemon says it is; in a program made for trying things out, any.
+fn version(env: &BTreeMap<String, String>) -> String {
+    let said = env.get("AGENT_WORKER_VERSION_OVERRIDE").filter(|_| cfg!(debug_assertions));
+    said.map_or(env!("CARGO_PKG_VERSION"), String::as_str).to_owned()
 }
 
 fn worker() -> anyhow::Result<()> {

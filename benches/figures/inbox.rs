@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use agent_worker_store::{Sqlite, Store as _};
+use agent_worker_store::{InstanceQuery, Sqlite, Store as _};
 use anyhow::ensure;
 
 use crate::{
@@ -55,7 +55,7 @@ async fn history(table: &mut Table, messages: usize) -> anyhow::Result<()> {
     for _ in 0..OPENINGS {
         let began = Instant::now();
         let store = Sqlite::open(folder.path())?;
-        store.instance_list().await?;
+        store.instance_list(InstanceQuery::All).await?;
         sample.push(began.elapsed());
         store.close().await;
     }

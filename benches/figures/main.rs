@@ -4,6 +4,7 @@
 
 mod agent;
 mod archive;
+mod crowd;
 mod house;
 mod inbox;
 mod load;
@@ -43,11 +44,13 @@ enum Group {
     Sends,
     Weight,
     Inbox,
+    Crowd,
 }
 
 impl Group {
     /// In the order of the table.
-    const ALL: [Self; 5] = [Self::Start, Self::Turns, Self::Sends, Self::Weight, Self::Inbox];
+    const ALL: [Self; 6] =
+        [Self::Start, Self::Turns, Self::Sends, Self::Weight, Self::Inbox, Self::Crowd];
 
     fn word(self) -> &'static str {
         match self {
@@ -56,6 +59,7 @@ impl Group {
             Self::Sends => "sends",
             Self::Weight => "weight",
             Self::Inbox => "inbox",
+            Self::Crowd => "crowd",
         }
     }
 
@@ -66,6 +70,7 @@ impl Group {
             Self::Sends => sends::figures(table).await,
             Self::Weight => weight::figures(table, length).await,
             Self::Inbox => inbox::figures(table, length).await,
+            Self::Crowd => crowd::figures(table).await,
         }
     }
 }

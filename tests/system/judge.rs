@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use agent_worker_store::{Sqlite, Store as _};
+use agent_worker_store::{InstanceQuery, Sqlite, Store as _};
 use rusqlite::{Connection, OpenFlags};
 
 /// What a sender was told: the text it sent, and the seq it was answered with.
@@ -70,7 +70,7 @@ fn hashes_and_gaps(home: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let store = Sqlite::open(home).unwrap();
-        for instance in store.instance_list().await.unwrap() {
+        for instance in store.instance_list(InstanceQuery::All).await.unwrap() {
             store.instance_verify(instance.id).await.unwrap();
         }
         store.close().await;

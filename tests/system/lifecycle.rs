@@ -2,9 +2,9 @@
 
 use std::{
     fs,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -114,6 +114,99 @@ fn logs_of_recent_runs_are_kept_and_folders_of_no_run_are_not() {
     assert_eq!(world.run(&["token", "list"]).code, 0);
     assert!(kept.is_dir() && !stray.exists());
     assert!(!kept.join("env.json").exists(), "the environment goes with the run");
+}
+
+#[test]
+fn the_environment_of_a_run_that_was_cut_off_is_gone_after_the_next_start() {
+    let world = World::new();
+    let run = world.json(&["run", &example("hello.yaml"), "--json"])["run"].clone();
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    // What a daemon leaves that is killed after a run's end, before it was put away; and before the run was made.
+    let ended = world.home().join("runs").join(run.as_str().unwrap());
+    let unmade = world.home().join("runs/01a1def5-a812-7a93-bd00-fd6a586b85a8");
+    fs::create_dir(&unmade).unwrap();
+    for (folder, name) in [(&ended, "env.json"), (&unmade, "env.json"), (&unmade, "env.new")] {
+        fs::write(folder.join(name), r#"{"API_KEY": "secret"}"#).unwrap();
+    }
+    assert_eq!(world.run(&["token", "list"]).code, 0);
+    assert!(!ended.join("env.json").exists(), "the run is over");
+    assert!(ended.is_dir(), "its logs are kept");
+    assert!(!unmade.exists(), "there is no such run");
+}
+
+/// A process that takes the home's lock the moment its owner is gone, as one does that was being started when the daemon
+/// was killed. It lets go when `until` is over; its stdin is closed by dropping it.
+fn last_child(world: &World, until: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let script = format!("echo held; {until}");
+    let mut child = Command::new("flock")
+        .arg(world.home().join("daemon.lock"))
+        .args(["sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(child.stdout.take().unwrap());
+    (child, said)
+}
+
+#[test]
+fn a_lock_that_outlives_its_daemon_for_a_moment_keeps_nobody_out() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let (mut child, mut said) = last_child(&world, "sleep 0.3");
+    wait_for("it to stand in line", || is_waiting_for_a_lock(child.id()).then_some(()));
+    kill(daemon.id(), "KILL");
+    daemon.wait().unwrap();
+    said.read_line(&mut String::new()).unwrap();
+    let mut next = world.daemon();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(world.daemon_pid(), Some(next.id()));
+    kill(next.id(), "TERM");
+    assert!(next.wait().unwrap().success());
+}
+
+#[test]
+fn a_lock_that_no_daemon_holds_and_nobody_lets_go_of_is_named() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let (mut child, mut said) = last_child(&world, "read line");
+    wait_for("it to stand in line", || is_waiting_for_a_lock(child.id()).then_some(()));
+    kill(daemon.id(), "KILL");
+    daemon.wait().unwrap();
+    said.read_line(&mut String::new()).unwrap();
+    let refused = world.run(&["daemon"]);
+    let lock = world.home().join("daemon.lock").display().to_string();
+    assert_eq!(refused.code, 1);
+    assert_eq!(
+        refused.stderr.trim(),
+        format!(
+            "error: {lock} is held by a process that is no daemon; `fuser {lock}` tells which one has to end first"
+        )
+    );
+    drop(child.stdin.take());
+    child.wait().unwrap();
+}
+
+/// Whether the system has this process wait for a file's lock.
+fn is_waiting_for_a_lock(pid: u32) -> bool {
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().any(|line| line.contains("->") && line.contains(&format!(" {pid} ")))
+}
+
+#[test]
+fn a_daemon_whose_starter_is_gone_when_it_is_ready_lives_all_the_same() {
+    let world = World::new();
+    let (nobody, stdout) = std::io::pipe().unwrap();
+    drop(nobody);
+    let mut daemon = world.command(&["daemon", "--announce"]).stdout(stdout).spawn().unwrap();
+    wait_for("its log to say that nobody heard it", || {
+        assert_eq!(daemon.try_wait().unwrap(), None, "{}", world.log());
+        world.log().contains("nobody heard that it is ready").then_some(())
+    });
+    let status = world.json(&["daemon", "status", "--json"]);
+    assert_eq!(status["pid"], daemon.id(), "{status}");
+    kill(daemon.id(), "TERM");
+    assert!(daemon.wait().unwrap().success());
 }
 
 #[test]

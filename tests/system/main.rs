@@ -2,11 +2,24 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
+mod acting;
+mod api;
+mod changes;
 mod commands;
 mod crash;
+mod ending;
+mod explaining;
+mod helping;
 mod judge;
+mod life;
 mod lifecycle;
 mod limits;
+mod looking;
 mod processes;
+mod reading;
 mod restart;
+mod sharing;
+mod shown;
+mod steady;
+mod strangers;
 mod world;

@@ -106,6 +106,29 @@ fn an_agents_next_run_waits_until_the_processes_of_the_last_one_are_gone() {
 }
 
 #[test]
+fn what_a_stop_that_was_cut_off_left_running_is_ended_at_the_next_start() {
+    let world = World::with(&[("AGENT_WORKER_KILL_GRACE", "200ms")]);
+    let mut daemon = world.daemon_with(&[("AGENT_WORKER_KILL_GRACE", "10m")]);
+    let file = world.file("stubborn.yaml", STUBBORN);
+    assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
+    let pid = wait_for("its process", || written_pids(&world).first().copied());
+    let mut stop = world.command(&["stop", "@stubborn"]).spawn().unwrap();
+    wait_for("the run to be over", || {
+        world.json(&["ls", "--json"]).as_array().unwrap().is_empty().then_some(())
+    });
+    stop.kill().unwrap();
+    stop.wait().unwrap();
+    kill(daemon.id(), "KILL");
+    daemon.wait().unwrap();
+    assert!(is_alive(pid), "the stop was not done");
+    let mut next = world.daemon();
+    let left: Vec<_> = world.processes().into_iter().filter(|one| one.0 != next.id()).collect();
+    assert!(left.is_empty(), "before it opens its doors: {left:?}\n{}", world.log());
+    kill(next.id(), "TERM");
+    assert!(next.wait().unwrap().success());
+}
+
+#[test]
 fn stop_ends_a_team_whose_daemon_is_dead() {
     let world = World::with(&[("AGENT_WORKER_KILL_GRACE", "1s")]);
     let file = world.file("stubborn.yaml", STUBBORN);

@@ -92,8 +92,14 @@ impl World {
 
     /// Starts a daemon in the background and waits until it is ready.
     pub(crate) fn daemon(&self) -> Child {
+        self.daemon_with(&[])
+    }
+
+    /// The same for a daemon that has these variables besides.
+    pub(crate) fn daemon_with(&self, env: &[(&str, &str)]) -> Child {
         let mut child = self
             .command(&["daemon", "--announce"])
+            .envs(env.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -204,4 +210,12 @@ pub(crate) fn ask(address: &str, token: &str, method: &str, path: &str, body: &s
 pub(crate) fn example(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
     path.to_string_lossy().into_owned()
+}
+
+/// Tells `scripts/test` that something could not be tested here: it prints and counts what is in this file.
+#[expect(clippy::disallowed_methods, reason = "where to tell is a setting of the test itself")]
+pub(crate) fn skipped(what: &str) {
+    let Ok(list) = std::env::var("AW_SKIPPED") else { return };
+    let mut list = fs::OpenOptions::new().append(true).create(true).open(list).unwrap();
+    writeln!(list, "{what}").unwrap();
 }

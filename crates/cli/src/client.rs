@@ -1,18 +1,22 @@
 //! The daemon, as the command line sees it: one method per endpoint.
 
+mod acting;
+mod looking;
+
 use std::path::PathBuf;
 
 use agent_worker_host::{Daemon, DialError, EventStream};
 use agent_worker_protocol::{
     InstanceRef, RunId, Seq, Target,
     api::{
-        AgentView, Health, MessagesReply, ReceiptsReply, RunRequest, RunStarted, RunStopped,
-        RunView, SendReply, SendRequest, ShutdownMode, ShutdownRequest, TokenCreated, TokenRequest,
+        AgentView, Health, MessagesReply, ReceiptsReply, RunRequest, RunStarted, RunView,
+        SendReply, SendRequest, ShutdownMode, ShutdownRequest, TokenCreated, TokenRequest,
         TokenView,
     },
 };
 use serde_json::Value;
 
+pub(crate) use self::looking::Grace;
 use crate::error::{CliError, Kind};
 
 /// A daemon that answers.
@@ -108,11 +112,6 @@ impl Client {
         self.daemon.post("/runs", request).await
     }
 
-    /// `POST /runs/{id}/stop`
-    pub(crate) async fn run_stop(&self, run: RunId) -> Answer<RunStopped> {
-        self.daemon.post(&format!("/runs/{run}/stop"), &serde_json::json!({})).await
-    }
-
     /// `POST /messages`; asked again with the same key, it is still one message.
     pub(crate) async fn send(&self, key: &str, request: &SendRequest) -> Answer<SendReply> {
         self.daemon.post_once("/messages", key, request).await
@@ -196,8 +195,14 @@ impl From<DialError> for CliError {
                     "what was asked may or may not have happened; look with `agent-worker ls`",
                 )
             }
-            DialError::Impostor { .. } | DialError::PathTooLong { .. } => {
+            DialError::Impostor { .. } => {
+                Self::because(Kind::BadHome, "the daemon's socket cannot be used", error).hint(
+                    "somebody else can write into your home; find out how, then remove the socket",
+                )
+            }
+            DialError::PathTooLong { .. } => {
                 Self::because(Kind::BadHome, "the daemon's socket cannot be used", error)
+                    .hint("set AGENT_WORKER_HOME to a shorter path")
             }
             DialError::Garbled { .. } => {
                 Self::because(Kind::Failed, "the daemon and this command do not agree", error)

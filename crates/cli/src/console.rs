@@ -3,16 +3,18 @@
 //! An answer that cannot be printed is a failure. Talk is not worth failing for: when a terminal is gone, what
 //! has to be done (stopping a run, say) is still done.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    ffi::OsString,
+    io::{self, IsTerminal, Write},
+};
 
 use agent_worker_workflow::Paint;
-use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 
 use crate::{
     error::CliError,
     line::{Colour, Line, Tone},
-    table::table,
+    table::{facts, table},
     text::harmless,
 };
 
@@ -44,6 +46,8 @@ enum Unprinted {
 pub(crate) enum Reader {
     /// A terminal, which is asked for its size each time it matters.
     Terminal,
+    /// A terminal that only knows lines, one after the other.
+    DumbTerminal,
     /// A file, a pipe, a program.
     Program,
 }
@@ -59,18 +63,24 @@ pub(crate) struct Size {
 
 impl Console {
     /// The process's own stdout and stderr.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "what `main` complains about, should its reading fail, is already said here"
+    )]
     pub fn standard() -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
+        let env = |name: &str| std::env::var_os(name);
+        let (answers, talk) = (reader(&stdout, env), reader(&stderr, env));
         Self {
             answers: End {
-                colour: colour(AutoStream::choice(&stdout)),
-                reader: reader(&stdout),
+                colour: colour(answers, env),
+                reader: answers,
                 writer: Box::new(stdout),
                 unprinted: Unprinted::Fails,
             },
             talk: End {
-                colour: colour(AutoStream::choice(&stderr)),
-                reader: reader(&stderr),
+                colour: colour(talk, env),
+                reader: talk,
                 writer: Box::new(stderr),
                 unprinted: Unprinted::IsLetGo,
             },
@@ -89,6 +99,24 @@ impl Console {
     /// Prints a line of the answer.
     pub(crate) fn answer(&mut self, line: &Line) -> Printed {
         self.answers.line(line)
+    }
+
+    /// Prints a piece of an answer that comes bit by bit.
+    pub(crate) fn piece(&mut self, text: &str) -> Printed {
+        self.answers.write(&harmless(text))
+    }
+
+    /// Prints text for a program, to the byte.
+    pub(crate) fn raw(&mut self, text: &str) -> Printed {
+        self.answers.write(text)
+    }
+
+    /// Whether a person reads the answers as they come.
+    pub(crate) fn answers_a_person(&self) -> bool {
+        match self.answers.reader {
+            Reader::Terminal | Reader::DumbTerminal => true,
+            Reader::Program => false,
+        }
     }
 
     /// Prints one JSON document, on one line.
@@ -115,6 +143,17 @@ impl Console {
     ) -> Printed {
         let width = self.answers.size().map(|size| size.width);
         self.answer_all(&table(head, rows, width))
+    }
+
+    /// Prints values behind their labels, as wide as their reader.
+    pub(crate) fn facts(&mut self, rows: &[(&str, String)]) -> Printed {
+        let width = self.answers.size().map(|size| size.width);
+        self.answer_all(&facts(rows, width))
+    }
+
+    /// How many columns the reader of the answers has; `None` for a program.
+    pub(crate) fn answer_width(&self) -> Option<usize> {
+        self.answers.size().map(|size| size.width)
     }
 
     /// Says what is worth knowing.
@@ -157,6 +196,15 @@ impl Console {
         end.write(&text)
     }
 
+    /// Prints help that was asked for: it is the answer.
+    pub(crate) fn help(&mut self, text: &clap::builder::StyledStr) -> Printed {
+        let text = match self.answers.colour {
+            Colour::On => text.ansi().to_string(),
+            Colour::Off => text.to_string(),
+        };
+        self.answers.write(&text)
+    }
+
     /// Sends the terminal a sequence and lines at once, so that nobody sees the state between.
     pub(crate) fn redraw(&mut self, sequence: &str, lines: &[Line]) -> Printed {
         let colour = self.talk.colour;
@@ -165,9 +213,12 @@ impl Console {
         self.talk.write(&text)
     }
 
-    /// How much room the reader of the talk has; `None` for a program.
-    pub(crate) fn talk_size(&self) -> Option<Size> {
-        self.talk.size()
+    /// How much room there is to draw in; `None` for who reads line by line.
+    pub(crate) fn canvas(&self) -> Option<Size> {
+        match self.talk.reader {
+            Reader::Terminal => self.talk.size(),
+            Reader::DumbTerminal | Reader::Program => None,
+        }
     }
 }
 
@@ -189,7 +240,7 @@ impl End {
     fn size(&self) -> Option<Size> {
         match self.reader {
             Reader::Program => None,
-            Reader::Terminal => {
+            Reader::Terminal | Reader::DumbTerminal => {
                 let size = terminal_size::terminal_size();
                 let (width, height) = size.map_or((80, 24), |(width, height)| (width.0, height.0));
                 Some(Size { width: width.max(1).into(), height: height.max(1).into() })
@@ -198,13 +249,82 @@ impl End {
     }
 }
 
-fn colour(choice: ColorChoice) -> Colour {
-    match choice {
-        ColorChoice::Never => Colour::Off,
-        ColorChoice::Auto | ColorChoice::Always | ColorChoice::AlwaysAnsi => Colour::On,
+fn reader(end: &impl IsTerminal, env: impl Fn(&str) -> Option<OsString>) -> Reader {
+    if end.is_terminal() { terminal(env) } else { Reader::Program }
+}
+
+fn terminal(env: impl Fn(&str) -> Option<OsString>) -> Reader {
+    match env("TERM") {
+        Some(term) if !term.is_empty() && term != "dumb" => Reader::Terminal,
+        Some(_) | None => Reader::DumbTerminal,
     }
 }
 
-fn reader(end: &impl IsTerminal) -> Reader {
-    if end.is_terminal() { Reader::Terminal } else { Reader::Program }
+/// What people can set: `NO_COLOR` and `CLICOLOR=0` for none, `CLICOLOR_FORCE` for some even in a pipe.
+fn colour(reader: Reader, env: impl Fn(&str) -> Option<OsString>) -> Colour {
+    let is_set = |name| env(name).is_some_and(|value| !value.is_empty());
+    let is_off = |name| env(name).is_some_and(|value| value == "0");
+    match reader {
+        Reader::DumbTerminal => Colour::Off,
+        Reader::Terminal | Reader::Program if is_set("NO_COLOR") => Colour::Off,
+        _ if is_set("CLICOLOR_FORCE") && !is_off("CLICOLOR_FORCE") => Colour::On,
+        Reader::Terminal if !is_off("CLICOLOR") => Colour::On,
+        Reader::Terminal | Reader::Program => Colour::Off,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks a name up in `A=1 B=2`.
+    fn variable(variables: &str, name: &str) -> Option<OsString> {
+        let mut pairs = variables.split(' ').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(found, _)| *found == name).map(|(_, value)| value.into())
+    }
+
+    #[test]
+    fn what_a_person_set_decides_about_drawing_and_colour() {
+        use {Colour::*, Reader::*};
+        for (variables, expected) in [
+            ("TERM=xterm", (Terminal, On)),
+            ("TERM=dumb", (DumbTerminal, Off)),
+            ("TERM=", (DumbTerminal, Off)),
+            ("", (DumbTerminal, Off)),
+            ("TERM=dumb CLICOLOR_FORCE=1", (DumbTerminal, Off)),
+            ("TERM=xterm NO_COLOR=", (Terminal, On)),
+            ("TERM=xterm NO_COLOR=1", (Terminal, Off)),
+            ("TERM=xterm NO_COLOR=0", (Terminal, Off)),
+            ("TERM=xterm NO_COLOR=1 CLICOLOR_FORCE=1", (Terminal, Off)),
+            ("TERM=xterm CLICOLOR=0", (Terminal, Off)),
+        ] {
+            let env = |name: &str| variable(variables, name);
+            let reader = terminal(env);
+            assert_eq!((reader, colour(reader, env)), expected, "{variables}");
+        }
+    }
+
+    #[test]
+    fn a_program_sees_colours_only_where_they_are_asked_for() {
+        for (variables, expected) in [
+            ("TERM=xterm", Colour::Off),
+            ("CLICOLOR_FORCE=1", Colour::On),
+            ("CLICOLOR_FORCE=0", Colour::Off),
+            ("CLICOLOR_FORCE=1 NO_COLOR=1", Colour::Off),
+        ] {
+            let env = |name: &str| variable(variables, name);
+            assert_eq!(colour(Reader::Program, env), expected, "{variables}");
+        }
+    }
+
+    #[test]
+    fn only_a_terminal_that_can_be_drawn_on_is() {
+        for (reader, drawn) in
+            [(Reader::Terminal, true), (Reader::DumbTerminal, false), (Reader::Program, false)]
+        {
+            let mut console = Console::for_programs(Box::new(io::sink()), Box::new(io::sink()));
+            console.talk.reader = reader;
+            assert_eq!(console.canvas().is_some(), drawn, "{reader:?}");
+        }
+    }
 }

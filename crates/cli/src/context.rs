@@ -7,6 +7,7 @@ use crate::{
     console::Console,
     discovery::{self, Found},
     error::{CliError, Kind},
+    memory::Memory,
     settings::Settings,
 };
 
@@ -62,11 +63,17 @@ impl Context<'_> {
             None if self.settings.has_history() => return self.daemon().await.map(Some),
             None => return Ok(None),
         };
-        if let Some(what) = discovery::mismatch(&health) {
-            self.console.warn(&what)?;
-            self.console.hint("stop it when its runs may end: agent-worker daemon stop")?;
+        if let Some(other) = discovery::mismatch(self.settings, &health) {
+            self.console.warn(&other.what)?;
+            self.console.hint(other.hint)?;
         }
         Ok(Some(client))
+    }
+
+    /// Whom commands in this folder mean when they name nobody; an agent's commands mean nobody by themselves.
+    pub(crate) fn default_agent(&self) -> Option<Target> {
+        let memory = Memory::of(&self.settings.home);
+        memory.default_agent(&self.settings.cwd).filter(|_| !self.settings.inside_attempt)
     }
 
     /// What is near the caller.

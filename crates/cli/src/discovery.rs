@@ -4,9 +4,11 @@
 //! inside an attempt: an agent's daemon would not be the user's.
 
 use std::{
+    cmp::Ordering,
     fs::{self, DirBuilder, File},
     io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::Path,
     process::Stdio,
     time::Duration,
 };
@@ -32,9 +34,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BIRTH: Duration = Duration::from_secs(30);
 /// How long a daemon that is stopping may take to let go of its home.
 const FAREWELL: Duration = Duration::from_secs(30);
+/// How long the next daemon may take where one hands over to another, and how often it is looked for.
+const SUCCESSION: Duration = Duration::from_secs(3);
+const SUCCESSION_PAUSE: Duration = Duration::from_millis(200);
 /// How often somebody else's lock is looked at.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// The longest path a socket can have.
+pub(crate) const LONGEST_SOCKET: usize = 107;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// In a program made for trying things out, the version it says it is.
+const VERSION_OVERRIDE: &str = "AGENT_WORKER_VERSION_OVERRIDE";
 /// What a daemon gets of its starter's environment, besides `AGENT_WORKER_*`.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TZ"];
 
@@ -72,19 +81,75 @@ pub(crate) async fn open(settings: &Settings) -> Result<Client, CliError> {
         }
         None => start(settings).await?,
     };
-    match mismatch(&found.health) {
+    match mismatch(settings, &found.health) {
         None => Ok(found.client),
-        Some(what) => Err(CliError::new(Kind::OtherVersion, what)
-            .hint("stop it when its runs may end: agent-worker daemon stop; the next command starts this version")),
+        Some(other) => Err(CliError::new(Kind::OtherVersion, other.what).hint(other.hint)),
     }
 }
 
+/// The daemon after one that left in good order: handed over to, or none. Starting one would undo what somebody did.
+pub(crate) async fn successor(settings: &Settings) -> Result<Client, CliError> {
+    let deadline = Instant::now() + SUCCESSION;
+    while Instant::now() < deadline {
+        if let Ok(Some(found)) = look(settings).await {
+            return Ok(found.client);
+        }
+        sleep(SUCCESSION_PAUSE).await;
+    }
+    Err(CliError::new(Kind::DaemonStopped, "the daemon was stopped before the run was over").hint(
+        "the run goes on with the next command that starts a daemon, such as `agent-worker ls`",
+    ))
+}
+
+/// A daemon of another version.
+pub(crate) struct Mismatch {
+    /// Both versions.
+    pub(crate) what: String,
+    /// What to do about it.
+    pub(crate) hint: &'static str,
+    /// Which of the two is the older.
+    pub(crate) older: Older,
+}
+
+/// Which of the two is the older.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Older {
+    /// The daemon.
+    Daemon,
+    /// This command.
+    Command,
+}
+
 /// What to say of a daemon of another version.
-pub(crate) fn mismatch(health: &Health) -> Option<String> {
-    (health.version != VERSION).then(|| {
-        let version = text::one_line(&health.version);
-        format!("the daemon is version {version}, this command is {VERSION}")
-    })
+pub(crate) fn mismatch(settings: &Settings, health: &Health) -> Option<Mismatch> {
+    let ours = version(settings);
+    let older = match numbers(&health.version).cmp(&numbers(ours)) {
+        _ if health.version == ours => return None,
+        Ordering::Less => Older::Daemon,
+        Ordering::Equal | Ordering::Greater => Older::Command,
+    };
+    let hint = match older {
+        Older::Daemon => {
+            "put this version in its place, its workers stay: agent-worker daemon restart"
+        }
+        Older::Command => {
+            "this command is the older one: use the program the daemon was started from"
+        }
+    };
+    let theirs = text::one_line(&health.version);
+    let what = format!("the daemon is version {theirs}, this command is {ours}");
+    Some(Mismatch { what, hint, older })
+}
+
+/// The version we say we are.
+pub(crate) fn version(settings: &Settings) -> &str {
+    let said = settings.env.get(VERSION_OVERRIDE).filter(|_| cfg!(debug_assertions));
+    said.map_or(VERSION, String::as_str)
+}
+
+fn numbers(version: &str) -> Vec<u64> {
+    let parts = version.split(|c: char| !c.is_ascii_digit());
+    parts.filter_map(|part| part.parse().ok()).collect()
 }
 
 async fn start(settings: &Settings) -> Result<Found, CliError> {
@@ -94,7 +159,11 @@ async fn start(settings: &Settings) -> Result<Found, CliError> {
     }
     let failed = |what: &str, error: io::Error| CliError::because(Kind::NoDaemon, what, error);
     let log = settings.home.join("logs").join("daemon.stderr");
-    let stderr = log.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&log));
+    let stderr = DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(settings.home.join("logs"))
+        .and_then(|()| private_file(&log));
     let stderr = stderr.map_err(|error| failed("could not make the daemon's log", error))?;
     let child = spawn(settings, stderr);
     let child = child.map_err(|error| failed("could not start the daemon", error))?;
@@ -140,11 +209,11 @@ async fn starter(settings: &Settings) -> Result<LockFile, CliError> {
                 .hint(format!("{} is held by it", path.display())));
             }
             Err(error) => {
-                return Err(CliError::because(
-                    Kind::BadHome,
-                    "could not lock the daemon's home",
-                    error,
-                ));
+                let home = settings.home.display();
+                let what = format!("could not write to the home {home}");
+                return Err(CliError::because(Kind::BadHome, what, error).hint(format!(
+                    "chmod 700 {home}, or set AGENT_WORKER_HOME to another folder"
+                )));
             }
         }
     }
@@ -177,6 +246,10 @@ async fn look_until_the_home_is_free(settings: &Settings) -> Result<Option<Found
             }
         }
     }
+}
+
+fn private_file(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 /// Its own process group, so that a Ctrl-C meant for us does not reach it; no pipe but the one it says `ready` on.
@@ -212,8 +285,12 @@ async fn readiness(mut child: Child) -> io::Result<Readiness> {
     Ok(Readiness::Ended(child.wait().await?.to_string()))
 }
 
-/// Makes the home if it is missing; refuses one that others own or can look into.
+/// Makes the home if it is missing; refuses one that others own or can look into, or where no socket can be.
 fn home_is_ours(settings: &Settings) -> Result<(), CliError> {
+    let socket = settings.socket();
+    if socket.as_os_str().len() > LONGEST_SOCKET {
+        return Err(DialError::PathTooLong { socket }.into());
+    }
     let home = settings.home.display();
     let bad = |what: &str, error: io::Error| {
         CliError::because(Kind::BadHome, format!("{what} {home}"), error)

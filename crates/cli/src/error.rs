@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Usage,
     /// The workflow file does.
     BadFile,
+    /// The workflow file has nothing for anybody to do.
+    NobodyWoken,
     /// None is running, or none could be started.
     NoDaemon,
     /// The daemon is of another version.
@@ -73,6 +75,17 @@ impl CliError {
         Self { kind, source: cause.into().context(message.to_string()), hint: None }
     }
 
+    /// A command line that makes no sense. The first paragraph of clap's complaint is what happened, its tip what to do
+    /// next; where it has none, `otherwise`.
+    pub(crate) fn usage(error: &clap::Error, otherwise: &str) -> Self {
+        let text = error.render().to_string();
+        let what = text.split("\n\n").next().unwrap_or_default();
+        let what = what.strip_prefix("error: ").unwrap_or(what);
+        let what = what.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+        Self::new(Kind::Usage, what).hint(tip.unwrap_or(otherwise))
+    }
+
     /// A failure to print.
     pub(crate) fn printing(error: io::Error) -> Self {
         let kind = match error.kind() {
@@ -107,7 +120,9 @@ impl CliError {
     /// How the command ended.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.kind {
-            Kind::Usage | Kind::BadFile | Kind::Refused(Code::BadRequest) => Verdict::Invalid,
+            Kind::Usage | Kind::BadFile | Kind::NobodyWoken | Kind::Refused(Code::BadRequest) => {
+                Verdict::Invalid
+            }
             Kind::Left => Verdict::Stopped,
             Kind::DaemonStopped => Verdict::Interrupted,
             Kind::ReaderGone => Verdict::Done,
@@ -125,6 +140,7 @@ impl CliError {
         let code = match self.kind {
             Kind::Usage => "usage".to_owned(),
             Kind::BadFile => "bad_file".to_owned(),
+            Kind::NobodyWoken => "nobody_woken".to_owned(),
             Kind::NoDaemon => "no_daemon".to_owned(),
             Kind::OtherVersion => "other_version".to_owned(),
             Kind::BadHome => "bad_home".to_owned(),
@@ -152,16 +168,10 @@ impl From<workflow::Error> for CliError {
     }
 }
 
-/// clap's complaint in our manners: its first paragraph is what happened, its tip what to do next.
+/// clap's complaint in our manners.
 impl From<clap::Error> for CliError {
     fn from(error: clap::Error) -> Self {
-        let text = error.render().to_string();
-        let what = text.split("\n\n").next().unwrap_or_default();
-        let what = what.strip_prefix("error: ").unwrap_or(what);
-        let what = what.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-        let failure = Self::new(Kind::Usage, what);
-        failure.hint(tip.unwrap_or("try --help"))
+        Self::usage(&error, "try --help")
     }
 }
 
@@ -187,6 +197,7 @@ mod tests {
         for (kind, code) in [
             (Kind::Usage, 2),
             (Kind::BadFile, 2),
+            (Kind::NobodyWoken, 2),
             (Kind::Refused(Code::BadRequest), 2),
             (Kind::Refused(Code::NoRun), 1),
             (Kind::NoDaemon, 1),

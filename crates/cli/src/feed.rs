@@ -9,28 +9,26 @@ use agent_worker_protocol::{Event, RunId};
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
     task::JoinSet,
-    time::{Instant, sleep},
+    time::sleep,
 };
 
 use crate::{
     client::{Client, Watched},
     discovery,
-    error::{CliError, Kind},
+    error::CliError,
     settings::Settings,
 };
 
 /// So often in a row a connection may break without an event in between.
 const MOST_LOSSES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long the next daemon may take where one hands over to another.
-const SUCCESSION: Duration = Duration::from_secs(3);
 /// Events read ahead of whoever shows them.
 const AHEAD: usize = 64;
 
 /// Something that came over the wire, or happened to it.
 pub(crate) enum News {
-    /// The next event.
-    Event(Box<Event>),
+    /// The next event, and the id to go on after.
+    Event(String, Box<Event>),
     /// The daemon went away; it is being started again.
     Lost,
     /// The stream goes on.
@@ -46,12 +44,17 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Starts reading a run's events, from its beginning.
-    pub(crate) fn open(client: Client, settings: Settings, run: RunId) -> Self {
+    /// Starts reading a run's events, from the one after the id `after`.
+    pub(crate) fn open(
+        client: Client,
+        settings: Settings,
+        run: RunId,
+        after: Option<String>,
+    ) -> Self {
         let (sender, news) = mpsc::channel(AHEAD);
         let mut reader = JoinSet::new();
         reader.spawn(async move {
-            let reading = Reading { client, settings, run, after: None, losses: 0 };
+            let reading = Reading { client, settings, run, after, losses: 0 };
             let last = reading.read_on(&sender).await;
             // Nobody listening any more is how reading usually ends.
             sender.send(last).await.ok();
@@ -79,7 +82,7 @@ impl Reading {
             match self.until_broken(sender).await {
                 Ok(Broken::RunEnded) => return Ok(News::End),
                 Ok(Broken::Closed) => {
-                    self.client = self.successor().await?;
+                    self.client = discovery::successor(&self.settings).await?;
                     continue;
                 }
                 Err(error @ (DialError::Lost { .. } | DialError::Absent { .. })) => {
@@ -97,19 +100,6 @@ impl Reading {
         }
     }
 
-    /// The daemon after one that left in good order: handed over to, or none. Starting one would undo what somebody did.
-    async fn successor(&self) -> Result<Client, CliError> {
-        let deadline = Instant::now() + SUCCESSION;
-        while Instant::now() < deadline {
-            if let Ok(Some(found)) = discovery::look(&self.settings).await {
-                return Ok(found.client);
-            }
-            sleep(PAUSE).await;
-        }
-        Err(CliError::new(Kind::DaemonStopped, "the daemon was stopped before the run was over")
-            .hint("the run goes on with the next command that starts a daemon, such as `agent-worker ls`"))
-    }
-
     /// Reads until the stream ends. A daemon that leaves ends it too, so the run itself is asked.
     async fn until_broken(
         &mut self,
@@ -118,9 +108,9 @@ impl Reading {
         let watched = Watched::Run(self.run);
         let mut events = self.client.events(&watched, self.after.clone()).await?;
         while let Some((id, event)) = events.next().await? {
-            self.after = Some(id);
+            self.after = Some(id.clone());
             self.losses = 0;
-            sender.send(Ok(News::Event(Box::new(event)))).await.ok();
+            sender.send(Ok(News::Event(id, Box::new(event)))).await.ok();
         }
         match self.client.run(self.run).await {
             Ok(view) if !view.state.is_live() => Ok(Broken::RunEnded),

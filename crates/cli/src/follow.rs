@@ -1,22 +1,26 @@
 //! Following a run to its end: a dull loop between its events, the caller's signals and the clock.
 //!
 //! Events say when to look; how the run stands is asked of the daemon. What decides is in `view`, `verdict` and
-//! `report`.
+//! `report`. Whoever leaves before the end comes back to the place where they left.
 
 use std::time::Duration;
 
 use agent_worker_host::DialError;
-use agent_worker_protocol::{Code, Event, EventKind, RunMode, RunState, Target, api::RunStarted};
+use agent_worker_protocol::{
+    Code, Event, EventKind, Millis, RunMode, RunState, Target,
+    api::{RunStarted, RunView},
+};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
-    client::Client,
+    client::{Client, Grace},
     clock,
     context::Context,
     discovery,
     error::CliError,
     feed::{Feed, News},
     line::{Line, Tone},
+    memory::Memory,
     report::{self, Report},
     screen::{Answers, Screen},
     signals::Signals,
@@ -31,16 +35,29 @@ const REDRAW: Duration = Duration::from_millis(100);
 pub(crate) struct Follower {
     /// The run.
     pub(crate) started: RunStarted,
-    /// How it was asked for; decides what a signal does to it.
+    /// How it was asked for: a `start` that waits is not over.
     pub(crate) mode: RunMode,
+    /// What a signal does to it.
+    pub(crate) on_signal: OnSignal,
     /// How far it is followed.
     pub(crate) until: Until,
+    /// What the caller has seen of it.
+    pub(crate) seen: Seen,
     /// How much is told.
     pub(crate) detail: Detail,
     /// Where what is said goes.
     pub(crate) answers: Answers,
     /// The daemon it runs in.
     pub(crate) client: Client,
+}
+
+/// What the caller's signal does to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnSignal {
+    /// It ends it.
+    Stop,
+    /// It only ends the following.
+    Leave,
 }
 
 /// How far a run is followed.
@@ -50,6 +67,21 @@ pub(crate) enum Until {
     Over,
     /// Until its agents are awake.
     Running,
+}
+
+/// What somebody has seen of a run.
+pub(crate) enum Seen {
+    /// Nothing yet.
+    Nothing,
+    /// Everything up to this event.
+    UpTo {
+        /// The event's id.
+        event: String,
+        /// The run as it stood at `asked`; what happened before that is told, and changes nothing in it.
+        run: Box<RunView>,
+        /// When the daemon was asked.
+        asked: Millis,
+    },
 }
 
 /// Where following a run led.
@@ -68,20 +100,62 @@ enum Step {
     Signal,
 }
 
+/// What is shown, and of what.
+struct Show {
+    screen: Screen,
+    /// The run as it stands.
+    view: View,
+    /// Where what happened before `since` is put into words.
+    past: View,
+    since: Millis,
+    /// Whether it goes on, so that pauses before that are over.
+    goes_on: bool,
+    /// The last event that was shown.
+    last: String,
+}
+
 impl Follower {
-    /// Follows the run; a signal stops a `run` and only leaves a `start`.
+    /// Follows the run to where it was asked for.
     pub(crate) async fn follow(
         mut self,
         ctx: &mut Context<'_>,
         signals: &mut Signals,
     ) -> Result<Followed, CliError> {
-        let mut screen = Screen::new(self.answers);
-        let step = self.watch(ctx, signals, &mut screen).await;
-        screen.close(ctx.console)?;
-        match (step?, self.mode) {
-            (Step::Over(report), _) => Ok(Followed::Over(report)),
-            (Step::Running, _) | (Step::Signal, RunMode::Start) => Ok(Followed::Left),
-            (Step::Signal, RunMode::Run) => self.stop(ctx, signals).await,
+        let mut show = self.show();
+        let step = self.watch(ctx, signals, &mut show).await;
+        show.screen.close(ctx.console)?;
+        if !matches!(&step, Ok(Step::Over(report)) if !report.view.state.is_live()) {
+            self.note(&show.last, ctx)?;
+        }
+        let followed = match (step?, self.on_signal) {
+            (Step::Over(report), _) => Followed::Over(report),
+            (Step::Running, _) | (Step::Signal, OnSignal::Leave) => Followed::Left,
+            (Step::Signal, OnSignal::Stop) => self.stop(ctx, signals).await?,
+        };
+        if let Followed::Over(report) = &followed
+            && !report.view.state.is_live()
+        {
+            // What is left of it is a file nobody will ask for.
+            Memory::of(&ctx.settings.home).forget(self.started.run).ok();
+        }
+        Ok(followed)
+    }
+
+    fn show(&self) -> Show {
+        let RunStarted { instance, agents, .. } = &self.started;
+        let new = || View::new(instance.clone(), agents, self.detail);
+        let screen = Screen::new(self.answers);
+        match &self.seen {
+            Seen::Nothing => {
+                let (since, last) = (Millis::default(), String::new());
+                Show { screen, view: new(), past: new(), since, goes_on: false, last }
+            }
+            Seen::UpTo { event, run, asked } => {
+                let view = View::known(run, self.detail);
+                let (goes_on, last) =
+                    (!matches!(run.state, RunState::Paused { .. }), event.clone());
+                Show { screen, view, past: new(), since: *asked, goes_on, last }
+            }
         }
     }
 
@@ -89,26 +163,33 @@ impl Follower {
         &mut self,
         ctx: &mut Context<'_>,
         signals: &mut Signals,
-        screen: &mut Screen,
+        show: &mut Show,
     ) -> Result<Step, CliError> {
-        let RunStarted { run, instance, agents } = self.started.clone();
-        let mut view = View::new(instance, &agents, self.detail);
-        let mut feed = Feed::open(self.client.clone(), ctx.settings.clone(), run);
+        let after = Some(show.last.clone()).filter(|id| !id.is_empty());
+        let run = self.started.run;
+        let mut feed = Feed::open(self.client.clone(), ctx.settings.clone(), run, after);
         let mut tick = interval(REDRAW);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let lines = tokio::select! {
                 () = signals.first() => return Ok(Step::Signal),
                 _ = tick.tick() => {
-                    screen.draw(ctx.console, &view, clock::now())?;
+                    show.screen.draw(ctx.console, &show.view, clock::now())?;
                     continue;
                 }
                 news = feed.next() => match news? {
-                    News::Event(event) => {
-                        screen.print(ctx.console, view.apply(&event))?;
+                    News::Event(id, event) => {
+                        show.event(&event, ctx)?;
                         match self.look(&event).await? {
-                            Some(step) => return Ok(step),
-                            None => continue,
+                            // What ended this is told again to whoever comes back.
+                            Some(step @ Step::Over(_)) => return Ok(step),
+                            step => {
+                                show.last = id;
+                                match step {
+                                    Some(step) => return Ok(step),
+                                    None => continue,
+                                }
+                            }
                         }
                     }
                     News::End => {
@@ -122,18 +203,25 @@ impl Follower {
                     }
                 },
             };
-            screen.print(ctx.console, vec![Above::Told(Line::of(Tone::Warn, lines))])?;
+            show.screen.print(ctx.console, vec![Above::Told(Line::of(Tone::Warn, lines))])?;
         }
     }
 
-    /// What an event means for us. It is a hint: a pause may be over by now, and then what came after is shown first.
+    /// What an event means for us. It is a hint: a pause may be over by now, or another one, and then what came after
+    /// it is shown first.
     async fn look(&self, event: &Event) -> Result<Option<Step>, CliError> {
-        let is_paused = |report: &Report| matches!(report.view.state, RunState::Paused { .. });
         let report = match event.kind {
             EventKind::RunRunning if self.until == Until::Running => {
                 return Ok(Some(Step::Running));
             }
-            EventKind::RunPaused => self.over().await?.filter(is_paused),
+            EventKind::RunPaused => {
+                let told = serde_json::from_value::<RunState>(event.data.clone()).ok();
+                self.over().await?.filter(|report| {
+                    let state = &report.view.state;
+                    matches!(state, RunState::Paused { .. })
+                        && told.as_ref().is_none_or(|told| told == state)
+                })
+            }
             EventKind::RunEnded => self.over().await?,
             _ => None,
         };
@@ -153,8 +241,18 @@ impl Follower {
         Ok(over.map(|verdict| Report { view, verdict, now: clock::now() }))
     }
 
+    /// Notes how far it was shown, for `attach`.
+    fn note(&self, last: &str, ctx: &mut Context<'_>) -> Result<(), CliError> {
+        match Memory::of(&ctx.settings.home).leave(self.started.run, last) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                ctx.console.warn(&format!("could not note how far it was shown: {error}"))
+            }
+        }
+    }
+
     async fn stop(
-        self,
+        &self,
         ctx: &mut Context<'_>,
         signals: &mut Signals,
     ) -> Result<Followed, CliError> {
@@ -164,7 +262,7 @@ impl Follower {
         let (settings, run) = (ctx.settings, self.started.run);
         let stopping = async {
             let client = discovery::open(settings).await?;
-            match client.run_stop(run).await {
+            match client.run_stop(run, Grace::Usual).await {
                 Ok(stopped) => Ok((Some(stopped), client.run(run).await?)),
                 // It ended by itself in the meantime.
                 Err(DialError::Refused(problem))
@@ -184,5 +282,17 @@ impl Follower {
         }
         let verdict = Verdict::of(&view).unwrap_or(Verdict::Stopped);
         Ok(Followed::Over(Box::new(Report { view, verdict, now: clock::now() })))
+    }
+}
+
+impl Show {
+    fn event(&mut self, event: &Event, ctx: &mut Context<'_>) -> Result<(), CliError> {
+        let is_past = event.ts < self.since;
+        if is_past && self.goes_on && event.kind == EventKind::RunPaused {
+            return Ok(());
+        }
+        let view = if is_past { &mut self.past } else { &mut self.view };
+        let lines = view.apply(event);
+        self.screen.print(ctx.console, lines)
     }
 }

@@ -3,13 +3,14 @@
 use std::{ffi::OsString, process::ExitCode};
 
 use agent_worker_protocol::Span;
-use clap::{Args, Parser, Subcommand, error::ErrorKind};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 use serde_json::json;
 
 use crate::{
     commands::{Commands, daemon::Ask},
     console::Console,
     error::{CliError, Kind},
+    params::is_help,
     report::Envelope,
     verdict::Verdict,
 };
@@ -27,7 +28,7 @@ pub enum Invocation {
 
 /// A command of this room.
 #[derive(Debug)]
-pub struct Command(pub(crate) Commands);
+pub struct Command(pub(crate) Box<Commands>);
 
 /// The daemon's settings. Each flag is also `AGENT_WORKER_<FLAG>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
@@ -76,7 +77,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Typed {
     #[command(flatten)]
-    Command(Commands),
+    Command(Box<Commands>),
     Daemon(DaemonArgs),
     /// Carry out one attempt
     #[command(hide = true)]
@@ -98,6 +99,11 @@ struct DaemonArgs {
     flags: DaemonFlags,
 }
 
+/// Every word there is, for completions and the manual.
+pub(crate) fn grammar() -> clap::Command {
+    Cli::command()
+}
+
 /// Reads the words of a command line. Help, and words that make no sense, are answered here.
 pub fn parse(
     words: impl IntoIterator<Item = OsString>,
@@ -106,16 +112,45 @@ pub fn parse(
     let words: Vec<OsString> = words.into_iter().collect();
     match Cli::try_parse_from(&words) {
         Ok(cli) => Ok(meant(cli.typed)),
-        Err(error) => Err(answered(error, &words, console)),
+        Err(error) => match (about_a_file(&error, &words), with_an_item(&error, &words)) {
+            (Some(command), _) => Ok(Invocation::Command(Command(Box::new(command)))),
+            (None, Some(cli)) => Ok(meant(cli.typed)),
+            (None, None) => Err(answered(error, &words, console)),
+        },
+    }
+}
+
+/// `doc append notes.md "- done"`: a word that begins with a dash and a blank is an item of a list, and no option. It is
+/// the last thing a command takes, so it is read behind `--`.
+fn with_an_item(error: &clap::Error, words: &[OsString]) -> Option<Cli> {
+    let is_item = |word: &&OsString| word.as_encoded_bytes().starts_with(b"- ");
+    if error.kind() != ErrorKind::UnknownArgument || words.iter().any(|word| word == "--") {
+        return None;
+    }
+    let (items, others): (Vec<_>, Vec<_>) = words.iter().partition(is_item);
+    let end = OsString::from("--");
+    let words = others.into_iter().chain([&end]).chain(items);
+    Cli::try_parse_from(words).ok()
+}
+
+/// `run FILE --help` asks what that file takes, and the file has to be read for the answer.
+fn about_a_file(error: &clap::Error, words: &[OsString]) -> Option<Commands> {
+    if error.kind() != ErrorKind::DisplayHelp {
+        return None;
+    }
+    let others = words.iter().filter(|word| !is_help(word));
+    match Cli::try_parse_from(others).ok()?.typed? {
+        Typed::Command(command) => command.about_its_file(),
+        Typed::Daemon(_) | Typed::Worker => None,
     }
 }
 
 fn meant(typed: Option<Typed>) -> Invocation {
     match typed {
-        None => Invocation::Command(Command(Commands::Overview)),
+        None => Invocation::Command(Command(Box::new(Commands::Overview))),
         Some(Typed::Command(command)) => Invocation::Command(Command(command)),
         Some(Typed::Daemon(DaemonArgs { ask: Some(ask), .. })) => {
-            Invocation::Command(Command(Commands::Daemon(ask)))
+            Invocation::Command(Command(Box::new(Commands::Daemon(ask))))
         }
         Some(Typed::Daemon(DaemonArgs { ask: None, flags })) => Invocation::Daemon(flags),
         Some(Typed::Worker) => Invocation::Worker,
@@ -135,7 +170,9 @@ fn answered(error: clap::Error, words: &[OsString], console: &mut Console) -> Ex
     let printed = if json && !is_help {
         let failure = CliError::from(error);
         match words.get(1).and_then(|word| word.to_str()) {
-            Some("run" | "start") => console.json(&Envelope::of_failure(&failure)),
+            Some("run" | "start" | "up" | "attach" | "resume" | "restart") => {
+                console.json(&Envelope::of_failure(&failure))
+            }
             _ => console.json(&json!({ "error": failure.body() })),
         }
     } else {
@@ -144,5 +181,52 @@ fn answered(error: clap::Error, words: &[OsString], console: &mut Console) -> Ex
     match printed {
         Err(error) if error.kind() != Kind::ReaderGone => error.verdict().code().into(),
         Ok(()) | Err(_) => verdict.code().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn no_two_words_of_the_grammar_are_in_each_others_way() {
+        grammar().debug_assert();
+    }
+
+    #[test]
+    fn an_item_of_a_list_is_a_text_and_a_misspelt_option_is_not() {
+        let reads = |words: &[&str]| {
+            let mut console = Console::for_programs(Box::new(io::sink()), Box::new(io::sink()));
+            let words = ["agent-worker"].iter().chain(words).map(Into::into);
+            parse(words, &mut console).map(|read| format!("{read:?}"))
+        };
+        for words in [
+            &["doc", "append", "notes.md", "- done", "--target", "@review"][..],
+            &["send", "coder", "- one\n- two", "--wait"],
+        ] {
+            let read = reads(words).unwrap();
+            assert!(
+                words.iter().any(|word| word.starts_with("- ")) && read.contains("- "),
+                "{read}"
+            );
+        }
+        assert!(reads(&["send", "coder", "hello", "--wiat"]).is_err());
+        assert!(reads(&["send", "coder", "- hello", "--wiat"]).is_err());
+    }
+
+    #[test]
+    fn every_command_says_what_it_is_and_shows_an_example() {
+        fn look(command: &clap::Command, path: &str) {
+            for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+                let path = format!("{path} {}", one.get_name());
+                assert!(one.get_about().is_some(), "{path}");
+                let after = one.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(after.contains("Example"), "{path}");
+                look(one, &path);
+            }
+        }
+        look(&grammar(), "agent-worker");
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Tone {
 /// Whether the reader's end understands colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colour {
-    /// A terminal, and nobody said `NO_COLOR`.
+    /// A terminal that knows them, and nobody said `NO_COLOR`.
     On,
     /// A pipe, a file, or somebody who asked for none.
     Off,

@@ -3,53 +3,105 @@
 //! The file decides which parameters there are, so this is read after the file: a second, smaller command line
 //! with clap's manners (`--target=main`, a suggestion for `--tarket`).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ffi::OsStr, path::Path};
 
 use agent_worker_protocol::RunMode;
-use agent_worker_workflow::{Param, Workflow};
-use clap::{Arg, Args as _, Command, FromArgMatches as _};
+use agent_worker_workflow::Param;
+use clap::{Arg, ArgAction, Args as _, Command, FromArgMatches as _};
 
 use crate::{
     error::{CliError, Kind},
-    launch::Switches,
+    launch::{Manner, Switches},
+    text::one_line,
 };
 
-/// Reads `words`; the parameters' values come back by name.
-pub(crate) fn read(
-    switches: Switches,
-    words: &[String],
-    mode: RunMode,
-    workflow: &Workflow,
-) -> Result<(Switches, BTreeMap<String, String>), CliError> {
-    read_with(switches, words, mode, &workflow.params)
+/// A file whose parameters are read, and the command it is given to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// The command, and what it makes of the file.
+    pub(crate) manner: Manner,
+    /// As typed.
+    pub(crate) file: &'a Path,
+    /// What it takes.
+    pub(crate) params: &'a [Param],
 }
 
-fn read_with(
-    switches: Switches,
-    words: &[String],
-    mode: RunMode,
-    params: &[Param],
-) -> Result<(Switches, BTreeMap<String, String>), CliError> {
-    let command = Command::new(format!("agent-worker {mode} FILE"))
-        .no_binary_name(true)
-        .disable_help_flag(true);
-    let mut command = Switches::augment_args(command);
-    check(params)?;
-    for param in params {
-        command = command.arg(
-            Arg::new(param.name.clone())
-                .long(param.name.clone())
-                .value_name("VALUE")
-                .required(param.required),
-        );
+/// Whether the words ask what there is to say, instead of saying it.
+pub(crate) fn ask_for_help(words: &[String]) -> bool {
+    words.iter().any(is_help)
+}
+
+/// Whether a word asks for help.
+pub(crate) fn is_help(word: impl AsRef<OsStr>) -> bool {
+    ["--help", "-h"].iter().any(|help| word.as_ref() == *help)
+}
+
+impl Asked<'_> {
+    /// Reads `words`; the parameters' values come back by name.
+    pub(crate) fn read(
+        self,
+        switches: Switches,
+        words: &[String],
+    ) -> Result<(Switches, BTreeMap<String, String>), CliError> {
+        check(self.params)?;
+        let matches = self.command().try_get_matches_from(words).map_err(|error| {
+            CliError::usage(&error, &format!("see what the file takes: {} --help", self.typed()))
+        })?;
+        let later = Switches::from_arg_matches(&matches)?;
+        let given = self.params.iter().filter_map(|param| {
+            let value = matches.get_one::<String>(&param.name)?;
+            Some((param.name.clone(), value.clone()))
+        });
+        Ok((switches.and(later), given.collect()))
     }
-    let matches = command.try_get_matches_from(words)?;
-    let later = Switches::from_arg_matches(&matches)?;
-    let given = params.iter().filter_map(|param| {
-        let value = matches.get_one::<String>(&param.name)?;
-        Some((param.name.clone(), value.clone()))
-    });
-    Ok((switches.and(later), given.collect()))
+
+    /// What may be said behind the file.
+    pub(crate) fn help(self) -> Result<clap::builder::StyledStr, CliError> {
+        check(self.params)?;
+        Ok(self.command().render_help())
+    }
+
+    fn typed(self) -> String {
+        format!("agent-worker {} {}", self.manner.command, one_line(&self.file.to_string_lossy()))
+    }
+
+    fn command(self) -> Command {
+        let about = match self.manner.mode {
+            RunMode::Run => "Run this workflow once and wait for its end",
+            RunMode::Start => "Start this workflow, which stays until it is stopped",
+        };
+        let note = if self.params.is_empty() { "The file takes no parameters." } else { "" };
+        let mut command = Command::new("agent-worker")
+            .bin_name(self.typed())
+            .no_binary_name(true)
+            .disable_help_flag(true)
+            .next_help_heading("Parameters of the file");
+        for param in self.params {
+            command = command.arg(
+                Arg::new(param.name.clone())
+                    .long(param.name.clone())
+                    .value_name("VALUE")
+                    .help(explained(param))
+                    .required(param.required),
+            );
+        }
+        let help = Arg::new("help").long("help").short('h').help("Print this");
+        Switches::augment_args(command.next_help_heading("Options"))
+            .arg(help.action(ArgAction::Help))
+            .about(about)
+            .after_help(note)
+    }
+}
+
+/// What a parameter is for and whether it may be left out, on one line.
+pub(crate) fn explained(param: &Param) -> String {
+    let need = match (&param.default, param.required) {
+        (_, true) => "[required]".to_owned(),
+        (Some(default), false) => format!("[default: {default}]"),
+        (None, false) => "[optional]".to_owned(),
+    };
+    let words = param.description.iter().chain([&need]).map(|words| one_line(words));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Refuses parameters that could never be given, because a switch of ours is spelt the same.
@@ -79,15 +131,56 @@ mod tests {
         switches: Switches,
     }
 
+    fn param(name: &str) -> Param {
+        Param { name: name.to_owned(), description: None, required: false, default: None }
+    }
+
+    fn params() -> [Param; 3] {
+        let description = Some("What to look at,\nof which repository".to_owned());
+        [
+            Param { required: true, description, ..param("target") },
+            Param { default: Some("a \x1b[2J".to_owned()), ..param("base") },
+            param("note"),
+        ]
+    }
+
+    fn asked(params: &[Param]) -> Asked<'_> {
+        let manner = Manner { command: "run", mode: RunMode::Run };
+        Asked { manner, file: Path::new("./review.yaml"), params }
+    }
+
     fn read_words(words: &[&str]) -> Result<(Switches, BTreeMap<String, String>), CliError> {
-        let params = [("target", true), ("base", false)].map(|(name, required)| Param {
-            name: name.to_owned(),
-            required,
-            default: None,
-        });
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let switches = Words::parse_from(["x", "--tag", "before"]).switches;
-        read_with(switches, &words, RunMode::Run, &params)
+        asked(&params()).read(switches, &words)
+    }
+
+    #[test]
+    fn the_help_of_a_file_is_its_parameters_and_our_switches() {
+        insta::assert_snapshot!(asked(&params()).help().unwrap(), @r"
+        Run this workflow once and wait for its end
+
+        Usage: agent-worker run ./review.yaml [OPTIONS] --target <VALUE>
+
+        Parameters of the file:
+              --target <VALUE>  What to look at, of which repository [required]
+              --base <VALUE>    [default: a ␛[2J]
+              --note <VALUE>    [optional]
+
+        Options:
+              --tag <TAG>  Which instance of the workflow, such as `pr-123` [default: main] [alias:
+                           --instance]
+          -v, --verbose    Tell tool calls and attempts too
+              --detach     Return while it goes on: a `run` once it exists, a `start` once its agents are
+                           awake [alias: --background]
+              --replace    Stop the run of this instance that goes on, and begin anew
+              --lazy       Start each agent when it is first needed, which is always done
+              --json       Answer with one JSON document on stdout, failures included
+          -h, --help       Print this
+        ");
+        let none = asked(&[]).help().unwrap().to_string();
+        assert!(none.trim_end().ends_with("The file takes no parameters."), "{none}");
+        assert!(!none.contains("Parameters of the file"), "{none}");
     }
 
     #[test]
@@ -111,7 +204,11 @@ mod tests {
         for (words, message, hint) in [
             (&["--tarket", "main"][..], "unexpected argument '--tarket' found", "'--target'"),
             (&["--target", "x", "--jsn"], "unexpected argument '--jsn' found", "'--json'"),
-            (&[], "required arguments were not provided: --target <VALUE>", "--help"),
+            (
+                &[],
+                "required arguments were not provided: --target <VALUE>",
+                "agent-worker run ./review.yaml --help",
+            ),
             (&["main"], "unexpected argument 'main' found", "--help"),
         ] {
             let body = read_words(words).unwrap_err().body();
@@ -123,10 +220,11 @@ mod tests {
     #[test]
     fn a_parameter_cannot_take_the_name_of_a_switch() {
         for name in ["json", "tag", "instance", "background", "output"] {
-            let params = [Param { name: name.to_owned(), required: false, default: None }];
+            let params = [param(name)];
             let switches = Words::parse_from(["x"]).switches;
-            let read = read_with(switches, &[], RunMode::Run, &params);
+            let read = asked(&params).read(switches, &[]);
             assert_eq!(read.is_err(), name != "output", "{name}");
+            assert_eq!(asked(&params).help().is_err(), name != "output", "{name}");
         }
     }
 }

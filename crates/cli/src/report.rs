@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, AgentState, Millis, Receipt, RunId, RunState, Tag, Target, WorkflowName,
-    api::{AgentView, RunStopped, RunView},
+    AgentName, AgentState, LimitKind, Millis, PauseCause, Receipt, RunId, RunState, Tag, Target,
+    WorkflowName,
+    api::{AgentStopped, AgentView, RunStopped, RunView},
 };
 use serde::Serialize;
 
@@ -106,7 +107,8 @@ impl Report {
     fn headline(&self) -> (Tone, &'static str) {
         match self.verdict {
             Verdict::Done => (Tone::Good, "done in"),
-            Verdict::Failed | Verdict::Invalid => (Tone::Bad, "failed after"),
+            Verdict::Failed => (Tone::Bad, "failed after"),
+            Verdict::Invalid => (Tone::Bad, "invalid: given up after"),
             Verdict::Limit => (Tone::Warn, "paused at a limit after"),
             Verdict::Human => (Tone::Warn, "paused for a person after"),
             Verdict::Interrupted => (Tone::Warn, "interrupted after"),
@@ -145,9 +147,18 @@ impl Report {
                 Some(format!("read what happened with `agent-worker peek {target}`, then {again}"))
             }
             Verdict::Failed | Verdict::Invalid => Some(again),
-            Verdict::Limit | Verdict::Human | Verdict::Interrupted => Some(format!(
-                "it waits: read it with `agent-worker peek {target}`, end it with `agent-worker stop {target}`"
-            )),
+            Verdict::Limit | Verdict::Human | Verdict::Interrupted => {
+                let more = match &view.state {
+                    RunState::Paused { cause: PauseCause::Limit { limit, .. } } => match limit {
+                        LimitKind::Hops | LimitKind::Turns => format!(" --{limit} COUNT"),
+                        LimitKind::Wall => format!(" --{limit} TIME"),
+                    },
+                    _ => String::new(),
+                };
+                Some(format!(
+                    "it waits: let it go on with `agent-worker resume {target}{more}`, or end it with `agent-worker stop {target}`"
+                ))
+            }
         }
     }
 }
@@ -180,6 +191,16 @@ pub(crate) fn stopped(stopped: &RunStopped) -> Line {
     };
     let target = Target::instance(&stopped.instance);
     Line::of(Tone::Strong, format!("stopped {target}")).and(Tone::Plain, format!(": {ended}"))
+}
+
+/// What stopping an agent ended.
+pub(crate) fn agent_stopped(stopped: &AgentStopped) -> Line {
+    let who = Target::agent(stopped.agent.clone(), &stopped.instance);
+    let ended = match stopped.processes {
+        0 => "it had no process".to_owned(),
+        number => format!("ended {}", processes(number)),
+    };
+    Line::of(Tone::Strong, format!("stopped {who}")).and(Tone::Plain, format!(": {ended}"))
 }
 
 fn processes(number: u32) -> String {
@@ -218,7 +239,7 @@ fn undelivered(receipt: &Receipt) -> Line {
 #[cfg(test)]
 mod tests {
     use agent_worker_protocol::{
-        DeliveryState, LimitKind, Outcome, PauseCause,
+        DeliveryState, Outcome,
         api::{RunError, RunErrorCode},
     };
 
@@ -269,8 +290,8 @@ mod tests {
         let view = RunView { state: RunState::Paused { cause }, ended: None, ..samples::run() };
         insta::assert_snapshot!(shown(view), @r"
         paused at a limit after 1m 30s · 4 turns · 9 messages
-          paused: hops limit (51 of 50)
-        hint: it waits: read it with `agent-worker peek @review:pr-1`, end it with `agent-worker stop @review:pr-1`
+          paused: hop limit (51 of 50)
+        hint: it waits: let it go on with `agent-worker resume @review:pr-1 --hops COUNT`, or end it with `agent-worker stop @review:pr-1`
         ");
     }
 
@@ -281,6 +302,23 @@ mod tests {
         insta::assert_snapshot!(shown(RunView { error, ..failed() }), @r"
         failed after 1m 23s · 4 turns · 9 messages
           `gh pr diff` exited with 1
+        hint: fix it and `agent-worker run` it again
+        ");
+    }
+
+    #[test]
+    fn a_run_that_woke_nobody_has_the_word_of_its_exit_code() {
+        let message = "the kickoff mentions no agent, so nobody is woken".to_owned();
+        let error = Some(RunError { code: RunErrorCode::NobodyWoken, message });
+        let view =
+            RunView { error, turns: 0, messages: 0, ended: Some(samples::at(0)), ..failed() };
+        assert_eq!(
+            serde_json::to_value(report(view.clone()).envelope()).unwrap()["outcome"],
+            "invalid"
+        );
+        insta::assert_snapshot!(shown(view), @r"
+        invalid: given up after 0ms · 0 turns · 0 messages
+          the kickoff mentions no agent, so nobody is woken
         hint: fix it and `agent-worker run` it again
         ");
     }

@@ -1,8 +1,8 @@
 //! Values for tests: a run, its agents, its events. Nothing here is built into the program.
 
 use agent_worker_protocol::{
-    AgentName, AgentState, DeliveryState, Event, EventKind, Millis, Outcome, Receipt, RunId,
-    RunMode, RunState, Seq, Usage,
+    AgentName, AgentState, DeliveryState, Event, EventKind, Limits, Millis, Outcome, Receipt,
+    RunId, RunMode, RunState, Seq, Usage,
     api::{AgentView, RunView},
 };
 use serde_json::{Value, json};
@@ -28,6 +28,10 @@ pub(crate) fn run() -> RunView {
         run: run_id(),
         instance: "review:pr-1".parse().unwrap(),
         project: "/repo".into(),
+        file: Some("/repo/review.yaml".into()),
+        cwd: "/repo".into(),
+        params: [].into(),
+        limits: Limits { hops: 50, turns: Some(200), wall: None },
         mode: RunMode::Run,
         state: RunState::Ended { outcome: Outcome::Done },
         error: None,
@@ -48,6 +52,8 @@ pub(crate) fn agent(who: &str, state: AgentState) -> AgentView {
         instance: "review:pr-1".parse().unwrap(),
         project: "/repo".into(),
         backend: "mock".into(),
+        model: None,
+        started: at(0),
         state,
         waiting: 0,
         turns: 2,

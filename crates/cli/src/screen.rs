@@ -1,7 +1,7 @@
 //! The live part of a terminal: a few status lines at the bottom, everything else scrolling above them.
 //!
 //! The cursor is never hidden and always rests beneath the last line, so that a killed process leaves a sane
-//! terminal behind. A program instead of a terminal gets plain lines and no status.
+//! terminal behind. A program, or a terminal that cannot be drawn on, gets plain lines and no status.
 
 use agent_worker_protocol::Millis;
 
@@ -37,27 +37,27 @@ impl Screen {
         Self { answers, waiting: Vec::new(), drawn: Vec::new() }
     }
 
-    /// Takes lines in. A program reads them at once, a terminal with the next drawing.
+    /// Takes lines in. Who reads line by line has them at once, a terminal with the next drawing.
     pub(crate) fn print(
         &mut self,
         console: &mut Console,
         lines: Vec<Above>,
     ) -> Result<(), CliError> {
         self.waiting.extend(lines);
-        match console.talk_size() {
+        match console.canvas() {
             Some(_) => Ok(()),
             None => self.flush(console),
         }
     }
 
-    /// Brings a terminal up to date. Does nothing when nothing has changed, and nothing for a program.
+    /// Brings a terminal up to date. Does nothing when nothing has changed, and nothing for who reads line by line.
     pub(crate) fn draw(
         &mut self,
         console: &mut Console,
         view: &View,
         now: Millis,
     ) -> Result<(), CliError> {
-        let Some(size) = console.talk_size() else { return Ok(()) };
+        let Some(size) = console.canvas() else { return Ok(()) };
         let status = view.status(now, size);
         if self.waiting.is_empty() && status == self.drawn {
             return Ok(());
@@ -79,7 +79,7 @@ impl Screen {
 
     fn erase(&mut self, console: &mut Console) -> Result<(), CliError> {
         let drawn = std::mem::take(&mut self.drawn);
-        match console.talk_size() {
+        match console.canvas() {
             Some(size) => console.redraw(&erasing(&drawn, size), &[]),
             None => Ok(()),
         }

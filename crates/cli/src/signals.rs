@@ -4,6 +4,8 @@ use std::{future::Future, io, pin::pin};
 
 use tokio::signal::unix::{self, SignalKind, signal};
 
+use crate::error::{CliError, Kind};
+
 /// Listens from when it is made; a signal that comes while nobody waits is not lost.
 pub(crate) struct Signals {
     interrupt: unix::Signal,
@@ -21,6 +23,12 @@ impl Signals {
             hangup: signal(SignalKind::hangup())?,
             heard: 0,
         })
+    }
+
+    /// Starts listening, or says why that is not possible.
+    pub(crate) fn listen_or_fail() -> Result<Self, CliError> {
+        Self::listen()
+            .map_err(|error| CliError::because(Kind::Failed, "could not listen for signals", error))
     }
 
     /// Waits for the first signal; returns at once if it was already heard.

@@ -1,8 +1,9 @@
-//! A table for people: columns as wide as they need to be, the widest cut until the whole fits.
+//! A table for people: columns as wide as they need to be, the widest cut until the whole fits. And facts: a label and a
+//! value on each line.
 
 use crate::{
     line::{Line, Tone},
-    text,
+    text::{self, one_line},
 };
 
 const GAP: usize = 2;
@@ -25,6 +26,18 @@ pub(crate) fn table<const N: usize>(
     let head = head.map(str::to_owned);
     let titles = std::iter::once(laid_out(&head, &columns, Tone::Dim));
     titles.chain(rows.iter().map(|row| laid_out(row, &columns, Tone::Plain))).collect()
+}
+
+/// Lays out values beneath each other, behind their labels. A value is one line; without `width` nothing is cut.
+pub(crate) fn facts(facts: &[(&str, String)], width: Option<usize>) -> Vec<Line> {
+    let column = facts.iter().map(|(label, _)| text::width(label)).max().unwrap_or(0);
+    let line = |(label, value): &(&str, String)| {
+        let padding = " ".repeat(column - text::width(label) + GAP);
+        let line = Line::of(Tone::Dim, format!("  {label}{padding}"));
+        let line = line.and(Tone::Plain, one_line(value));
+        width.map_or_else(|| line.clone(), |width| line.clone().cut(width))
+    };
+    facts.iter().map(line).collect()
 }
 
 /// Takes one column at a time from the widest, so that short columns stay whole.
@@ -67,6 +80,23 @@ mod tests {
         NAME          STATUS
         coder@review  running
         审稿人        backing off: 429 from the provider
+        ");
+    }
+
+    #[test]
+    fn facts_line_up_and_fit_their_terminal() {
+        let rows = [("run", "since 10:05".into()), ("wakes when", "somebody\n mentions it".into())];
+        let shown = |width| {
+            let lines = facts(&rows, width);
+            lines.iter().map(|line| line.paint(Colour::Off) + "\n").collect::<String>()
+        };
+        insta::assert_snapshot!(shown(None), @r"
+          run         since 10:05
+          wakes when  somebody mentions it
+        ");
+        insta::assert_snapshot!(shown(Some(24)), @r"
+          run         since 10:…
+          wakes when  somebody …
         ");
     }
 

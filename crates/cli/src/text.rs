@@ -82,6 +82,16 @@ pub(crate) fn age(span: Duration) -> String {
     }
 }
 
+/// How long from now, as it is said: `2 s`, `3 min`, `5 h`, `2 d`.
+pub(crate) fn soon(span: Duration) -> String {
+    match (parts(span), span.as_secs() / 86_400) {
+        (_, days @ 1..) => format!("{days} d"),
+        ((0, 0, seconds), _) => format!("{} s", seconds + u64::from(span.subsec_nanos() > 0)),
+        ((0, minutes, _), _) => format!("{minutes} min"),
+        ((hours, _, _), _) => format!("{hours} h"),
+    }
+}
+
 /// `1 turn`, `2 turns`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
@@ -145,19 +155,19 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_time_read_like_a_clock_a_report_and_an_age() {
-        for (millis, on_a_clock, reported, ago) in [
-            (0, "0:00", "0ms", "0s"),
-            (240, "0:00", "240ms", "240ms"),
-            (7_260, "0:07", "7.2s", "7s"),
-            (754_000, "12:34", "12m 34s", "12m"),
-            (3_723_000, "1:02:03", "1h 2m", "1h"),
-            (200_000_000, "55:33:20", "55h 33m", "2d"),
+    fn lengths_of_time_read_like_a_clock_a_report_an_age_and_a_promise() {
+        for (millis, on_a_clock, reported, ago, ahead) in [
+            (0, "0:00", "0ms", "0s", "0 s"),
+            (240, "0:00", "240ms", "240ms", "1 s"),
+            (7_260, "0:07", "7.2s", "7s", "8 s"),
+            (754_000, "12:34", "12m 34s", "12m", "12 min"),
+            (3_723_000, "1:02:03", "1h 2m", "1h", "1 h"),
+            (200_000_000, "55:33:20", "55h 33m", "2d", "2 d"),
         ] {
             let span = Duration::from_millis(millis);
             assert_eq!(
-                (clock(span), lasted(span), age(span)),
-                (on_a_clock.into(), reported.into(), ago.into())
+                (clock(span), lasted(span), age(span), soon(span)),
+                (on_a_clock.into(), reported.into(), ago.into(), ahead.into())
             );
         }
     }

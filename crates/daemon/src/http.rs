@@ -5,33 +5,43 @@
 
 mod agents;
 mod attempts;
+mod attention;
+mod documents;
 mod events;
+mod feedback;
+mod follow;
 mod gate;
 mod health;
+mod inbox;
 mod messages;
 mod once;
+mod openapi;
 mod refusal;
 mod request;
+mod revoked;
+mod route;
+mod routes;
 mod runs;
 mod since;
 mod tokens;
+mod workflows;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use agent_worker_kernel::Kernel;
 use agent_worker_protocol::Millis;
-use axum::{
-    Router,
-    middleware::from_fn_with_state,
-    routing::{delete, get, post},
-};
+use axum::{Router, middleware::from_fn_with_state};
 
 pub(crate) use gate::{BODY_LIMIT, own_origins};
 pub(crate) use once::effect_key;
+#[cfg(test)]
+pub(crate) use openapi::document as openapi;
 pub(crate) use refusal::problem;
+pub(crate) use revoked::Revocations;
 pub(crate) use since::Since;
 
 use crate::{mcp, shutdown::Shutdown};
+use route::May;
 
 /// What stands behind the doors.
 pub(crate) struct Doors {
@@ -41,6 +51,8 @@ pub(crate) struct Doors {
     pub(crate) health: HealthFacts,
     /// How to ask the daemon to stop.
     pub(crate) shutdown: Shutdown,
+    /// How streams learn that their token was taken back.
+    pub(crate) revocations: Revocations,
 }
 
 /// What is known of this daemon once it listens.
@@ -66,21 +78,16 @@ pub(crate) fn router(doors: Doors) -> Router {
     let gate = gate::Gate::new(doors.health.address);
     let mcp = mcp::routes(doors.kernel.clone(), doors.health.address);
     let doors = Arc::new(doors);
-    let anybody = Router::new()
-        .route("/health", get(health::health))
+    let mount = |router, route: route::Route| route.mount(router);
+    let (anybody, known): (Vec<_>, Vec<_>) =
+        routes::routes().into_iter().partition(|route| route.may == May::Anybody);
+    let anybody = anybody
+        .into_iter()
+        .fold(Router::new(), mount)
         .route_layer(from_fn_with_state(Arc::clone(&doors), gate::anybody));
-    let known = Router::new()
-        .route("/shutdown", post(health::shutdown))
-        .route("/agents", get(agents::list))
-        .route("/runs", get(runs::list).post(runs::start))
-        .route("/runs/{id}", get(runs::show))
-        .route("/runs/{id}/stop", post(runs::stop))
-        .route("/messages", get(messages::list).post(messages::send))
-        .route("/messages/{seq}/receipts", get(messages::receipts))
-        .route("/events", get(events::watch))
-        .route("/attempts/{id}/events", post(attempts::report))
-        .route("/tokens", get(tokens::list).post(tokens::create))
-        .route("/tokens/{name}", delete(tokens::revoke))
+    let known = known
+        .into_iter()
+        .fold(Router::new(), mount)
         .merge(mcp)
         .route_layer(from_fn_with_state(Arc::clone(&doors), gate::known));
     anybody

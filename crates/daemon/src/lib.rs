@@ -6,6 +6,7 @@
 
 mod home;
 mod http;
+mod impatient;
 mod lifecycle;
 mod log;
 mod mcp;

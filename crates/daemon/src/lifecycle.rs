@@ -26,7 +26,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     home::{Home, HomeError},
-    http::{self, Doors, HealthFacts},
+    http::{self, Doors, HealthFacts, Revocations},
     log,
     runner::Processes,
     serve::Doorway,
@@ -79,6 +79,14 @@ pub enum Error {
         home: PathBuf,
         /// Its process.
         pid: u32,
+    },
+    /// No daemon has it, and it is not free.
+    #[error(
+        "{lock} is held by a process that is no daemon; `fuser {lock}` tells which one has to end first"
+    )]
+    Held {
+        /// The lock.
+        lock: PathBuf,
     },
     /// The store cannot be opened.
     #[error("the store cannot be opened")]
@@ -136,9 +144,11 @@ async fn take_home(home: &Home) -> Result<LockFile, Error> {
             return Ok(lock);
         }
         let owner = LockFile::holder(&home.lock()).ok().flatten();
-        if Instant::now() >= deadline || owner.is_some_and(|pid| Process::of(pid).is_some()) {
-            let pid = owner.unwrap_or_default();
+        if let Some(pid) = owner.filter(|pid| Process::of(*pid).is_some()) {
             return Err(Error::AlreadyRunning { home: home.root().to_owned(), pid });
+        }
+        if Instant::now() >= deadline {
+            return Err(Error::Held { lock: home.lock() });
         }
         tokio::time::sleep(GLANCE).await;
     }
@@ -209,7 +219,12 @@ async fn open_doors(
         version: settings.version.clone(),
         trouble: None,
     };
-    let doors = Doors { kernel: kernel.clone(), shutdown: shutdown.clone(), health };
+    let doors = Doors {
+        kernel: kernel.clone(),
+        shutdown: shutdown.clone(),
+        revocations: Revocations::default(),
+        health,
+    };
     let doorway = Doorway {
         router: http::router(doors),
         kernel: kernel.clone(),
@@ -317,17 +332,19 @@ fn write_card(
     std::fs::rename(new, home.card())
 }
 
-/// Says `ready` and lets go of stdout, so that a pipe's reader is not kept waiting for more.
+/// Says `ready` and lets go of stdout and stderr, heard or not, so that a pipe's reader is not kept waiting for more.
 fn announce() -> io::Result<()> {
     let mut stdout = io::stdout();
-    stdout.write_all(b"ready\n")?;
-    stdout.flush()?;
+    let heard = stdout.write_all(b"ready\n").and_then(|()| stdout.flush());
     let nowhere = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&nowhere)?;
     rustix::stdio::dup2_stderr(&nowhere)?;
-    Ok(())
+    heard
 }
 
 fn doing(doing: &'static str) -> impl Fn(io::Error) -> Error {
     move |error| Error::Io { doing, error }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,21 @@
 //! Where the daemon's own words go: its log, or the terminal of whoever watches it.
+//!
+//! A daemon runs for months, so its log is two files that never grow beyond a size: what is being written, and what came
+//! before it.
 
-use std::{fs::OpenOptions, io, os::unix::fs::OpenOptionsExt as _, sync::Mutex};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt as _,
+    path::PathBuf,
+    sync::Mutex,
+};
 
 use tracing_subscriber::EnvFilter;
 
 use crate::{home::Home, lifecycle::StartedBy};
 
-/// A log over this size is put aside at the next start; one old one is kept.
+/// The most either of the two files holds.
 const LONGEST: u64 = 10 * 1024 * 1024;
 
 /// Starts logging.
@@ -16,13 +25,107 @@ pub(crate) fn begin(home: &Home, started_by: StartedBy) -> io::Result<()> {
     let begun = match started_by {
         StartedBy::Person => format.with_writer(io::stderr).try_init(),
         StartedBy::Command => {
-            let path = home.log();
-            if std::fs::metadata(&path).is_ok_and(|log| log.len() > LONGEST) {
-                std::fs::rename(&path, path.with_extension("log.old"))?;
-            }
-            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-            format.with_ansi(false).with_writer(Mutex::new(file)).try_init()
+            let log = Log::open(home.log(), LONGEST)?;
+            format.with_ansi(false).with_writer(Mutex::new(log)).try_init()
         }
     };
     begun.map_err(io::Error::other)
+}
+
+/// A file that is put aside when it is full; one old one is kept.
+struct Log {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    longest: u64,
+}
+
+impl Log {
+    fn open(path: PathBuf, longest: u64) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+        let length = file.metadata()?.len();
+        Ok(Self { path, file, length, longest })
+    }
+
+    fn put_aside(&mut self) -> io::Result<()> {
+        match fs::rename(&self.path, self.path.with_extension("log.old")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // Gone is as good as put aside.
+            Ok(()) | Err(_) => {}
+        }
+        *self = Self::open(self.path.clone(), self.longest)?;
+        Ok(())
+    }
+}
+
+impl Write for Log {
+    /// Takes a whole line at a time, as the log is written; a line is never cut in two by a change of files.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.length > 0 && self.length + line.len() as u64 > self.longest {
+            // Words in a file that is too long are better than none.
+            let _ = self.put_aside();
+        }
+        let written = self.file.write(line)?;
+        self.length += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, path::Path};
+
+    use super::*;
+
+    fn lines(path: &Path) -> Vec<String> {
+        fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_daemon_that_never_ends_fills_two_files_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("daemon.log");
+        let old = folder.path().join("daemon.log.old");
+        let mut log = Log::open(path.clone(), 100).unwrap();
+        for n in 0..1000 {
+            writeln!(log, "line {n}").unwrap();
+            for file in [&path, &old] {
+                assert!(fs::metadata(file).map_or(0, |file| file.len()) <= 100, "{n}");
+            }
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        let kept = [lines(&old), lines(&path)].concat();
+        let newest: Vec<String> = (1000 - kept.len()..1000).map(|n| format!("line {n}")).collect();
+        assert_eq!(kept, newest, "whole lines, in order, to the last one");
+        assert!(kept.len() > 100 / "line 999\n".len(), "the old one is kept: {kept:?}");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_next_daemon_goes_on_where_the_last_one_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("daemon.log");
+        for n in 0..30 {
+            writeln!(Log::open(path.clone(), 100).unwrap(), "line {n}").unwrap();
+            assert!(fs::metadata(&path).unwrap().len() <= 100, "{n}");
+        }
+        assert_eq!(lines(&path).last().unwrap(), "line 29");
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_put_aside_is_written_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("daemon.log");
+        // A folder that is not empty stands where the old one would go.
+        fs::create_dir_all(folder.path().join("daemon.log.old/in the way")).unwrap();
+        let mut log = Log::open(path.clone(), 20).unwrap();
+        for n in 0..9 {
+            writeln!(log, "line {n}").unwrap();
+        }
+        assert_eq!(lines(&path).len(), 9);
+    }
 }

@@ -11,7 +11,7 @@
 
 use std::{collections::BTreeSet, io};
 
-use agent_worker_host::{ATTEMPT_MARKER, Process, ancestors, environment_value};
+use agent_worker_host::{ATTEMPT_MARKER, Process, chain, environment_value, walk};
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::AttemptId;
 use tokio::net::UnixStream;
@@ -84,8 +84,9 @@ impl Caller {
 
     /// The same for a process of our own uid, as the daemon with the pid `daemon` sees it.
     pub(crate) async fn of_process(pid: u32, daemon: u32, kernel: &Kernel) -> Self {
-        let read = tokio::task::spawn_blocking(move || lineage(pid, daemon)).await;
-        let Ok(Some(lineage)) = read else { return Self::Nobody };
+        let Some(Some(lineage)) = walk(move || lineage(pid, daemon)).await else {
+            return Self::Nobody;
+        };
         let mut standings = Vec::new();
         for mark in lineage.marks {
             match standing(kernel, mark).await {
@@ -124,21 +125,21 @@ async fn standing(
 
 /// Reads the chain of parents of `pid` up to `daemon`. None: it is gone, or would not stand still.
 ///
-/// A parent that ends while we read cuts the chain short, and what is above it would be missed. So a
-/// chain counts only if it is the same, process by process, before and after its environments are read.
+/// A parent that ends while we read tears the chain, and what is above it would be missed.
 fn lineage(pid: u32, daemon: u32) -> Option<Lineage> {
-    (0..WALKS).find_map(|_| {
-        let before = chain(pid)?;
-        let lineage = read(&before, daemon).ok()?;
-        (chain(pid)? == before).then_some(lineage)
-    })
+    steady(|| chain(pid), |chain| read(chain, daemon))
 }
 
-/// The process and its parents, nearest first.
-fn chain(pid: u32) -> Option<Vec<Process>> {
-    let mut chain = vec![Process::of(pid)?];
-    chain.extend(ancestors(pid));
-    Some(chain)
+/// What `read` makes of a chain that was whole, and the same process by process, before and after.
+fn steady<T>(
+    look: impl Fn() -> Option<Vec<Process>>,
+    read: impl Fn(&[Process]) -> io::Result<T>,
+) -> Option<T> {
+    (0..WALKS).find_map(|_| {
+        let before = look()?;
+        let read = read(&before).ok()?;
+        (look()? == before).then_some(read)
+    })
 }
 
 fn read(chain: &[Process], daemon: u32) -> io::Result<Lineage> {

@@ -2,25 +2,27 @@
 //!
 //! Invariant: a worker is alive while its lock is held, whoever started it.
 
+mod hurry;
 mod shell;
 mod strays;
 mod worker;
 
 use std::{
     collections::BTreeMap,
-    io::{self, Write as _},
+    io::{self, Read as _, Seek as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use agent_worker_host::{LockFile, end, marked, marks};
+use agent_worker_host::{LockFile, marked, marks, walk};
 use agent_worker_kernel::{AttemptPlace, Departure, Runner, ShellCommand, ShellEnd, Sighting};
 use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::home::{self, Home};
+use hurry::{Hurry, Patience};
 use strays::Strays;
 
 /// Runs things as processes of this machine.
@@ -30,12 +32,14 @@ pub(crate) struct Processes {
     /// Our own binary, by a name that survives its replacement on disk.
     exe: PathBuf,
     kill_grace: Duration,
+    hurry: Hurry,
     strays: Strays,
 }
 
 impl Processes {
     pub(crate) fn new(home: Home, kill_grace: Duration) -> Self {
-        Self { home, exe: "/proc/self/exe".into(), kill_grace, strays: Strays::default() }
+        let (hurry, strays) = (Hurry::default(), Strays::default());
+        Self { home, exe: "/proc/self/exe".into(), kill_grace, hurry, strays }
     }
 
     fn env_file(&self, run: RunId) -> PathBuf {
@@ -46,17 +50,23 @@ impl Processes {
         self.home.attempt(run, attempt).join("worker.lock")
     }
 
+    /// How long what is ended of a run has.
+    fn patience(&self, run: RunId) -> Patience {
+        self.hurry.patience(run, self.kill_grace)
+    }
+
     /// Ends everything that carries `mark` or is a guest of its run, and whatever the dead left to us.
-    async fn sweep(&self, mark: &str) -> u32 {
-        let theirs = || {
-            let mut all = marked(mark);
-            all.extend(self.strays.guests_of(mark));
+    async fn sweep(&self, mark: &str, patience: &Patience) -> u32 {
+        let (mark, strays) = (mark.to_owned(), self.strays.clone());
+        let theirs = move || {
+            let mut all = marked(&mark);
+            all.extend(strays.guests_of(&mark));
             all.sort_unstable();
             all.dedup();
             all
         };
-        let ended = end(theirs, self.kill_grace).await;
-        self.strays.end(self.kill_grace).await;
+        let ended = patience.end(theirs).await;
+        self.strays.end(patience).await;
         u32::try_from(ended).unwrap_or(u32::MAX)
     }
 }
@@ -73,13 +83,18 @@ impl Runner for Processes {
     }
 
     async fn run_close(&self, run: RunId) -> u32 {
-        let ended = self.sweep(&run.to_string()).await;
+        let ended = self.sweep(&run.to_string(), &self.patience(run)).await;
+        self.hurry.forget(run);
         match std::fs::remove_file(self.env_file(run)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::error!(%run, %error, "a run's environment could not be removed"),
         }
         ended
+    }
+
+    fn run_hurry(&self, run: RunId) {
+        self.hurry.demand(run);
     }
 
     async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
@@ -97,7 +112,7 @@ impl Runner for Processes {
 
     async fn attempt(&self, run: RunId, job: WorkerJob, stop: CancellationToken) -> Departure {
         let lock = self.worker_lock(run, job.attempt);
-        self.start_worker(&job, &lock, &stop).await
+        self.start_worker(&job, &lock, &stop, &self.patience(run)).await
     }
 
     async fn attempt_look(&self, run: RunId, attempt: AttemptId) -> Sighting {
@@ -117,7 +132,8 @@ impl Runner for Processes {
         attempt: AttemptId,
         stop: CancellationToken,
     ) -> Departure {
-        self.adopt_worker(attempt, self.worker_lock(run, attempt), &stop).await
+        let lock = self.worker_lock(run, attempt);
+        self.adopt_worker(attempt, lock, &stop, &self.patience(run)).await
     }
 
     async fn attempt_events(
@@ -134,12 +150,37 @@ impl Runner for Processes {
         }
     }
 
+    async fn attempt_log(
+        &self,
+        run: RunId,
+        attempt: AttemptId,
+        after: u64,
+        most: usize,
+    ) -> io::Result<Vec<u8>> {
+        let path = self.place(run, attempt).folder.join(worker::LOG);
+        let read = move || match std::fs::File::open(path) {
+            Ok(mut file) => {
+                file.seek(io::SeekFrom::Start(after))?;
+                let mut bytes = Vec::new();
+                file.take(most as u64).read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }
+            // It has not printed anything, or its log was deleted with its run's.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
+    }
+
     async fn marks(&self) -> Vec<AttemptId> {
-        marks().iter().filter_map(|mark| mark.parse().ok()).collect()
+        let marks = walk(marks).await.unwrap_or_default();
+        marks.iter().filter_map(|mark| mark.parse().ok()).collect()
     }
 
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32 {
-        self.sweep(&attempt.to_string()).await
+        // Where the mark is a run's, somebody may be in a hurry for that.
+        let patience = self.patience(RunId::new(attempt.get()));
+        self.sweep(&attempt.to_string(), &patience).await
     }
 
     async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd> {
@@ -181,7 +222,37 @@ fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::{future::poll_fn, pin::pin, task::Poll};
+
     use super::*;
+
+    /// Whether `work` leaves the thread it is awaited on: while no other thread is to be had, it does not get on.
+    async fn steps_aside<T>(work: impl Future<Output = T>) -> bool {
+        let mut work = pin!(work);
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || wait.recv().ok());
+        let aside = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await;
+        drop(release);
+        if aside {
+            work.await;
+        }
+        aside
+    }
+
+    #[test]
+    fn looking_at_every_process_leaves_the_runtimes_threads_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let processes = Processes::new(Home::open(folder.path()).unwrap(), Duration::ZERO);
+        let attempt = AttemptId::new(uuid::Uuid::now_v7());
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().max_blocking_threads(1).build().unwrap().block_on(async {
+            assert!(steps_aside(processes.marks()).await);
+            assert!(steps_aside(processes.attempt_sweep(attempt)).await);
+            let patience = processes.patience(RunId::new(attempt.get()));
+            assert!(steps_aside(processes.strays.end(&patience)).await);
+            assert!(steps_aside(processes.strays.welcome("x")).await);
+        });
+    }
 
     #[test]
     fn what_is_torn_or_missing_is_no_event() {

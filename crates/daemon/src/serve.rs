@@ -16,13 +16,16 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::peer::{Caller, Peer};
+use crate::{
+    impatient::Impatient,
+    peer::{Caller, Peer},
+};
 
 /// How long to wait when the machine has no descriptor left for another connection.
 const OUT_OF_BREATH: Duration = Duration::from_millis(50);
 
 /// How many may be on the port at once: whoever they are, they leave descriptors for the socket and the workers.
-const MOST_VISITORS: usize = 256;
+pub(crate) const MOST_VISITORS: usize = 256;
 
 /// What every connection is served with.
 #[derive(Clone)]
@@ -93,7 +96,7 @@ impl Doorway {
         let service = TowerToHyperService::new(self.router.clone().layer(Extension(peer)));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(Impatient::new(stream)), service);
         tokio::pin!(connection);
         let result = tokio::select! {
             result = connection.as_mut() => result,

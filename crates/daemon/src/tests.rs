@@ -2,9 +2,16 @@
 
 mod bad_input;
 mod callers;
+mod contract;
 mod events;
+mod everyone;
 pub(crate) mod family;
+mod following;
+mod health;
 mod house;
 mod identity;
+mod library;
 mod mcp;
+mod members;
 mod messages;
+mod visitors;

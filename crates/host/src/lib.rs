@@ -13,6 +13,6 @@ pub use dial::{Daemon, DialError};
 pub use event_stream::EventStream;
 pub use lock::LockFile;
 pub use tree::{
-    ATTEMPT_MARKER, Process, ancestors, children, descendants, end, environment_value, marked,
-    marks, own_descendants, reap,
+    ATTEMPT_MARKER, Process, chain, children, dead_children, descendants, end, end_aside,
+    environment_value, marked, marks, own_descendants, reap, walk,
 };

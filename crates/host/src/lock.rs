@@ -163,14 +163,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.lock");
         LockFile::wait_until_free(&path).unwrap();
+        assert!(!path.exists(), "nor does it make one");
         let lock = LockFile::acquire(&path).unwrap();
-        let signed = std::fs::read_to_string(&path).unwrap();
+        // Signed by another process than the one that waits, as it is outside of tests.
+        std::fs::write(&path, "1\n").unwrap();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| LockFile::wait_until_free(&path).unwrap());
             drop(lock);
             waiting.join().unwrap();
         });
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), signed);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n");
         assert!(!LockFile::is_held(&path).unwrap());
     }
 

@@ -1,6 +1,12 @@
 //! What `/proc` says of processes. The only file that reads it; another system gets another file.
 
-use std::{fs, io};
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+};
+
+/// More than most files of `/proc` are long: one read has it all, the next one says so.
+const ENOUGH: usize = 8 * 1024;
 
 /// One process, as it was when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +28,16 @@ pub(crate) fn all() -> Vec<Stat> {
 
 /// One process, if it is there.
 pub(crate) fn stat(pid: u32) -> Option<Stat> {
-    parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+    parse(pid, &read(&format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The values a process was started with for the variable `name`.
 ///
 /// A process may have set it twice; both are told. One that is gone has none.
 pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
-    let block = fs::read(format!("/proc/{pid}/environ"))?;
+    let block = read(&format!("/proc/{pid}/environ"))?;
     // A process on its way from one program to the next has neither an environment nor arguments to show.
-    if block.is_empty() && fs::read(format!("/proc/{pid}/cmdline"))?.is_empty() {
+    if block.is_empty() && read(&format!("/proc/{pid}/cmdline"))?.is_empty() {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let values = block.split(|byte| *byte == 0).filter_map(|entry| {
@@ -39,6 +45,27 @@ pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
         Some(String::from_utf8_lossy(value).into_owned())
     });
     Ok(values.collect())
+}
+
+/// Reads a file to its end. None of them says how long it is, so it is not asked: every question costs, and a walk over
+/// all processes asks thousands.
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut content = vec![0; ENOUGH];
+    let mut length = 0;
+    loop {
+        if length == content.len() {
+            content.resize(2 * length, 0);
+        }
+        match file.read(&mut content[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    content.truncate(length);
+    Ok(content)
 }
 
 /// Reads a line of `/proc/<pid>/stat`. A command's name may hold spaces and parentheses: the last one ends it.
@@ -75,6 +102,17 @@ mod tests {
             assert_eq!(parse(42, line.as_bytes()), Some(expected), "{line}");
         }
         assert_eq!(parse(42, b"42 (sh"), None);
+    }
+
+    #[test]
+    fn a_file_is_read_whole_however_long_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for length in [0, 1, ENOUGH - 1, ENOUGH, ENOUGH + 1, 2 * ENOUGH, 5 * ENOUGH + 7] {
+            let content: Vec<u8> = (0..=250).cycle().take(length).collect();
+            fs::write(&path, &content).unwrap();
+            assert!(read(path.to_str().unwrap()).unwrap() == content, "{length}");
+        }
     }
 
     #[test]

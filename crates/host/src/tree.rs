@@ -2,17 +2,24 @@
 //!
 //! A process is named by pid and start time, and signalled through a descriptor that was checked
 //! against both, so that a pid the system has given to somebody else is never hit.
+//!
+//! What looks at every process there is takes milliseconds and blocks: [`walk`] gives it a thread of its own.
 
-use std::{collections::BTreeSet, io, time::Duration};
+use std::{
+    collections::BTreeSet, future::ready, io, panic::resume_unwind, sync::Arc, time::Duration,
+};
 
 use rustix::{
     io::Errno,
     process::{
         Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open,
-        pidfd_send_signal, waitid,
+        pidfd_send_signal, test_kill_process, waitid,
     },
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, sleep, timeout},
+};
 
 use crate::procfs::{self, Stat};
 
@@ -105,23 +112,65 @@ pub fn children() -> Vec<Process> {
     living.map(Process::from).collect()
 }
 
-/// Waits for dead children of ours that `is_stray` picks; the others have somebody who waits for them.
-pub fn reap(is_stray: impl Fn(u32) -> bool) {
+/// Every child of ours that is dead and not yet waited for.
+pub fn dead_children() -> Vec<Process> {
     let own = std::process::id();
     let dead = procfs::all().into_iter().filter(|stat| stat.parent == own && stat.is_zombie);
-    for stray in dead.filter(|stat| is_stray(stat.pid)) {
-        if let Ok(pid) = Process::from(stray).pid() {
-            // Gone meanwhile is as good.
-            let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
-        }
+    dead.map(Process::from).collect()
+}
+
+/// Waits for a dead child nobody else waits for.
+pub fn reap(dead: Process) {
+    if let Ok(pid) = dead.pid() {
+        // Gone meanwhile is as good.
+        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
     }
 }
 
-/// The parents of `pid`, nearest first, as far as they can be seen.
-pub fn ancestors(pid: u32) -> Vec<Process> {
-    let parent = |child: &Stat| procfs::stat(child.parent);
-    let first = procfs::stat(pid).and_then(|own| parent(&own));
-    std::iter::successors(first, parent).map(Process::from).collect()
+/// A process and all its parents, nearest first. None: it is gone, or one of them went while we looked.
+pub fn chain(pid: u32) -> Option<Vec<Process>> {
+    let mut chain = vec![Process::of(pid)?];
+    chain.extend(climb(pid, sight)?);
+    Some(chain)
+}
+
+/// What a look at one process shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    /// It, as it is now.
+    Seen(Stat),
+    /// That it is there, and another user's: some systems show no more.
+    Hidden,
+    /// That there is none.
+    Gone,
+}
+
+fn sight(pid: u32) -> Sight {
+    if let Some(stat) = procfs::stat(pid) {
+        return Sight::Seen(stat);
+    }
+    match i32::try_from(pid).ok().and_then(Pid::from_raw).map(test_kill_process) {
+        Some(Err(Errno::PERM)) => Sight::Hidden,
+        Some(_) | None => Sight::Gone,
+    }
+}
+
+/// The parents of `pid` up to the first process of all, or to the first we may not see. None: one is gone, so that who
+/// was above it is not to be known.
+fn climb(pid: u32, look: impl Fn(u32) -> Sight) -> Option<Vec<Process>> {
+    let Sight::Seen(mut lowest) = look(pid) else { return None };
+    let mut parents = Vec::new();
+    while lowest.parent != 0 {
+        match look(lowest.parent) {
+            Sight::Seen(parent) => {
+                parents.push(Process::from(parent));
+                lowest = parent;
+            }
+            Sight::Hidden => break,
+            Sight::Gone => return None,
+        }
+    }
+    Some(parents)
 }
 
 /// Every living process that was started with this attempt's id in its environment.
@@ -146,20 +195,54 @@ pub fn environment_value(pid: u32, name: &str) -> io::Result<Option<String>> {
     Ok(procfs::environment(pid, name)?.into_iter().next())
 }
 
+/// Lets a look at all processes run where it holds up nobody else.
+pub async fn walk<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    match spawn_blocking(look).await {
+        Ok(found) => Some(found),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime is going, and with it whoever wanted to know.
+            Err(_) => None,
+        },
+    }
+}
+
 /// Ends whatever `find` finds, until it finds nothing: TERM at first sight, KILL when `grace` is over.
 ///
-/// Returns how many processes it ended. What we may not signal (a setuid program) is left alone.
+/// Returns how many processes it ended. What we may not signal (a setuid program) is left alone. Looks on the thread it
+/// is awaited on, and so is for whoever has nothing else to do.
 pub async fn end(find: impl Fn() -> Vec<Process>, grace: Duration) -> usize {
+    end_found(|| ready(find()), grace).await
+}
+
+/// The same for whoever has more to do meanwhile: each look has a thread of its own.
+pub async fn end_aside<F>(find: F, grace: Duration) -> usize
+where
+    F: Fn() -> Vec<Process> + Send + Sync + 'static,
+{
+    let find = Arc::new(find);
+    let look = || {
+        let find = Arc::clone(&find);
+        async { walk(move || find()).await.unwrap_or_default() }
+    };
+    end_found(look, grace).await
+}
+
+async fn end_found<L: Future<Output = Vec<Process>>>(
+    look: impl Fn() -> L,
+    grace: Duration,
+) -> usize {
     let deadline = Instant::now() + grace;
     let mut ended = BTreeSet::new();
     let mut out_of_reach = BTreeSet::new();
     let mut pause = FIRST_PAUSE;
     loop {
-        let look = || find().into_iter().filter(|process| !out_of_reach.contains(process));
-        let mut found: Vec<Process> = look().collect();
+        let mut found = look().await;
+        found.retain(|process| !out_of_reach.contains(process));
         if found.is_empty() {
             // One that forked and died while it was looked for hides its child: only a second look counts.
-            found = look().collect();
+            found = look().await;
+            found.retain(|process| !out_of_reach.contains(process));
         }
         if found.is_empty() {
             return ended.len();
@@ -240,5 +323,52 @@ mod tests {
         let looks = std::cell::RefCell::new(looks.into_iter());
         let find = || looks.borrow_mut().next().unwrap_or_default();
         assert_eq!(end(find, Duration::ZERO).await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_look_that_takes_long_holds_up_nobody_else() {
+        let (go_on, wait) = std::sync::mpsc::channel();
+        let wait = std::sync::Mutex::new(wait);
+        // On the one thread of this runtime it would wait for what can only come after it.
+        let slow = move || {
+            wait.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
+            Vec::new()
+        };
+        let others = async {
+            for _ in 0..2 {
+                tokio::task::yield_now().await;
+                go_on.send(()).unwrap();
+            }
+        };
+        let (ended, ()) = tokio::join!(end_aside(slow, Duration::ZERO), others);
+        assert_eq!(ended, 0);
+    }
+
+    #[test]
+    fn a_chain_of_parents_that_is_torn_while_it_is_read_is_none() {
+        let process = |pid, parent| Stat { pid, parent, start_time: 9, is_zombie: false };
+        let seen = |pid, parent| (pid, Sight::Seen(process(pid, parent)));
+        let whole = [seen(30, 20), seen(20, 10), seen(10, 1), seen(1, 0)];
+        let instead = |pid, sight| {
+            let mut sights = whole;
+            sights.iter_mut().filter(|one| one.0 == pid).for_each(|one| one.1 = sight);
+            sights
+        };
+        for (sights, expected) in [
+            (whole, Some(&[20, 10, 1][..])),
+            (instead(30, Sight::Gone), None),
+            (instead(20, Sight::Gone), None),
+            (instead(10, Sight::Gone), None),
+            (instead(1, Sight::Gone), None),
+            // Where others' processes are not shown, one's own end below them.
+            (instead(10, Sight::Hidden), Some(&[20])),
+            // The outermost of a container has no parent to be seen.
+            (instead(20, Sight::Seen(process(20, 0))), Some(&[20])),
+        ] {
+            let look =
+                |pid| sights.iter().find(|one| one.0 == pid).map_or(Sight::Gone, |one| one.1);
+            let parents = climb(30, look).map(|all| all.iter().map(|one| one.pid).collect());
+            assert_eq!(parents, expected.map(<[u32]>::to_vec), "{sights:?}");
+        }
     }
 }

@@ -1,34 +1,29 @@
 //! Sending and reading: the same functions for the command line, the agents and every other client.
 
-use std::path::PathBuf;
-
 use agent_worker_protocol::{
-    EffectKey, MessageKind, Priority, ResourceId, RunId, RunState, Seq, Target,
+    AgentName, EffectKey, MessageKind, Priority, ResourceId, RunId, RunState, Seq,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
-use agent_worker_store::{By, Error as StoreError, Instance, MessageQuery, NewMessage, Order};
-use agent_worker_workflow::Provider;
+use agent_worker_store::{By, Error as StoreError, Hindrances, MessageQuery, NewMessage, Order};
 
 use crate::{
     error::{Error, Result},
     kernel::{Card, Kernel, Principal},
     limits,
+    place::Place,
     recipients::{Address, Recipients, recipients},
     sizes::{self, Text},
-    target,
 };
 
 /// What makes an inbox sort a message first. It never pre-empts anybody.
 const URGENT: [&str; 4] = ["urgent", "asap", "blocked", "critical"];
 const MOST_MESSAGES: u32 = 1000;
 
-/// Which instance is meant, and from where it was asked.
-#[derive(Clone, Debug, Default)]
-pub struct Place {
-    /// As typed. An agent needs none: its own instance.
-    pub target: Option<Target>,
-    /// The caller's folder.
-    pub project: Option<PathBuf>,
+/// Why a message that was sent is not acted upon for now.
+#[derive(Default)]
+struct Hindered {
+    paused: Option<String>,
+    stopped: Vec<AgentName>,
 }
 
 /// What to read of a channel.
@@ -62,7 +57,11 @@ impl Kernel {
         let repeated = instance.last.filter(|_| by.key.is_some());
         let no_run = || Error::NoRun(instance.instance.clone());
         let run = instance.live.or(repeated).ok_or_else(no_run)?;
-        let card = self.card(run).await?;
+        let card = match self.card(run).await {
+            // Over, and forgotten since.
+            Err(_) if instance.live.is_none() => return Err(no_run()),
+            card => card?,
+        };
         if let Some(answered) = request.reply_to {
             self.store.message_receipts(card.workflow, answered).await?;
         }
@@ -88,28 +87,34 @@ impl Kernel {
             Err(StoreError::NoRun) if !matches!(who, Principal::Agent(_)) => return Err(no_run()),
             other => other?,
         };
+        let woken = reached.woken();
+        let hindered = self.hindered(who, run, &woken).await?;
         Ok(SendReply {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
             instance: card.instance.clone(),
-            paused: if reached.woken().is_empty() { None } else { self.paused(who, run).await? },
-            woken: reached.woken(),
+            paused: hindered.paused,
+            stopped: hindered.stopped,
+            woken,
             cc: reached.cc(),
             unknown: reached.unknown,
         })
     }
 
-    /// Why nobody will act on what somebody outside says. An agent's own run goes on while it speaks.
-    async fn paused(&self, who: &Principal, run: RunId) -> Result<Option<String>> {
-        if matches!(who, Principal::Agent(_)) {
-            return Ok(None);
+    /// What keeps those who are woken from acting for now. An agent's own run goes on while it speaks.
+    async fn hindered(&self, who: &Principal, run: RunId, woken: &[AgentName]) -> Result<Hindered> {
+        if woken.is_empty() {
+            return Ok(Hindered::default());
         }
-        Ok(match self.store.run_get(run).await?.state {
-            RunState::Paused { cause } => Some(cause.to_string()),
-            RunState::Setup | RunState::Electing | RunState::Running | RunState::Ended { .. } => {
-                None
+        let Hindrances { state, mut stopped } = self.store.run_hindrances(run).await?;
+        stopped.retain(|agent| woken.contains(agent));
+        let paused = match (state, who) {
+            (RunState::Paused { cause }, Principal::User | Principal::Client(_)) => {
+                Some(cause.to_string())
             }
-        })
+            _ => None,
+        };
+        Ok(Hindered { paused, stopped })
     }
 
     /// Reads a channel.
@@ -181,63 +186,6 @@ impl Kernel {
         let content = text.as_bytes().to_vec();
         let now = self.clock.now();
         Ok(self.store.resource_put(by, card.workflow, "text/plain".into(), content, now).await?)
-    }
-
-    /// The instance a caller means, and its live run.
-    pub(crate) async fn instance(
-        &self,
-        who: &Principal,
-        place: &Place,
-    ) -> Result<(Instance, RunId)> {
-        let instance = self.instance_of(who, place).await?;
-        match instance.live {
-            Some(run) => Ok((instance, run)),
-            None => Err(Error::NoRun(instance.instance)),
-        }
-    }
-
-    /// The instance a caller means, live or not.
-    pub(crate) async fn instance_of(&self, who: &Principal, place: &Place) -> Result<Instance> {
-        if let Principal::Agent(attempt) = who {
-            return self.own_instance(attempt.run, place).await;
-        }
-        let instances = self.store.instance_list().await?;
-        let project = place.project.as_ref().map(|path| path.to_string_lossy());
-        let Some(target) = &place.target else {
-            return target::only(project.as_deref(), &instances).cloned();
-        };
-        let mut holders = Vec::new();
-        if let (Some(agent), None) = (&target.agent, &target.workflow) {
-            for instance in &instances {
-                let agents = self.store.agent_list(instance.id).await?;
-                if agents.iter().any(|row| row.name == *agent) {
-                    holders.push(instance.id);
-                }
-            }
-        }
-        let holds = |instance: &Instance| holders.contains(&instance.id);
-        target::resolve(target, project.as_deref(), &instances, holds).cloned()
-    }
-
-    async fn own_instance(&self, run: RunId, place: &Place) -> Result<Instance> {
-        let card = self.card(run).await?;
-        if card.script.workflow.context.provider == Provider::Off {
-            return Err(Error::Forbidden("this workflow shares nothing (`context: false`)"));
-        }
-        let elsewhere = place.target.as_ref().is_some_and(|target| {
-            target.workflow.as_ref().is_some_and(|name| *name != card.instance.name)
-                || target.tag.as_ref().is_some_and(|tag| *tag != card.instance.tag)
-        });
-        if elsewhere {
-            return Err(Error::Forbidden("an agent speaks and reads in its own instance only"));
-        }
-        Ok(Instance {
-            id: card.workflow,
-            project: card.project.clone(),
-            instance: card.instance.clone(),
-            live: Some(run),
-            last: Some(run),
-        })
     }
 }
 

@@ -1,71 +1,34 @@
 //! The team's shared documents, in the store.
 
-use agent_worker_protocol::{DocumentPath, EffectKey, Millis, Revision};
+use agent_worker_protocol::{
+    DocumentPath, EffectKey, Revision,
+    api::{DocumentEntry, DocumentText, DocumentWritten},
+};
 use agent_worker_store::{Base, Document, DocumentInfo, DocumentWrite, Error as StoreError};
 use agent_worker_workflow::Documents;
-use serde::{Deserialize, Serialize};
 
 use crate::{
-    channel::Place,
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    sizes,
+    place::Place,
 };
 
 /// The most a document is.
 const DOCUMENT: usize = 4 * 1024 * 1024;
-
-/// A document as a reader sees it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DocumentText {
-    /// Where.
-    pub file: DocumentPath,
-    /// Which revision; pass it as `base_revision` to write the next.
-    pub revision: Revision,
-    /// Who wrote it.
-    pub author: String,
-    /// What it says.
-    pub content: String,
-}
-
-/// One entry of a list of documents.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DocumentEntry {
-    /// Where.
-    pub file: DocumentPath,
-    /// Its newest revision.
-    pub revision: Revision,
-    /// Who wrote that.
-    pub author: String,
-    /// How long it is.
-    pub bytes: u64,
-    /// When it was written.
-    pub written: Millis,
-}
-
-/// What a write made.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DocumentWritten {
-    /// Where.
-    pub file: DocumentPath,
-    /// Its revision now.
-    pub revision: Revision,
-    /// Whether an earlier call with the same key had written it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub deduplicated: bool,
-}
+const MOST_REVISIONS: u32 = 1_000;
 
 impl Kernel {
-    /// Reads a document's newest revision.
+    /// Reads a document: its newest revision, or an older one.
     pub async fn document_read(
         &self,
         who: &Principal,
         place: &Place,
         file: DocumentPath,
+        at: Option<Revision>,
     ) -> Result<DocumentText> {
         who.require_known()?;
         let instance = self.instance_of(who, place).await?;
-        let found = self.store.document_get(instance.id, file, None).await?;
+        let found = self.store.document_get(instance.id, file, at).await?;
         let Document { info, content } = found.ok_or(StoreError::NotFound("document"))?;
         Ok(DocumentText { file: info.path, revision: info.revision, author: info.author, content })
     }
@@ -80,6 +43,22 @@ impl Kernel {
         let instance = self.instance_of(who, place).await?;
         let list = self.store.document_list(instance.id).await?;
         Ok(list.into_iter().map(entry).collect())
+    }
+
+    /// Lists a document's revisions, newest first.
+    pub async fn document_history(
+        &self,
+        who: &Principal,
+        place: &Place,
+        file: DocumentPath,
+    ) -> Result<Vec<DocumentEntry>> {
+        who.require_known()?;
+        let instance = self.instance_of(who, place).await?;
+        let revisions = self.store.document_history(instance.id, file, MOST_REVISIONS).await?;
+        if revisions.is_empty() {
+            return Err(StoreError::NotFound("document").into());
+        }
+        Ok(revisions.into_iter().map(entry).collect())
     }
 
     /// Writes a document: a new one, the next revision of a known one, or more of one.
@@ -100,14 +79,19 @@ impl Kernel {
                 return Err(Error::Forbidden("this workflow keeps no documents (context: false)"));
             }
         }
-        let before = match base {
-            Base::Append => self.store.document_get(instance.id, file.clone(), None).await?,
-            Base::Absent | Base::Revision(_) => None,
+        let write = DocumentWrite {
+            workflow: instance.id,
+            path: file.clone(),
+            content,
+            base,
+            most: DOCUMENT,
         };
-        let there = before.map_or(0, |document| document.content.len());
-        sizes::check("this document", there + content.len(), DOCUMENT)?;
-        let write = DocumentWrite { workflow: instance.id, path: file.clone(), content, base };
-        let once = self.store.document_put(by, write, self.clock.now()).await?;
+        let once = match self.store.document_put(by, write, self.clock.now()).await {
+            Err(StoreError::TooLong(size)) => {
+                return Err(Error::TooLarge { what: "this document", size, most: DOCUMENT });
+            }
+            once => once?,
+        };
         let deduplicated = once.is_deduplicated();
         Ok(DocumentWritten { file, revision: once.value(), deduplicated })
     }

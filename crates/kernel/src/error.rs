@@ -1,6 +1,6 @@
 //! What can go wrong in this room, and the one place where that becomes what a caller is told.
 
-use agent_worker_protocol::{Code, InstanceRef, Problem, api::UnknownMention};
+use agent_worker_protocol::{Code, InstanceRef, PauseCause, Problem, Target, api::UnknownMention};
 use agent_worker_store as store;
 use agent_worker_workflow as workflow;
 
@@ -38,6 +38,30 @@ pub enum Error {
     /// An address is nobody.
     #[error("there is no agent `{}` here", .0.name)]
     NoAgent(UnknownMention),
+    /// The name is taken.
+    #[error("there is an agent `{0}` already")]
+    AgentThere(Target),
+    /// An agent made by hand cannot be made.
+    #[error("{message}")]
+    BadAgent {
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// A paused run would pause again at once.
+    #[error("@{instance} is paused: {cause}")]
+    StillLimited {
+        /// Which.
+        instance: InstanceRef,
+        /// Why.
+        cause: PauseCause,
+        /// What to give it more of.
+        hint: String,
+    },
+    /// The run is not paused, so there is nothing to resume.
+    #[error("@{0} is not paused")]
+    NotPaused(InstanceRef),
     /// The instance has a live run already.
     #[error("@{0} is running already")]
     Running(InstanceRef),
@@ -80,11 +104,18 @@ impl Error {
     fn code(&self) -> Code {
         match self {
             Self::Store(error) => store_code(error),
-            Self::Script(_) | Self::BadRequest(_) | Self::NoAgent(_) => Code::BadRequest,
+            Self::Script(_) | Self::BadRequest(_) | Self::NoAgent(_) | Self::BadAgent { .. } => {
+                Code::BadRequest
+            }
             Self::Forbidden(_) => Code::Forbidden,
             Self::Unauthorized => Code::Unauthorized,
             Self::NoInstance(_) => Code::NotFound,
-            Self::Ambiguous { .. } | Self::Several(_) | Self::Running(_) => Code::Conflict,
+            Self::Ambiguous { .. }
+            | Self::Several(_)
+            | Self::Running(_)
+            | Self::AgentThere(_)
+            | Self::NotPaused(_) => Code::Conflict,
+            Self::StillLimited { .. } => Code::Limit,
             Self::NoRun(_) => Code::NoRun,
             Self::TooLarge { .. } => Code::TooLarge,
             Self::Draining => Code::Unavailable,
@@ -97,6 +128,11 @@ impl Error {
             Self::NoAgent(UnknownMention { suggestion: Some(name), .. }) => {
                 Some(format!("did you mean `{name}`?"))
             }
+            Self::BadAgent { hint, .. } | Self::StillLimited { hint, .. } => Some(hint.clone()),
+            Self::AgentThere(target) => Some(format!(
+                "give it another name, or end that one: agent-worker agent end {target}"
+            )),
+            Self::NotPaused(_) => Some("`agent-worker runs` shows how it stands".into()),
             Self::NoAgent(_) => Some("`agent-worker ls` shows who is there".into()),
             Self::NoInstance(_) => Some("`agent-worker ls --all` shows what there is".into()),
             Self::Ambiguous { .. } => Some(
@@ -104,8 +140,11 @@ impl Error {
             ),
             Self::Several(_) => Some("name the one you mean: @workflow:tag".into()),
             Self::Running(instance) => Some(format!(
-                "`agent-worker stop @{instance}` ends it; --tag NAME starts another one beside it"
+                "`agent-worker stop @{instance}` ends it, --replace does so first, --tag NAME starts another one beside it"
             )),
+            Self::NoRun(instance) if instance.is_global() => {
+                Some("make a standalone agent: agent-worker new NAME".into())
+            }
             Self::NoRun(instance) => {
                 Some(format!("start one: agent-worker start FILE --tag {}", instance.tag))
             }
@@ -150,7 +189,10 @@ fn store_code(error: &store::Error) -> Code {
         | store::Error::RunLive(_)
         | store::Error::KeyReused
         | store::Error::StaleRevision(_)
-        | store::Error::WrongState(_) => Code::Conflict,
+        | store::Error::WrongState(_)
+        | store::Error::WrongRunState(_)
+        | store::Error::AgentBusy => Code::Conflict,
+        store::Error::TooLong(_) => Code::TooLarge,
         store::Error::NoRun => Code::RunEnded,
         store::Error::Fenced => Code::StaleEpoch,
         store::Error::Closed | store::Error::Full => Code::Unavailable,

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use agent_worker_protocol::{Event, EventKind, Position, RunId, RunState, WorkflowId};
+use agent_worker_protocol::{AttemptId, Event, EventKind, Position, RunId, RunState, WorkflowId};
 use agent_worker_store::{Change, EventQuery};
 
 use crate::{
-    channel::Place,
     error::Result,
     kernel::{Kernel, Principal},
     live::LiveReader,
+    place::Place,
 };
 
 const PAGE: u32 = 256;
@@ -28,6 +28,8 @@ pub struct Feed {
     kernel: Kernel,
     workflow: WorkflowId,
     run: Option<RunId>,
+    /// The attempt that watches: what it may see, it may see while it lives.
+    watcher: Option<AttemptId>,
     after: Position,
     seen: Change,
     page: VecDeque<Event>,
@@ -58,6 +60,10 @@ impl Kernel {
             kernel: self.clone(),
             workflow,
             run,
+            watcher: match who {
+                Principal::Agent(attempt) => Some(attempt.id),
+                Principal::User | Principal::Client(_) | Principal::Nobody => None,
+            },
             after: after.unwrap_or_default(),
             seen: Change::default(),
             page: VecDeque::new(),
@@ -79,7 +85,7 @@ fn attempt_sees(own: WorkflowId, other: WorkflowId) -> Result<()> {
 }
 
 impl Feed {
-    /// The next event; none once the run that is watched is over.
+    /// The next event; none once the run that is watched is over, or the attempt that watches.
     pub async fn next(&mut self) -> Result<Option<Event>> {
         loop {
             if let Some(event) = self.page.pop_front() {
@@ -122,6 +128,13 @@ impl Feed {
         // More may lie behind this page without any further change.
         if self.page.len() == PAGE as usize {
             self.seen = Change::default();
+        }
+        // Looked at after the page: what was read while it lived is its own.
+        if let Some(attempt) = self.watcher
+            && self.kernel.store.attempt_get(attempt).await?.ended.is_some()
+        {
+            self.page.clear();
+            self.over = true;
         }
         Ok(())
     }

@@ -3,10 +3,17 @@
 use agent_worker_protocol::{LimitKind, Millis, Outcome, PauseCause, RunMode, RunState};
 use agent_worker_store::{RunFacts, RunStep};
 
+use crate::limits;
+
 /// Decides about a run from what is true of it now.
 pub(crate) fn settle(facts: &RunFacts, now: Millis) -> RunStep {
-    match facts.state {
+    match &facts.state {
         RunState::Running => {}
+        RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
+            if limits::has_turns_again(facts) =>
+        {
+            return RunStep::Resume;
+        }
         RunState::Setup | RunState::Electing | RunState::Paused { .. } | RunState::Ended { .. } => {
             return RunStep::Stay;
         }
@@ -78,6 +85,7 @@ mod tests {
             stranded: 0,
             attempts: 0,
             turns: 1,
+            turns_today: 1,
             dead: 0,
             dropped: 0,
         }
@@ -110,6 +118,28 @@ mod tests {
                 "failed: 1 message for an agent that was stopped",
             ),
         ] {
+            assert_eq!(word(&facts, 1), expected, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_start_that_waits_at_its_turn_limit_goes_on_by_itself_once_a_day_has_passed() {
+        let limited = |limit| PauseCause::Limit { limit, detail: "enough".into() };
+        let limits = Limits { hops: 50, turns: Some(3), wall: None };
+        let by_turns = limited(LimitKind::Turns);
+        for (mode, cause, turns, turns_today, attempts, expected) in [
+            (RunMode::Start, &by_turns, 9, 3, 0, "stay"),
+            (RunMode::Start, &by_turns, 9, 2, 1, "stay"),
+            (RunMode::Start, &by_turns, 9, 2, 0, "resume"),
+            // The one under way was cut short and is no turn: a person decides.
+            (RunMode::Run, &by_turns, 2, 2, 0, "stay"),
+            (RunMode::Start, &limited(LimitKind::Hops), 0, 0, 0, "stay"),
+            (RunMode::Start, &limited(LimitKind::Wall), 0, 0, 0, "stay"),
+            (RunMode::Start, &PauseCause::User, 0, 0, 0, "stay"),
+            (RunMode::Start, &PauseCause::Interrupted, 0, 0, 0, "stay"),
+        ] {
+            let state = RunState::Paused { cause: cause.clone() };
+            let facts = RunFacts { state, mode, limits, turns, turns_today, attempts, ..facts() };
             assert_eq!(word(&facts, 1), expected, "{facts:?}");
         }
     }

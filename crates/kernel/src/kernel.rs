@@ -9,9 +9,10 @@ use std::{
 use agent_worker_protocol::{
     AgentName, AgentSettings, InstanceRef, Limits, Millis, RunId, Sender, Tag, WorkflowId,
 };
-use agent_worker_store::{AttemptRow, By, RunRow, Store, Who};
+use agent_worker_store::{AgentRow, AttemptRow, By, RunQuery, RunRow, Store, Who};
 use agent_worker_workflow::Workflow;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 use crate::{
     clock::{Clock, Dice},
@@ -30,7 +31,9 @@ pub struct Kernel {
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) scheduler: Scheduler,
     pub(crate) live: Live,
-    cards: Arc<Mutex<HashMap<RunId, Arc<Card>>>>,
+    /// Whoever joins or leaves does so alone: what is kept for them is read, changed and written back.
+    pub(crate) roster: Arc<Semaphore>,
+    cards: Arc<Mutex<Cards>>,
 }
 
 /// What a kernel is made of.
@@ -60,7 +63,7 @@ pub enum Principal {
     Nobody,
 }
 
-/// What does not change while a run lasts: read once, kept at hand.
+/// What seldom changes while a run lasts: read once, kept at hand, read again after a change.
 pub(crate) struct Card {
     pub(crate) run: RunId,
     pub(crate) workflow: WorkflowId,
@@ -69,12 +72,24 @@ pub(crate) struct Card {
     pub(crate) limits: Limits,
     pub(crate) started: Millis,
     pub(crate) script: Script,
+    pub(crate) agents: Vec<AgentSettings>,
     pub(crate) team: Vec<AgentName>,
+}
+
+/// The cards at hand.
+#[derive(Default)]
+struct Cards {
+    by_run: HashMap<RunId, Arc<Card>>,
+    /// How often one was dropped: what was being read meanwhile may be old.
+    drops: u64,
 }
 
 /// What a run is made from, as it is kept with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Script {
+    /// Where it was read; none for standalone agents.
+    #[serde(default)]
+    pub(crate) file: Option<PathBuf>,
     pub(crate) workflow: Workflow,
     pub(crate) tag: Tag,
     pub(crate) params: std::collections::BTreeMap<String, String>,
@@ -91,40 +106,67 @@ impl Kernel {
             runner: parts.runner,
             scheduler: Scheduler::new(parts.options),
             live: Live::default(),
+            roster: Arc::new(Semaphore::new(1)),
             cards: Arc::default(),
         }
     }
 
     /// The card of a run.
     pub(crate) async fn card(&self, run: RunId) -> Result<Arc<Card>> {
-        if let Some(card) = self.cards().get(&run) {
-            return Ok(Arc::clone(card));
-        }
+        let drops = {
+            let cards = self.cards();
+            if let Some(card) = cards.by_run.get(&run) {
+                return Ok(Arc::clone(card));
+            }
+            cards.drops
+        };
         let row = self.store.run_get(run).await?;
         let live = row.state.is_live();
-        let card = Arc::new(Card::read(row)?);
-        // The past is read again when somebody asks for it.
-        if live {
-            self.cards().insert(run, Arc::clone(&card));
+        // The instance's agents are its newest run's: those of the file, and those who joined.
+        let newest = live || self.newest_run(row.workflow).await? == Some(run);
+        let agents = if newest { Some(self.store.agent_list(row.workflow).await?) } else { None };
+        let card = Arc::new(Card::read(row, agents)?);
+        let mut cards = self.cards();
+        // The past is read again when somebody asks for it, and what may have changed while it was read is too.
+        if live && cards.drops == drops {
+            cards.by_run.insert(run, Arc::clone(&card));
         }
         Ok(card)
     }
 
-    /// Forgets the card of a run that is over.
+    /// Forgets the card of a run that is over, or has changed.
     pub(crate) fn card_drop(&self, run: RunId) {
-        self.cards().remove(&run);
+        let mut cards = self.cards();
+        cards.by_run.remove(&run);
+        cards.drops += 1;
     }
 
-    fn cards(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Arc<Card>>> {
+    fn cards(&self) -> std::sync::MutexGuard<'_, Cards> {
         self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn newest_run(&self, workflow: WorkflowId) -> Result<Option<RunId>> {
+        let newest = self.store.run_list(RunQuery::Of(workflow, 1)).await?;
+        Ok(newest.first().map(|run| run.id))
     }
 }
 
 impl Card {
-    fn read(row: RunRow) -> Result<Self> {
-        let script: Script = serde_json::from_str(&row.script)
-            .map_err(|error| agent_worker_store::Error::Garbled(format!("run script: {error}")))?;
-        let team = script.workflow.agents.iter().map(|agent| agent.name.clone()).collect();
+    fn read(row: RunRow, agents: Option<Vec<AgentRow>>) -> Result<Self> {
+        let garbled = |what: &str, error: serde_json::Error| {
+            agent_worker_store::Error::Garbled(format!("{what}: {error}"))
+        };
+        let script: Script =
+            serde_json::from_str(&row.script).map_err(|error| garbled("run script", error))?;
+        let agents: Vec<AgentSettings> = match agents {
+            None => script.workflow.agents.clone(),
+            Some(rows) => rows
+                .iter()
+                .map(|row| serde_json::from_str(&row.settings))
+                .collect::<Result<_, _>>()
+                .map_err(|error| garbled("agent", error))?,
+        };
+        let team = agents.iter().map(|agent| agent.name.clone()).collect();
         Ok(Self {
             run: row.id,
             workflow: row.workflow,
@@ -133,13 +175,14 @@ impl Card {
             limits: row.limits,
             started: row.started,
             script,
+            agents,
             team,
         })
     }
 
     /// The settings of one of its agents.
     pub(crate) fn agent(&self, name: &AgentName) -> Result<&AgentSettings> {
-        let found = self.script.workflow.agents.iter().find(|agent| agent.name == *name);
+        let found = self.agents.iter().find(|agent| agent.name == *name);
         found.ok_or(Error::Store(agent_worker_store::Error::NotFound("agent")))
     }
 }

@@ -1,21 +1,26 @@
 //! DECISIONS: what happens next, and the loops that do it.
 //!
-//! Pure functions decide (`mention`, `recipients`, `limits`, `idle`, `policy`, `target`), dull loops carry it out
+//! Pure functions decide (`recipients`, `limits`, `idle`, `policy`, `target`), dull loops carry it out
 //! (`scheduler`), and [`Kernel`] is the one object behind every door.
 //! Not here: HTTP, MCP, SQL, processes. Time and chance are parameters.
 
 mod attempts;
+mod attention;
 mod channel;
 mod clock;
+mod detail;
 mod documents;
 mod error;
 mod events;
 mod idle;
 mod inbox;
+mod instances;
+mod joining;
 mod kernel;
 mod limits;
 mod live;
-mod mention;
+mod members;
+mod place;
 mod policy;
 mod prompt;
 mod recipients;
@@ -24,18 +29,20 @@ mod runner;
 mod runs;
 mod scheduler;
 mod sizes;
+mod stats;
 mod target;
 mod tokens;
 mod views;
 
 pub use agent_worker_store::Base;
-pub use channel::{Place, Reading};
+pub use attention::Burial;
+pub use channel::Reading;
 pub use clock::{Clock, Dice};
-pub use documents::{DocumentEntry, DocumentText, DocumentWritten};
 pub use error::Error;
 pub use events::{Feed, Watched};
 pub use inbox::{Acked, Inbox};
 pub use kernel::{Kernel, Parts, Principal};
+pub use place::Place;
 pub use resources::{ResourceKept, ResourceText};
 pub use runner::{Departure, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting};
 pub use scheduler::{Options, Recovered};

@@ -1,7 +1,7 @@
 //! Where a run stops by itself: hops and turns. Pure.
 
-use agent_worker_protocol::{LimitKind, Limits, PauseCause, Seq};
-use agent_worker_store::LeaseFacts;
+use agent_worker_protocol::{LimitKind, Limits, Millis, PauseCause, RunMode, Seq};
+use agent_worker_store::{AgentRow, LeaseFacts, RunFacts, RunRow};
 
 /// How many messages led to what an attempt says: one more than what it answers, else than the most it was shown.
 pub(crate) fn hops(shown: &[(Seq, u32)], reply_to: Option<Seq>) -> u32 {
@@ -21,13 +21,70 @@ pub(crate) fn hop_limit(hops: u32, limits: &Limits) -> Option<PauseCause> {
 /// Whether one more attempt would be one too many; those that live count as turns to come.
 pub(crate) fn turn_limit(facts: &LeaseFacts) -> Option<PauseCause> {
     let most = facts.limits.turns?;
-    (facts.turns + facts.attempts >= most).then(|| PauseCause::Limit {
+    let (taken, when) = match facts.mode {
+        RunMode::Run => (facts.turns, ""),
+        RunMode::Start => (facts.turns_today, " in the last 24 hours"),
+    };
+    (taken + facts.attempts >= most).then(|| PauseCause::Limit {
         limit: LimitKind::Turns,
         detail: match facts.attempts {
-            0 => format!("{} turns taken, {most} allowed", facts.turns),
-            live => format!("{} turns taken and {live} under way, {most} allowed", facts.turns),
+            0 => format!("{taken} turns taken{when}, {most} allowed"),
+            live => format!("{taken} turns taken{when} and {live} under way, {most} allowed"),
         },
     })
+}
+
+/// Whether a run that waits at its turn limit may go on: what a `start` did a day ago no longer counts.
+pub(crate) fn has_turns_again(facts: &RunFacts) -> bool {
+    let RunFacts { mode, turns, turns_today, attempts, limits, .. } = *facts;
+    let limited = turn_limit(&LeaseFacts { mode, turns, turns_today, attempts, limits });
+    mode == RunMode::Start && limited.is_none()
+}
+
+/// What a paused run must be given more of to go on, if it would pause again at once.
+pub(crate) fn still_limited(
+    cause: &PauseCause,
+    run: &RunRow,
+    agents: &[AgentRow],
+    limits: &Limits,
+    now: Millis,
+) -> Option<String> {
+    let PauseCause::Limit { limit, .. } = cause else { return None };
+    match limit {
+        LimitKind::Hops => (limits.hops <= run.limits.hops)
+            .then(|| format!("allow longer chains: --hops {}", run.limits.hops.saturating_mul(2))),
+        LimitKind::Turns => {
+            let (enough, before) = (limits.turns?, run.limits.turns?);
+            match run.mode {
+                RunMode::Run => {
+                    let live = agents.iter().filter(|agent| agent.live.is_some()).count();
+                    let taken = run.turns.saturating_add(u32::try_from(live).unwrap_or(u32::MAX));
+                    let more = before.max(taken).saturating_mul(2);
+                    (enough <= taken).then(|| format!("allow more turns: --turns {more}"))
+                }
+                // It counts those of a day, and has had as many as it may.
+                RunMode::Start => (enough <= before).then(|| {
+                    let more = before.saturating_mul(2);
+                    format!("it goes on by itself within a day; to go on now: --turns {more}")
+                }),
+            }
+        }
+        LimitKind::Wall => {
+            let wall = limits.wall?;
+            let lasts = soonest(agents).unwrap_or(now).max(now).since(run.started);
+            (lasts >= wall.duration()).then(|| {
+                let hours = lasts.as_secs().div_ceil(3600) + 1;
+                format!("allow more time, counted from its beginning: --wall {hours}h")
+            })
+        }
+    }
+}
+
+/// The earliest instant anybody with mail waits for, when all of them wait.
+fn soonest(agents: &[AgentRow]) -> Option<Millis> {
+    let wanted = agents.iter().filter(|agent| agent.waiting > 0 && agent.stopped.is_none());
+    // Nothing to wait for comes before any instant.
+    wanted.map(|agent| agent.not_before.as_ref().map(|wait| wait.at)).min().flatten()
 }
 
 #[cfg(test)]
@@ -59,14 +116,43 @@ mod tests {
     #[test]
     fn attempts_that_live_count_as_turns_to_come() {
         let limits = Limits { hops: 50, turns: Some(3), wall: None };
+        let (mode, turns_today) = (RunMode::Run, 0);
         for (turns, attempts, stops) in
             [(0, 0, false), (2, 0, false), (2, 1, true), (3, 0, true), (1, 2, true)]
         {
-            let facts = LeaseFacts { turns, attempts, limits };
+            let facts = LeaseFacts { mode, turns, turns_today, attempts, limits };
             assert_eq!(turn_limit(&facts).is_some(), stops, "{facts:?}");
         }
-        let unlimited =
-            LeaseFacts { turns: 9, attempts: 9, limits: Limits { turns: None, ..limits } };
+        let limits = Limits { turns: None, ..limits };
+        let unlimited = LeaseFacts { mode, turns: 9, turns_today, attempts: 9, limits };
         assert_eq!(turn_limit(&unlimited), None);
+    }
+
+    #[test]
+    fn a_run_counts_the_turns_of_its_life_and_a_start_those_of_a_day() {
+        let limits = Limits { hops: 50, turns: Some(3), wall: None };
+        for (mode, turns, turns_today, attempts, expected) in [
+            (RunMode::Run, 3, 0, 0, Some("turn limit (3 turns taken, 3 allowed)")),
+            (RunMode::Run, 2, 2, 0, None),
+            (RunMode::Start, 99, 2, 0, None),
+            (
+                RunMode::Start,
+                99,
+                3,
+                0,
+                Some("turn limit (3 turns taken in the last 24 hours, 3 allowed)"),
+            ),
+            (
+                RunMode::Start,
+                99,
+                2,
+                1,
+                Some("turn limit (2 turns taken in the last 24 hours and 1 under way, 3 allowed)"),
+            ),
+        ] {
+            let facts = LeaseFacts { mode, turns, turns_today, attempts, limits };
+            let limit = turn_limit(&facts).map(|cause| cause.to_string());
+            assert_eq!(limit.as_deref(), expected, "{facts:?}");
+        }
     }
 }

@@ -20,8 +20,8 @@ pub(crate) enum Ordered {
     Overdue(String),
     /// The daemon is stopping.
     Drain,
-    /// Its run is over; nobody asks how it ended.
-    RunOver,
+    /// Its run is over, or somebody stopped the agent; nobody asks how it ended.
+    Stopped,
 }
 
 /// What is known when a worker is gone.
@@ -62,7 +62,7 @@ pub(crate) fn verdict(remains: &Remains<'_>) -> AttemptEnd {
             AttemptEnd::Failed { class: FailureClass::Timeout, why: why.clone() }
         }
         (_, Some(Ordered::Drain)) => AttemptEnd::Interrupted { why: "the daemon stopped".into() },
-        (_, Some(Ordered::RunOver)) => AttemptEnd::Stopped,
+        (_, Some(Ordered::Stopped)) => AttemptEnd::Stopped,
         (Some(WorkerOutcome::Interrupted { why }), None) => {
             AttemptEnd::Interrupted { why: why.clone() }
         }
@@ -192,7 +192,7 @@ mod tests {
             (Some(interrupted()), &seen, None, "interrupted: told to"),
             (Some(interrupted()), &seen, Some(&overdue), "failed (timeout): 31 min"),
             (Some(interrupted()), &seen, Some(&Ordered::Drain), "interrupted: the daemon stopped"),
-            (None, &seen, Some(&Ordered::RunOver), "stopped"),
+            (None, &seen, Some(&Ordered::Stopped), "stopped"),
             (None, &seen, None, "failed (crash): the worker was gone without a word (signal: 9)"),
             (None, &unseen, None, "interrupted: its worker was gone when the daemon looked"),
         ] {

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use agent_worker_protocol::{AgentName, InstanceRef, Priority};
 use agent_worker_store::{JournalEntry, Lease, ShownMessage};
 
+/// So many of a team are named; a large one is asked for.
+const MOST_NAMED: usize = 20;
 /// The longest a line of the journal may be.
 const JOURNAL_LINE: usize = 300;
 
@@ -15,9 +17,16 @@ pub(crate) fn system_prompt(
     team: &[AgentName],
     own: Option<&str>,
 ) -> String {
-    let others: Vec<String> =
-        team.iter().filter(|name| *name != agent).map(|name| format!("@{name}")).collect();
-    let others = if others.is_empty() { "nobody else".to_owned() } else { others.join(", ") };
+    let others: Vec<&AgentName> = team.iter().filter(|name| *name != agent).collect();
+    let named: Vec<String> =
+        others.iter().take(MOST_NAMED).map(|name| format!("@{name}")).collect();
+    let others = match (others.len(), named.len()) {
+        (0, _) => "nobody else".to_owned(),
+        (all, told) if all > told => {
+            format!("{} and {} more (`workflow_agents` lists them)", named.join(", "), all - told)
+        }
+        _ => named.join(", "),
+    };
     let frame = format!(
         "You are {agent}, an agent of the team `{instance}`; with you: {others}.\n\
          The team works through the agent-worker tools. `channel_send` speaks in the shared channel: a message wakes \
@@ -169,5 +178,10 @@ mod tests {
         let system = system_prompt(&team[1], &"review".parse().unwrap(), &team, None);
         let frame = system.len() + prompt(&lease(vec![waking(1, Sender::User, "")])).len();
         assert!(frame <= 1536, "{frame} bytes");
+        let crowd: Vec<AgentName> =
+            (0..1000).map(|n| format!("agent-{n}").parse().unwrap()).collect();
+        let system = system_prompt(&crowd[0], &"review".parse().unwrap(), &crowd, None);
+        assert!(system.contains("@agent-20 and 979 more"), "{system}");
+        assert!(system.len() <= 1536, "{} bytes", system.len());
     }
 }

@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use agent_worker_protocol::{AgentName, Sender, api::UnknownMention};
 use agent_worker_store::{Recipient, Wake};
+use agent_worker_workflow::{mentions, nearest};
 
-use crate::mention::{self, mentions};
+/// So many mentions of nobody are told. A text may be one long list of them.
+const MOST_UNKNOWN: usize = 20;
 
 /// What a message says about whom it is for.
 #[derive(Clone, Debug, Default)]
@@ -38,10 +40,8 @@ pub(crate) fn recipients(
     team: &[AgentName],
 ) -> Result<Recipients, UnknownMention> {
     let known = |name: &AgentName| {
-        team.iter().find(|agent| *agent == name).cloned().ok_or_else(|| UnknownMention {
-            name: name.to_string(),
-            suggestion: mention::nearest(&name.to_string(), team).cloned(),
-        })
+        let found = team.iter().find(|agent| *agent == name).cloned();
+        found.ok_or_else(|| unknown(name.to_string(), team))
     };
     let mentioned = mentions(address.text, address.data, team);
     let mut woken = address.to.iter().map(known).collect::<Result<Vec<_>, _>>()?;
@@ -59,7 +59,13 @@ pub(crate) fn recipients(
             list.push(Recipient { agent, wake });
         }
     }
-    Ok(Recipients { list, unknown: mentioned.unknown })
+    let strangers = mentioned.unknown.into_iter().take(MOST_UNKNOWN);
+    Ok(Recipients { list, unknown: strangers.map(|name| unknown(name, team)).collect() })
+}
+
+fn unknown(name: String, team: &[AgentName]) -> UnknownMention {
+    let near = nearest(&name, team.iter().map(AgentName::as_str));
+    UnknownMention { suggestion: near.and_then(|near| near.parse().ok()), name }
 }
 
 impl Recipients {

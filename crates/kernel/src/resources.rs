@@ -6,9 +6,9 @@ use agent_worker_protocol::ResourceId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    channel::Place,
     error::Result,
     kernel::{Kernel, Principal},
+    place::Place,
     sizes,
 };
 

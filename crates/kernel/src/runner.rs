@@ -17,6 +17,9 @@ pub trait Runner: Send + Sync {
     /// Forgets a run's environment and ends what its setup left behind. Answers with how many processes that were.
     async fn run_close(&self, run: RunId) -> u32;
 
+    /// Gives no more time to whatever of a run is being ended, or will be. Who gives none anyway has nothing to do.
+    fn run_hurry(&self, _run: RunId) {}
+
     /// The runs whose workers' logs are still kept.
     async fn run_leftovers(&self) -> io::Result<Vec<RunId>>;
     /// Deletes the logs of a run's workers.
@@ -42,6 +45,14 @@ pub trait Runner: Send + Sync {
         attempt: AttemptId,
         after: i64,
     ) -> io::Result<Vec<NumberedEvent>>;
+    /// Reads what an attempt's worker printed, from byte `after` on, at most `most` bytes.
+    async fn attempt_log(
+        &self,
+        run: RunId,
+        attempt: AttemptId,
+        after: u64,
+        most: usize,
+    ) -> io::Result<Vec<u8>>;
     /// Every id that a living process carries: of attempts, and of runs whose setup left something.
     async fn marks(&self) -> Vec<AttemptId>;
     /// Ends whatever is left of an attempt whose worker is gone, or carries any other such id.

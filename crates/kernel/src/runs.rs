@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use agent_worker_protocol::{
-    InstanceRef,
-    api::{RunRequest, RunStarted},
+    EffectKey, InstanceRef, Limits, RunId, RunState, WorkflowId,
+    api::{ResumeRequest, RunRequest, RunStarted, RunView},
 };
-use agent_worker_store::{Error as StoreError, Keep, NewAgent, NewRun};
+use agent_worker_store::{Error as StoreError, Keep, NewAgent, NewRun, RunQuery};
 use agent_worker_workflow::{Provider, Workflow};
 
 use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal, Script},
+    limits,
     scheduler::tend::Busy,
 };
 
@@ -38,10 +39,14 @@ impl Kernel {
             request.file.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
         let instance = InstanceRef { name: workflow.name.clone(), tag: tag.clone() };
         let id = self.store.instance_open(project, instance.clone()).await?;
+        if request.replace {
+            self.stop_live(id).await?;
+        }
         let (mode, now) = (request.mode, self.clock.now());
         let run = self.dice.run(now)?;
         let agents = workflow.agents.iter().map(|agent| agent.name.clone()).collect();
-        let script = Script { workflow, tag, params: request.params, cwd: request.cwd };
+        let file = Some(request.file);
+        let script = Script { file, workflow, tag, params: request.params, cwd: request.cwd };
         let new = new_run(run, mode, &script)?;
         self.runner.run_open(run, request.env).await.map_err(Error::Folder)?;
         if let Err(error) = self.store.run_create(id, new, now).await {
@@ -54,6 +59,69 @@ impl Kernel {
         let card = self.card(run).await?;
         self.begin_run(card, Busy::new(self.scheduler.options.workers_per_instance));
         Ok(RunStarted { run, instance, agents })
+    }
+
+    /// Ends whatever run holds an instance.
+    async fn stop_live(&self, workflow: WorkflowId) -> Result<()> {
+        let newest = self.store.run_list(RunQuery::Of(workflow, 1)).await?;
+        let Some(live) = newest.into_iter().find(|run| run.state.is_live()) else { return Ok(()) };
+        match self.end_run(live.id).await {
+            // It ended by itself meanwhile.
+            Ok(_) | Err(Error::Store(StoreError::NoRun)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets a paused run go on, with what `request` gives it more of. Carried out even if whoever asked goes away.
+    pub async fn run_resume(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        run: RunId,
+        request: ResumeRequest,
+    ) -> Result<RunView> {
+        who.require_user("only the user resumes a run")?;
+        let (kernel, who) = (self.clone(), who.clone());
+        self.scheduler.carry(async move { kernel.go_on(&who, key, run, request).await }).await
+    }
+
+    async fn go_on(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        run: RunId,
+        request: ResumeRequest,
+    ) -> Result<RunView> {
+        let row = self.store.run_get(run).await?;
+        let limits = Limits {
+            hops: request.hops.unwrap_or(row.limits.hops),
+            turns: request.turns.or(row.limits.turns),
+            wall: request.wall.or(row.limits.wall),
+        };
+        let now = self.clock.now();
+        match &row.state {
+            RunState::Paused { cause } => {
+                let agents = self.store.agent_list(row.workflow).await?;
+                if let Some(hint) = limits::still_limited(cause, &row, &agents, &limits, now) {
+                    let (instance, cause) = (row.instance, cause.clone());
+                    return Err(Error::StillLimited { instance, cause, hint });
+                }
+            }
+            // It may be this very call that let it go on: the store knows its key.
+            _ if key.is_some() => {}
+            RunState::Setup | RunState::Electing | RunState::Running | RunState::Ended { .. } => {
+                return Err(Error::NotPaused(row.instance));
+            }
+        }
+        let resumed = self.store.run_resume(who.by(key)?, run, limits, now).await;
+        self.card_drop(run);
+        match resumed {
+            Ok(()) => self.run_view(who, run).await,
+            Err(StoreError::WrongRunState(_) | StoreError::NoRun) => {
+                Err(Error::NotPaused(row.instance))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

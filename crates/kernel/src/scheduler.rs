@@ -6,7 +6,7 @@
 mod leash;
 mod recover;
 mod setup;
-mod shutdown;
+pub(crate) mod shutdown;
 pub(crate) mod tend;
 mod turn;
 

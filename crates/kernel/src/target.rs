@@ -2,63 +2,85 @@
 
 use std::path::Path;
 
-use agent_worker_protocol::{InstanceRef, Tag, Target};
+use agent_worker_protocol::{InstanceRef, Target};
 use agent_worker_store::Instance;
 
 use crate::error::{Error, Result};
 
-/// Finds the one instance meant by `target`, asked from the folder `project`; that folder's instances come first.
-/// `holds` tells whether an instance has the agent a target names.
-pub(crate) fn resolve<'a>(
+/// Chooses the one instance meant by `target`, asked from the folder `project`, of those it could be: that folder's come
+/// first. A bare name is a standalone agent's, while they live, before it is anybody else's.
+pub(crate) fn choose(
     target: &Target,
     project: Option<&str>,
-    instances: &'a [Instance],
-    holds: impl Fn(&Instance) -> bool,
-) -> Result<&'a Instance> {
-    let named: Vec<&Instance> =
-        instances.iter().filter(|instance| matches(target, instance)).collect();
-    let named = if target.workflow.is_some() {
-        named
-    } else {
-        named.into_iter().filter(|instance| holds(instance)).collect()
+    candidates: Vec<Instance>,
+) -> Result<Instance> {
+    let bare = target.workflow.is_none();
+    let standalone =
+        candidates.iter().position(|one| bare && one.instance.is_global() && one.live.is_some());
+    let nearest = match standalone {
+        Some(at) => candidates.into_iter().skip(at).take(1).collect(),
+        // Closest first: here and live, here at all, anywhere and live, anywhere.
+        None => closest(
+            candidates,
+            &[
+                &|one| is_near(one, project) && one.live.is_some(),
+                &|one| is_near(one, project),
+                &|one| one.live.is_some(),
+                &|_| true,
+            ],
+        ),
     };
-    let near = named.iter().copied().filter(|instance| is_near(instance, project));
-    // Closest first: here and live, here at all, anywhere and live, anywhere.
-    let live = |instance: &&Instance| instance.live.is_some();
-    let circles: [Vec<&Instance>; 4] = [
-        near.clone().filter(live).collect(),
-        near.collect(),
-        named.iter().copied().filter(live).collect(),
-        named.clone(),
-    ];
-    match circles.into_iter().find(|circle| !circle.is_empty()).as_deref() {
-        Some([one]) => Ok(one),
-        Some(several) => Err(Error::Ambiguous {
-            target: target.to_string(),
-            candidates: several
-                .iter()
-                .map(|instance| place(&instance.instance, &instance.project))
-                .collect(),
-        }),
-        None => Err(Error::NoInstance(match &target.workflow {
-            Some(_) => format!("instance `{target}`"),
-            None => format!("agent `{target}`"),
-        })),
+    single(nearest).map_err(|several| match (&several[..], &target.workflow) {
+        ([], Some(_)) => Error::NoInstance(format!("instance `{target}`")),
+        ([], None) => Error::NoInstance(format!("agent `{target}`")),
+        (several, _) => {
+            let candidates = several.iter().map(|one| place(&one.instance, &one.project)).collect();
+            Error::Ambiguous { target: target.to_string(), candidates }
+        }
+    })
+}
+
+/// The only instance of `project`, live or else at all, for a command that names none; where nothing is, the only one
+/// that lives anywhere.
+pub(crate) fn only(project: Option<&str>, known: Vec<Instance>) -> Result<Instance> {
+    let nearest = closest(
+        known,
+        &[
+            &|one| is_near(one, project) && one.live.is_some(),
+            &|one| is_near(one, project),
+            &|one| one.live.is_some(),
+        ],
+    );
+    single(nearest).map_err(|several| match &several[..] {
+        [] => none_here(),
+        several => {
+            let places = several.iter().map(|one| place(&one.instance, &one.project));
+            Error::Several(places.collect())
+        }
+    })
+}
+
+/// There is nothing where the caller stands.
+pub(crate) fn none_here() -> Error {
+    Error::NoInstance("run in this folder".into())
+}
+
+/// Those in the first circle that has any.
+fn closest(known: Vec<Instance>, circles: &[&dyn Fn(&Instance) -> bool]) -> Vec<Instance> {
+    let first = circles.iter().find(|circle| known.iter().any(circle));
+    match first {
+        Some(circle) => known.into_iter().filter(circle).collect(),
+        None => Vec::new(),
     }
 }
 
-/// The only live instance of `project`, for a command that names none.
-pub(crate) fn only<'a>(project: Option<&str>, instances: &'a [Instance]) -> Result<&'a Instance> {
-    let here = |instance: &&Instance| is_near(instance, project);
-    let live: Vec<&Instance> = instances.iter().filter(|one| one.live.is_some()).collect();
-    let near: Vec<&Instance> = live.iter().copied().filter(here).collect();
-    let last: Vec<&Instance> = instances.iter().filter(here).collect();
-    match [near, live, last].into_iter().find(|circle| !circle.is_empty()).as_deref() {
-        Some([one]) => Ok(one),
-        Some(several) => Err(Error::Several(
-            several.iter().map(|one| place(&one.instance, &one.project)).collect(),
-        )),
-        None => Err(Error::NoInstance("run in this folder".into())),
+fn single(mut known: Vec<Instance>) -> std::result::Result<Instance, Vec<Instance>> {
+    match (known.pop(), known.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (last, _) => {
+            known.extend(last);
+            Err(known)
+        }
     }
 }
 
@@ -66,17 +88,6 @@ pub(crate) fn only<'a>(project: Option<&str>, instances: &'a [Instance]) -> Resu
 pub(crate) fn is_near(instance: &Instance, folder: Option<&str>) -> bool {
     let file = Path::new(&instance.project);
     folder.is_some_and(|folder| file.starts_with(folder) || Path::new(folder).starts_with(file))
-}
-
-fn matches(target: &Target, instance: &Instance) -> bool {
-    let InstanceRef { name, tag } = &instance.instance;
-    let named = target.workflow.as_ref().is_none_or(|wanted| wanted == name);
-    let tagged = match (&target.workflow, &target.tag) {
-        (_, Some(wanted)) => wanted == tag,
-        (Some(_), None) => *tag == Tag::default(),
-        (None, None) => true,
-    };
-    named && tagged
 }
 
 fn place(instance: &InstanceRef, project: &str) -> String {
@@ -96,6 +107,8 @@ mod tests {
             (3, "/b", "review", false),
             (4, "/b", "docs", true),
             (5, "/c", "docs", true),
+            (6, "/", "global", true),
+            (7, "/", "global", false),
         ];
         let run = RunId::new(uuid::Uuid::nil());
         rows.map(|(id, project, name, live)| Instance {
@@ -108,9 +121,10 @@ mod tests {
         .into()
     }
 
-    fn meant(target: &str, project: &str, holders: &[i64]) -> String {
-        let holds = |instance: &Instance| holders.contains(&instance.id.get());
-        match resolve(&target.parse().unwrap(), Some(project), &instances(), holds) {
+    fn meant(target: &str, project: &str, candidates: &[i64]) -> String {
+        let mut known = instances();
+        known.retain(|one| candidates.contains(&one.id.get()));
+        match choose(&target.parse().unwrap(), Some(project), known) {
             Ok(instance) => instance.id.to_string(),
             Err(Error::Ambiguous { candidates, .. }) => format!("{} candidates", candidates.len()),
             Err(error) => error.to_string(),
@@ -119,33 +133,40 @@ mod tests {
 
     #[test]
     fn the_callers_own_project_comes_first_and_doubt_is_told() {
-        for (target, project, holders, expected) in [
-            ("@review", "/a", &[][..], "1"),
-            ("@review:pr-1", "/a", &[], "2"),
-            ("@review:pr-1", "/x", &[], "2"),
-            ("@review", "/b", &[], "3"),
-            ("@review", "/x", &[], "1"),
-            ("@docs", "/x", &[], "2 candidates"),
-            ("@docs", "/c", &[], "5"),
-            ("coder@docs", "/b", &[], "4"),
+        for (target, project, candidates, expected) in [
+            ("@review", "/a", &[1, 3][..], "1"),
+            ("@review", "/b", &[1, 3], "3"),
+            ("@review", "/x", &[1, 3], "1"),
+            ("@docs", "/x", &[4, 5], "2 candidates"),
+            ("@docs", "/c", &[4, 5], "5"),
+            ("coder@docs", "/b", &[4, 5], "4"),
             ("coder", "/a", &[2], "2"),
             ("coder", "/a", &[1, 2], "2 candidates"),
             ("coder", "/x", &[4], "4"),
             ("coder", "/x", &[], "there is no agent `coder`"),
             ("@nothing", "/a", &[], "there is no instance `@nothing`"),
-            ("@docs", "/b/src/deep", &[], "4"),
-            ("@docs", "/bb", &[], "2 candidates"),
-            ("@docs", "/", &[], "2 candidates"),
+            ("@docs", "/b/src/deep", &[4, 5], "4"),
+            ("@docs", "/bb", &[4, 5], "2 candidates"),
+            ("@docs", "/", &[4, 5], "2 candidates"),
+            ("coder", "/a", &[1, 6], "6"),
+            ("coder@review", "/a", &[1, 6], "2 candidates"),
+            ("coder", "/a", &[1, 7], "1"),
+            ("coder", "/x", &[7], "7"),
         ] {
-            assert_eq!(meant(target, project, holders), expected, "{target} from {project}");
+            assert_eq!(meant(target, project, candidates), expected, "{target} from {project}");
         }
     }
 
     #[test]
     fn without_a_target_the_only_live_run_here_is_meant() {
-        let all = instances();
-        assert_eq!(only(Some("/b"), &all).unwrap().id, WorkflowId::new(4));
-        assert!(matches!(only(Some("/a"), &all), Err(Error::Several(_))));
-        assert!(matches!(only(Some("/x"), &all[..0]), Err(Error::NoInstance(_))));
+        let all = || instances().into_iter().take(5).collect::<Vec<_>>();
+        assert_eq!(only(Some("/b"), all()).unwrap().id, WorkflowId::new(4));
+        assert!(matches!(only(Some("/a"), all()), Err(Error::Several(_))));
+        assert!(matches!(only(Some("/x"), Vec::new()), Err(Error::NoInstance(_))));
+        let some =
+            |ids: &[i64]| all().into_iter().filter(|one| ids.contains(&one.id.get())).collect();
+        // What is here comes first, even if it is over.
+        assert_eq!(only(Some("/b"), some(&[3, 5])).unwrap().id, WorkflowId::new(3));
+        assert_eq!(only(Some("/x"), some(&[3, 5])).unwrap().id, WorkflowId::new(5));
     }
 }

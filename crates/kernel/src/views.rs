@@ -1,17 +1,18 @@
 //! How things stand, for people: runs and agents with the words that are true of them now.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use agent_worker_protocol::{
-    AgentState, DeliveryState, Millis, RunId, RunState,
-    api::{AgentView, RunView},
+    AgentSettings, AgentState, DeliveryState, Millis, Outcome, RunId, RunState,
+    api::{AgentView, RunError, RunErrorCode, RunView},
 };
-use agent_worker_store::{AgentRow, Instance, RunQuery, RunRow, Wait};
+use agent_worker_store::{AgentRow, Instance, InstanceQuery, RunQuery, RunRow, Wait};
+use serde::Deserialize;
 
 use crate::{
-    channel::Place,
     error::{Error, Result},
     kernel::{Kernel, Principal},
+    place::Place,
     target,
 };
 
@@ -40,13 +41,13 @@ pub struct Tally {
 impl Kernel {
     /// One run.
     pub async fn run_view(&self, who: &Principal, run: RunId) -> Result<RunView> {
+        who.require_known()?;
         let row = self.store.run_get(run).await?;
         if let Principal::Agent(attempt) = who
             && attempt.fence.workflow != row.workflow
         {
             return Err(Error::Forbidden("an agent sees its own instance only"));
         }
-        who.require_known()?;
         self.view(row).await
     }
 
@@ -57,16 +58,18 @@ impl Kernel {
         place: &Place,
         breadth: Breadth,
     ) -> Result<Vec<RunView>> {
-        let mut views = Vec::new();
+        let mut rows = Vec::new();
         for instance in self.instances(who, place, breadth).await? {
-            let query = RunQuery::Of(instance.id, MOST_RUNS);
-            for row in self.store.run_list(query).await? {
-                views.push(self.view(row).await?);
-            }
+            rows.extend(self.store.run_list(RunQuery::Of(instance.id, MOST_RUNS)).await?);
         }
+        rows.sort_by_key(|row| (!row.state.is_live(), std::cmp::Reverse(row.started)));
         // Those that go on are never cut off.
-        views.sort_by_key(|view| (!view.state.is_live(), std::cmp::Reverse(view.started)));
-        views.truncate(MOST_RUNS as usize);
+        let live = rows.iter().filter(|row| row.state.is_live()).count();
+        rows.truncate(live.max(MOST_RUNS as usize));
+        let mut views = Vec::new();
+        for row in rows {
+            views.push(self.view(row).await?);
+        }
         Ok(views)
     }
 
@@ -106,7 +109,8 @@ impl Kernel {
         Ok(())
     }
 
-    async fn instances(
+    /// The instances a caller means: one by its name, else those that are near, else all.
+    pub(crate) async fn instances(
         &self,
         who: &Principal,
         place: &Place,
@@ -117,14 +121,14 @@ impl Kernel {
             return Ok(vec![self.instance_of(who, place).await?]);
         }
         let project = place.project.as_ref().map(|path| path.to_string_lossy().into_owned());
-        let mut instances = self.store.instance_list().await?;
-        instances.retain(|instance| match breadth {
-            Breadth::All => true,
+        match breadth {
+            Breadth::All => Ok(self.store.instance_list(InstanceQuery::All).await?),
             Breadth::Project => {
-                instance.live.is_some() && target::is_near(instance, project.as_deref())
+                let mut live = self.store.instance_list(InstanceQuery::Live).await?;
+                live.retain(|instance| target::is_near(instance, project.as_deref()));
+                Ok(live)
             }
-        });
-        Ok(instances)
+        }
     }
 
     async fn view(&self, row: RunRow) -> Result<RunView> {
@@ -134,8 +138,13 @@ impl Kernel {
         let newest = self.store.run_list(RunQuery::Of(row.workflow, 1)).await?;
         let current = newest.first().is_some_and(|newest| newest.id == row.id);
         let agents = if current { self.agents_of(&row).await? } else { Vec::new() };
+        let origin = Origin::of(&row);
         Ok(RunView {
             run: row.id,
+            file: origin.file,
+            cwd: origin.cwd.unwrap_or_else(|| row.project.clone().into()),
+            params: origin.params,
+            limits: row.limits,
             dead_letters: in_state(DeliveryState::Dead).collect(),
             dropped: in_state(DeliveryState::Dropped).collect(),
             agents,
@@ -152,22 +161,20 @@ impl Kernel {
         })
     }
 
-    async fn agents_of(&self, run: &RunRow) -> Result<Vec<AgentView>> {
-        let card = self.card(run.id).await;
+    pub(crate) async fn agents_of(&self, run: &RunRow) -> Result<Vec<AgentView>> {
         let now = self.clock.now();
         let rows = self.store.agent_list(run.workflow).await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| AgentView {
-                backend: match &card {
-                    Ok(card) => {
-                        card.agent(&row.name).map_or("", |agent| agent.backend.word()).into()
-                    }
-                    Err(_) => String::new(),
-                },
+        let with_settings = rows.into_iter().map(|row| (settings(&row), row));
+        Ok(with_settings
+            .map(|(settings, row)| AgentView {
+                backend: settings.as_ref().map_or("", |agent| agent.backend.word()).into(),
+                model: settings.and_then(|agent| agent.model),
+                started: run.started,
                 state: match self.scheduler.leash_of(run.workflow, &row.name) {
-                    Some(_) if !run.state.is_live() => AgentState::Stopping,
-                    _ => state(&row, &run.state, now),
+                    Some(_) if !run.state.is_live() || row.stopped.is_some() => {
+                        AgentState::Stopping
+                    }
+                    _ => state(&row, &run.state, run.error.as_ref(), now),
                 },
                 name: row.name,
                 instance: run.instance.clone(),
@@ -181,10 +188,30 @@ impl Kernel {
     }
 }
 
+/// Where a run came from, as far as its script tells: one that was forgotten tells nothing.
+#[derive(Default, Deserialize)]
+struct Origin {
+    file: Option<PathBuf>,
+    cwd: Option<PathBuf>,
+    #[serde(default)]
+    params: BTreeMap<String, String>,
+}
+
+impl Origin {
+    fn of(row: &RunRow) -> Self {
+        serde_json::from_str(&row.script).unwrap_or_default()
+    }
+}
+
+/// An agent's settings, unless another version wrote what this one cannot read.
+pub(crate) fn settings(row: &AgentRow) -> Option<AgentSettings> {
+    serde_json::from_str(&row.settings).ok()
+}
+
 /// What an agent is doing, from what is stored of it. Derived each time, so it cannot be stale.
-fn state(row: &AgentRow, run: &RunState, now: Millis) -> AgentState {
+fn state(row: &AgentRow, run: &RunState, error: Option<&RunError>, now: Millis) -> AgentState {
     if let RunState::Ended { outcome } = run {
-        return AgentState::Stopped { why: format!("its run is {outcome}") };
+        return AgentState::Stopped { why: over(*outcome, error) };
     }
     if let Some(why) = &row.stopped {
         return AgentState::Stopped { why: why.clone() };
@@ -205,9 +232,19 @@ fn state(row: &AgentRow, run: &RunState, now: Millis) -> AgentState {
     }
 }
 
+/// Why nobody of a run that is over is woken any more. What never got as far as its agents is not told as their failure.
+fn over(outcome: Outcome, error: Option<&RunError>) -> String {
+    match error.map(|error| error.code) {
+        None => format!("its run is {outcome}"),
+        Some(RunErrorCode::NobodyWoken) => "its run woke nobody".to_owned(),
+        Some(RunErrorCode::BadFile) => "its run could not use its file".to_owned(),
+        Some(RunErrorCode::SetupFailed) => "its run's setup failed".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{AttemptId, Outcome, PauseCause, Usage};
+    use agent_worker_protocol::{AttemptId, PauseCause, Usage};
     use agent_worker_store::{LiveAttempt, NotBefore};
 
     use super::*;
@@ -242,13 +279,13 @@ mod tests {
                 &AgentRow { not_before: wait(Wait::BackOff), ..mail.clone() },
                 &RunState::Running,
                 0,
-                format!("backing off: 429, next try {at}"),
+                format!("retrying at {at}: 429"),
             ),
             (
                 &AgentRow { not_before: wait(Wait::Park), ..mail.clone() },
                 &RunState::Running,
                 0,
-                format!("parked: 429, until {at}"),
+                format!("rate-limited until {at}: 429"),
             ),
             (
                 &AgentRow { not_before: wait(Wait::Park), ..mail.clone() },
@@ -270,7 +307,21 @@ mod tests {
             ),
             (&mail, &ended, 0, "stopped: its run is done".into()),
         ] {
-            assert_eq!(state(row, run, Millis::new(now)).to_string(), expected, "{row:?} {run}");
+            let state = state(row, run, None, Millis::new(now));
+            assert_eq!(state.to_string(), expected, "{row:?} {run}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_never_got_as_far_as_its_agents_is_not_told_as_their_failure() {
+        for (error, expected) in [
+            (None, "its run is failed"),
+            (Some(RunErrorCode::NobodyWoken), "its run woke nobody"),
+            (Some(RunErrorCode::BadFile), "its run could not use its file"),
+            (Some(RunErrorCode::SetupFailed), "its run's setup failed"),
+        ] {
+            let error = error.map(|code| RunError { code, message: "as it was".into() });
+            assert_eq!(over(Outcome::Failed, error.as_ref()), expected);
         }
     }
 }

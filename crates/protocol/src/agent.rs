@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{mock::MockRule, name::AgentName, span::Span};
 
 /// One agent, checked and complete: every default is filled in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentSettings {
     /// Its name.
     pub name: AgentName,
@@ -39,7 +40,7 @@ pub struct AgentSettings {
 }
 
 /// How a worker reaches a model, with what that way needs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "backend", rename_all = "snake_case")]
 pub enum Backend {
     /// A script instead of a model.
@@ -50,7 +51,7 @@ pub enum Backend {
 }
 
 /// How often and how soon a failed activation is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Retry {
     /// After so many counted failures a delivery is dead.
     pub max_attempts: u32,
@@ -67,7 +68,7 @@ impl Default for Retry {
 }
 
 /// Where a run stops by itself. Absent means no such limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
     /// How many messages may lead to a message.
     pub hops: u32,

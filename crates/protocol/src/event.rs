@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::{
 };
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Its place in its instance's log; absent for what is live only (text, heartbeat).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +51,7 @@ pub struct Event {
 macro_rules! kinds {
     ($($(#[$doc:meta])* $arm:ident => $word:literal),* $(,)?) => {
         /// What happened.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         pub enum EventKind {
             $($(#[$doc])* #[serde(rename = $word)] $arm),*
         }
@@ -87,6 +88,14 @@ kinds! {
     DeliveryDropped => "delivery.dropped",
     /// A dead delivery was made pending again.
     DeliveryPending => "delivery.pending",
+    /// An agent joined the run.
+    AgentAdded => "agent.added",
+    /// An agent that was stopped is woken again.
+    AgentResumed => "agent.resumed",
+    /// An agent left the run.
+    AgentRemoved => "agent.removed",
+    /// The channel is shown only from here on.
+    ChannelCleared => "channel.cleared",
     /// An agent is not woken any more in this run.
     AgentStopped => "agent.stopped",
     /// A document has a new revision.

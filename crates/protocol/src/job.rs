@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -64,7 +65,7 @@ pub struct JobLimits {
 }
 
 /// A durable event, first written to `events.jsonl`, then posted until it is acknowledged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NumberedEvent {
     /// 1, 2, 3 …, by the worker.
     pub no: i64,
@@ -76,7 +77,7 @@ pub struct NumberedEvent {
 }
 
 /// What a worker reports for good.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WorkerEvent {
     /// It is there; no backend starts before this is acknowledged.
@@ -116,7 +117,7 @@ pub enum WorkerEvent {
 }
 
 /// How a worker ended, in its own words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finished {
     /// Its final text.
     pub text: String,
@@ -126,7 +127,7 @@ pub struct Finished {
 }
 
 /// What became of the attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum WorkerOutcome {
     /// The work is done.
@@ -149,7 +150,7 @@ pub enum WorkerOutcome {
 }
 
 /// What is shown while it happens and never repeated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LiveEvent {
     /// A model's words.
@@ -162,7 +163,7 @@ pub enum LiveEvent {
 }
 
 /// `POST /attempts/{id}/events`
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventsRequest {
     /// In order, from the first that was not acknowledged.
     #[serde(default)]
@@ -173,7 +174,7 @@ pub struct EventsRequest {
 }
 
 /// The answer to [`EventsRequest`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventsReply {
     /// The highest number stored.
     pub stored: i64,
@@ -182,7 +183,7 @@ pub struct EventsReply {
 }
 
 /// What the daemon wants of a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     /// Go on.

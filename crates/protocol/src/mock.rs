@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::span::Span;
 
 /// One rule. The first whose `on` occurs in what woke the agent is carried out: sleep, fail, calls, run, say.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MockRule {
     /// Text that must occur in what woke the agent; absent: always.
@@ -35,7 +36,7 @@ pub struct MockRule {
 }
 
 /// One scripted tool call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MockCall {
     /// Which tool.
@@ -46,7 +47,7 @@ pub struct MockCall {
 }
 
 /// A scripted failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MockFailure {
     /// As an overloaded model does.

@@ -2,11 +2,15 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A length of time, in whole milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(description = "A length of time: `200ms`, `30s`, `10m`, `2h`, `1d`.")]
 pub struct Span(u64);
 
 /// Text that is not a length of time.

@@ -2,22 +2,24 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{id::AttemptId, time::Millis};
 
 /// How a run was asked for: `run` ends by itself, `start` stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunMode {
     /// One shot: ends when nobody has anything left to do.
+    #[default]
     Run,
     /// Persistent: never ends by itself.
     Start,
 }
 
 /// Where a run stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum RunState {
     /// Its setup commands run; nobody is woken yet.
@@ -39,7 +41,7 @@ pub enum RunState {
 }
 
 /// Why a run waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum PauseCause {
     /// A limit was reached.
@@ -58,7 +60,7 @@ pub enum PauseCause {
 }
 
 /// What is counted, and stops work when it is used up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
     /// How many messages led to a message.
@@ -70,7 +72,7 @@ pub enum LimitKind {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Everything for everybody was acted upon.
@@ -82,7 +84,7 @@ pub enum Outcome {
 }
 
 /// Where an attempt stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum AttemptState {
     /// Leased; its worker has not reported yet.
@@ -97,7 +99,7 @@ pub enum AttemptState {
 }
 
 /// How an attempt ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum AttemptEnd {
     /// It did its work.
@@ -119,7 +121,7 @@ pub enum AttemptEnd {
 }
 
 /// What kind of failure it was. It comes from exit status and structured output, never from words in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// The worker is gone without a word.
@@ -143,7 +145,9 @@ pub enum FailureClass {
 }
 
 /// Where one message for one recipient stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
     /// Waits.
@@ -159,7 +163,7 @@ pub enum DeliveryState {
 }
 
 /// What an agent is doing: derived when asked, never stored, so it cannot be stale.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum AgentState {
     /// Nothing waits for it, or its run is not running.
@@ -192,7 +196,7 @@ pub enum AgentState {
         /// What paused it.
         why: String,
     },
-    /// Its run is over and its processes are being ended.
+    /// Its run is over, or it was stopped, and its processes are being ended.
     Stopping,
     /// Is not woken any more in this run.
     Stopped {
@@ -221,6 +225,17 @@ impl FailureClass {
             | Self::Permission
             | Self::Fatal => true,
             Self::RateLimited | Self::Transient | Self::Auth | Self::Billing => false,
+        }
+    }
+}
+
+impl LimitKind {
+    /// What it is a limit of, one of them.
+    const fn noun(self) -> &'static str {
+        match self {
+            Self::Hops => "hop",
+            Self::Turns => "turn",
+            Self::Wall => "wall",
         }
     }
 }
@@ -271,7 +286,7 @@ impl fmt::Display for RunState {
 impl fmt::Display for PauseCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit { limit, detail } => write!(f, "{limit} limit ({detail})"),
+            Self::Limit { limit, detail } => write!(f, "{} limit ({detail})", limit.noun()),
             Self::Human => f.write_str("waiting for a person"),
             Self::Interrupted => f.write_str("interrupted"),
             Self::User => f.write_str("by the user"),
@@ -297,9 +312,9 @@ impl fmt::Display for AgentState {
             Self::Queued => f.write_str("queued"),
             Self::Running { .. } => f.write_str("running"),
             Self::BackingOff { until, why } => {
-                write!(f, "backing off: {why}, next try {until}")
+                write!(f, "retrying at {until}: {why}")
             }
-            Self::Parked { until, why } => write!(f, "parked: {why}, until {until}"),
+            Self::Parked { until, why } => write!(f, "rate-limited until {until}: {why}"),
             Self::Paused { why } => write!(f, "paused: {why}"),
             Self::Stopping => f.write_str("stopping"),
             Self::Stopped { why } => write!(f, "stopped: {why}"),

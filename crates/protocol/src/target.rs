@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::name::{AgentName, BadName, Tag, WorkflowName};
@@ -9,7 +10,9 @@ use crate::name::{AgentName, BadName, Tag, WorkflowName};
 const GLOBAL: &str = "global";
 
 /// One instance of a workflow: `review:pr-123`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct InstanceRef {
     /// Which workflow.
@@ -19,7 +22,7 @@ pub struct InstanceRef {
 }
 
 /// What a command line may point at. What was left out stays left out: the daemon, which knows who is there, fills it in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Target {
     /// `coder`; without it the whole instance is meant.

@@ -1,6 +1,6 @@
 //! What can go wrong in this room.
 
-use agent_worker_protocol::{DeliveryState, Revision, RunId, Seq};
+use agent_worker_protocol::{DeliveryState, Revision, RunId, RunState, Seq};
 
 /// The room's result.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -20,6 +20,12 @@ pub enum Error {
     /// An instance has one live run at a time.
     #[error("run {0} is still live")]
     RunLive(RunId),
+    /// The run is not in a state that allows this.
+    #[error("the run is {0}")]
+    WrongRunState(RunState),
+    /// An attempt of the agent lives.
+    #[error("the agent is working")]
+    AgentBusy,
     /// The attempt is over, or a later one has begun.
     #[error("this attempt is no longer the live one")]
     Fenced,
@@ -29,6 +35,9 @@ pub enum Error {
     /// The document moved on.
     #[error("the document is at revision {0}")]
     StaleRevision(Revision),
+    /// The document would be longer than it may be.
+    #[error("the document would have {0} bytes")]
+    TooLong(usize),
     /// The delivery is not in a state that allows this.
     #[error("the delivery is {0}")]
     WrongState(DeliveryState),

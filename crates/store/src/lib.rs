@@ -13,10 +13,10 @@ mod store;
 pub use error::Error;
 pub use model::{
     AgentRow, AttemptRow, Base, Blame, By, Change, DeadNote, Decide, Document, DocumentInfo,
-    DocumentWrite, EventQuery, Fence, FinishedAttempt, Instance, JournalEntry, Keep, Lease,
-    LeaseFacts, LeaseRule, Leased, LiveAttempt, MessageQuery, NewAgent, NewAttempt, NewMessage,
-    NewRun, NotBefore, Once, Order, ReadyAgent, Recipient, ResourcePart, RunFacts, RunQuery,
-    RunRow, RunStep, Settlement, ShownMessage, Wait, Wake, Who,
+    DocumentWrite, EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery,
+    JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, Leased, LiveAttempt, MessageQuery, NewAgent,
+    NewAttempt, NewMessage, NewRun, NotBefore, Once, Order, ReadyAgent, Recipient, ResourcePart,
+    RunFacts, RunQuery, RunRow, RunStep, Settlement, ShownMessage, Turn, Wait, Wake, Who,
 };
 
 pub use sqlite::Sqlite;

@@ -7,13 +7,13 @@ mod runs;
 
 pub use attempts::{
     AttemptRow, Blame, DeadNote, FinishedAttempt, JournalEntry, Lease, LeaseFacts, LeaseRule,
-    Leased, NewAttempt, Settlement, ShownMessage,
+    Leased, NewAttempt, Settlement, ShownMessage, Turn,
 };
 pub use library::{Base, Document, DocumentInfo, DocumentWrite, EventQuery, ResourcePart};
 pub use messages::{MessageQuery, NewMessage, Once, Order, Recipient, Wake};
 pub use runs::{
-    AgentRow, Decide, Instance, Keep, LiveAttempt, NewAgent, NewRun, NotBefore, ReadyAgent,
-    RunFacts, RunQuery, RunRow, RunStep, Wait,
+    AgentRow, Decide, Hindrances, Instance, InstanceQuery, Keep, LiveAttempt, NewAgent, NewRun,
+    NotBefore, ReadyAgent, RunFacts, RunQuery, RunRow, RunStep, Wait,
 };
 
 use agent_worker_protocol::{AgentName, EffectKey, Epoch, Sender, WorkflowId};

@@ -11,9 +11,11 @@ mod deliveries;
 mod documents;
 mod effects;
 mod events;
+mod feedback;
 mod head;
 mod inbox;
 mod instances;
+mod members;
 mod messages;
 mod methods;
 #[cfg(test)]
@@ -63,7 +65,7 @@ impl Sqlite {
         let path = folder.join(FILE);
         let changes = Changes::default();
         let files = Files::in_folder(folder)?;
-        let readers = Readers::new(path.clone());
+        let readers = Readers::start(&path)?;
         let writer = Writer::start(move || connection::writing(&path), changes.clone())?;
         Ok(Self { writer, changes, place: Place::File { readers, files } })
     }

@@ -5,9 +5,10 @@
 use std::ops::Range;
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Message, Millis,
-    NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq, WorkflowId,
-    api::TokenView,
+    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
+    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq,
+    WorkflowId,
+    api::{FeedbackView, TokenView},
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -16,9 +17,9 @@ use crate::{
     error::Result,
     model::{
         AgentRow, AttemptRow, By, Change, Decide, Document, DocumentInfo, DocumentWrite,
-        EventQuery, Fence, FinishedAttempt, Instance, LeaseRule, Leased, MessageQuery, NewAttempt,
-        NewMessage, NewRun, Once, ReadyAgent, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
-        ShownMessage,
+        EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
+        MessageQuery, NewAgent, NewAttempt, NewMessage, NewRun, Once, ReadyAgent, ResourcePart,
+        RunQuery, RunRow, RunStep, Settlement, ShownMessage, Turn,
     },
 };
 
@@ -29,10 +30,14 @@ pub trait Store: Send + Sync {
 
     /// Finds the instance of (project, name, tag), making it if need be.
     async fn instance_open(&self, project: String, instance: InstanceRef) -> Result<WorkflowId>;
-    /// Lists every instance.
-    async fn instance_list(&self) -> Result<Vec<Instance>>;
+    /// Lists instances, oldest first.
+    async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>>;
     /// Recomputes the hashes and looks for gaps; answers with the last seq, or names the message that does not fit.
     async fn instance_verify(&self, workflow: WorkflowId) -> Result<Seq>;
+    /// Hides what its channel says so far; answers with the last message hidden. Nothing is deleted.
+    async fn instance_clear(&self, by: By, workflow: WorkflowId, now: Millis) -> Result<Seq>;
+    /// Deletes an instance with everything in it. Refused while a run is live.
+    async fn instance_remove(&self, workflow: WorkflowId) -> Result<()>;
     /// Deletes what an instance of [`crate::Keep::WhileLive`] wrote; its runs stay as rows without content. Refused while one is live.
     async fn instance_forget(&self, workflow: WorkflowId) -> Result<()>;
 
@@ -44,8 +49,12 @@ pub trait Store: Send + Sync {
     async fn run_start(&self, run: RunId, kickoff: Option<NewMessage>, now: Millis) -> Result<()>;
     /// Hands the facts about a run to `decide` and carries out its step. A run that has ended stays as it is.
     async fn run_settle(&self, run: RunId, decide: Decide, now: Millis) -> Result<RunStep>;
+    /// Lets a paused run go on, within these limits from now on.
+    async fn run_resume(&self, by: By, run: RunId, limits: Limits, now: Millis) -> Result<()>;
     /// Reads a run.
     async fn run_get(&self, run: RunId) -> Result<RunRow>;
+    /// Tells what keeps messages of a run from being acted upon.
+    async fn run_hindrances(&self, run: RunId) -> Result<Hindrances>;
     /// Lists runs.
     async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>>;
     /// Lists the deliveries of a run that are dead or dropped.
@@ -55,6 +64,40 @@ pub trait Store: Send + Sync {
 
     /// Lists the agents of an instance's live, else last, run.
     async fn agent_list(&self, workflow: WorkflowId) -> Result<Vec<AgentRow>>;
+    /// Lets an agent join a live run; a name is given once in a run. Answers with the name: repeated under its key, with
+    /// the one given then.
+    async fn agent_add(
+        &self,
+        by: By,
+        run: RunId,
+        agent: NewAgent,
+        now: Millis,
+    ) -> Result<AgentName>;
+    /// Wakes an agent no more in the live run. A live attempt of it goes on until its worker is ended.
+    async fn agent_stop(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        why: String,
+        now: Millis,
+    ) -> Result<()>;
+    /// Wakes a stopped agent again, and one that waits at once.
+    async fn agent_resume(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        now: Millis,
+    ) -> Result<()>;
+    /// Takes an agent out of the live run and drops its open mail. Refused while an attempt of it lives.
+    async fn agent_remove(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        now: Millis,
+    ) -> Result<()>;
     /// Lists agents that have waking mail and no live attempt, in an instance whose run is running.
     async fn agent_ready(&self, workflow: WorkflowId) -> Result<Vec<ReadyAgent>>;
 
@@ -124,6 +167,15 @@ pub trait Store: Send + Sync {
     async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>>;
     /// Reads an attempt, live or ended.
     async fn attempt_get(&self, attempt: AttemptId) -> Result<AttemptRow>;
+    /// Lists an agent's attempts, newest first.
+    async fn attempt_list(
+        &self,
+        workflow: WorkflowId,
+        agent: AgentName,
+        limit: u32,
+    ) -> Result<Vec<AttemptRow>>;
+    /// Lists the turns of a run, newest first.
+    async fn turn_list(&self, run: RunId, limit: u32) -> Result<Vec<Turn>>;
     /// Lists every live attempt.
     async fn attempt_live(&self) -> Result<Vec<AttemptRow>>;
     /// Stores a live attempt's events, each number once; answers with the highest number stored.
@@ -159,6 +211,13 @@ pub trait Store: Send + Sync {
     ) -> Result<Option<Document>>;
     /// Lists the newest revision of every document.
     async fn document_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentInfo>>;
+    /// Lists the revisions of a document, newest first.
+    async fn document_history(
+        &self,
+        workflow: WorkflowId,
+        path: DocumentPath,
+        limit: u32,
+    ) -> Result<Vec<DocumentInfo>>;
     /// Keeps a resource under its hash, once.
     async fn resource_put(
         &self,
@@ -205,7 +264,17 @@ pub trait Store: Send + Sync {
     /// Takes a token back.
     async fn token_remove(&self, name: String) -> Result<()>;
 
+    // Feedback
+
+    /// Keeps what somebody says about the program itself.
+    async fn feedback_put(&self, said: FeedbackView) -> Result<()>;
+    /// Lists it, newest first.
+    async fn feedback_list(&self, limit: u32) -> Result<Vec<FeedbackView>>;
+
     // The store itself
+
+    /// Looks through the whole database for damage; answers with what is wrong.
+    async fn integrity(&self) -> Result<Vec<String>>;
 
     /// Writes the time to disk: proof that writes go through, and for the next start when this one was last alive.
     async fn pulse(&self, now: Millis) -> Result<()>;

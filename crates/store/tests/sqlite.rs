@@ -146,6 +146,7 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
 
     let store = Sqlite::open(folder.path()).unwrap();
     store.pulse(NOW).await.unwrap();
+    assert!(!store.integrity().await.unwrap().is_empty());
     let damaged = store.token_put("ci".into(), [1; 32], NOW).await;
     assert!(matches!(damaged, Err(Error::Database(_))), "{damaged:?}");
     let refused = store.pulse(NOW).await;

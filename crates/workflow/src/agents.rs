@@ -1,15 +1,19 @@
 //! `agents:` who takes part. Every default is filled in here, every number is within bounds.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use agent_worker_protocol::{AgentName, AgentSettings, Backend, Retry, Span};
 
 use crate::{
-    error::Complaint,
+    complaint::{Complaint, Complaints},
     fields::{Field, Fields, Key, Keys},
     mock, prompt,
     reference::is_name,
     suggest::nearest,
+    tree::Yaml,
 };
 
 const AGENT: Keys = Keys {
@@ -33,139 +37,162 @@ const RETRY: Keys = Keys { known: &["max_attempts", "backoff", "multiplier"], la
 const LATER_BACKENDS: [&str; 9] =
     ["api", "sdk", "claude", "codex", "cursor", "opencode", "gemini", "acp", "command"];
 
-const ONLY_MOCK: &str = "this version has `backend: mock`";
+pub(crate) const ONLY_MOCK: &str = "this version has `backend: mock`";
 
-const DEFAULT_STEPS: u32 = 30;
-const DEFAULT_TIMEOUT: Span = Span::from_secs(30 * 60);
-const DEFAULT_SILENCE: Span = Span::from_secs(5 * 60);
+pub(crate) const DEFAULT_STEPS: u32 = 30;
+pub(crate) const DEFAULT_TIMEOUT: Span = Span::from_secs(30 * 60);
+pub(crate) const DEFAULT_SILENCE: Span = Span::from_secs(5 * 60);
 const SHORTEST: Span = Span::from_millis(1);
 const LONGEST: Span = Span::from_secs(7 * 24 * 60 * 60);
 
 /// Reads every agent; one that is wrong does not hide what is wrong with the next.
-pub(crate) fn read(field: &Field<'_>, folder: &Path) -> Result<Vec<AgentSettings>, Vec<Complaint>> {
-    let entries = field.named().map_err(|complaint| vec![complaint])?;
+pub(crate) fn read(
+    field: &Field<'_>,
+    folder: &Path,
+    complaints: &mut Complaints,
+) -> Vec<AgentSettings> {
+    let Some(entries) = complaints.keep(field.named()) else { return Vec::new() };
     if entries.is_empty() {
-        return Err(vec![field.complaint("a workflow needs at least one agent")]);
+        complaints.add(field.complaint("a workflow needs at least one agent"));
     }
-    let mut agents: Vec<AgentSettings> = Vec::new();
-    let mut complaints = Vec::new();
+    let mut agents = Vec::new();
+    let mut names = BTreeSet::new();
     for (key, field) in entries {
-        match agent(&key, &field, folder) {
-            Ok(agent) if agents.iter().any(|other| other.name == agent.name) => {
-                let name = agent.name;
-                complaints.push(
-                    key.complaint(format!("there are two agents called `{name}`"))
-                        .hint("upper and lower case do not tell agents apart"),
-                );
-            }
-            Ok(agent) => agents.push(agent),
-            Err(complaint) => complaints.push(complaint),
+        if complaints.is_full() {
+            break;
         }
+        let name = complaints.keep(checked_name(&key, &mut names));
+        agents.extend(agent(name, &key, &field, folder, complaints));
     }
-    if complaints.is_empty() { Ok(agents) } else { Err(complaints) }
+    agents
 }
 
-fn agent(key: &Key<'_>, field: &Field<'_>, folder: &Path) -> Result<AgentSettings, Complaint> {
+fn checked_name(key: &Key<'_>, names: &mut BTreeSet<AgentName>) -> Result<AgentName, Complaint> {
     let name: AgentName = key.text.parse().map_err(|bad| key.complaint(format!("{bad}")))?;
-    if matches!(field.node.value, crate::tree::Yaml::Null) {
-        return Err(key.complaint(format!("`{name}` needs a `backend`")).hint(ONLY_MOCK));
+    if !names.insert(name.clone()) {
+        return Err(key
+            .complaint(format!("there are two agents called `{name}`"))
+            .hint("upper and lower case do not tell agents apart"));
     }
-    let fields = field.fields(&AGENT)?;
-    let text = |key: &str| fields.get(key).map(|field| field.text()).transpose();
-    let span = |key: &str, default: Span| {
-        fields.get(key).map_or(Ok(default), |field| field.span(SHORTEST..=LONGEST))
-    };
-    let cwd = fields.get("cwd").map(|field| folder_name(&field)).transpose()?;
-    Ok(AgentSettings {
-        backend: backend(key, &fields)?,
-        model: text("model")?.map(str::to_owned),
-        system_prompt: fields
-            .get("system_prompt")
-            .map(|field| prompt::read(&field, folder))
-            .transpose()?,
-        max_tokens: fields
-            .get("max_tokens")
-            .map(|field| field.whole(1..=10_000_000))
-            .transpose()?,
-        max_steps: fields
-            .get("max_steps")
-            .map_or(Ok(DEFAULT_STEPS), |field| field.whole(1..=10_000))?,
-        timeout: span("timeout", DEFAULT_TIMEOUT)?,
-        silence: span("silence", DEFAULT_SILENCE)?,
-        retry: fields.get("retry").map_or(Ok(Retry::default()), |field| retry(&field))?,
+    Ok(name)
+}
+
+fn agent(
+    name: Option<AgentName>,
+    key: &Key<'_>,
+    field: &Field<'_>,
+    folder: &Path,
+    complaints: &mut Complaints,
+) -> Option<AgentSettings> {
+    if matches!(field.node.value, Yaml::Null) {
+        complaints.add(no_backend(key));
+        return None;
+    }
+    let fields = field.fields(&AGENT, complaints)?;
+    let span = |field: &Field<'_>| field.span(SHORTEST..=LONGEST);
+    let backend = backend(key, &fields, complaints);
+    let model = fields.take("model", complaints, |field| field.text().map(str::to_owned));
+    let system_prompt =
+        fields.take("system_prompt", complaints, |field| prompt::read(field, folder));
+    let max_tokens = fields.take("max_tokens", complaints, |field| field.whole(1..=10_000_000));
+    let max_steps = fields.take("max_steps", complaints, |field| field.whole(1..=10_000));
+    let timeout = fields.take("timeout", complaints, span);
+    let silence = fields.take("silence", complaints, span);
+    let retry = fields.get("retry").map(|field| retry(&field, complaints));
+    let cwd = fields.take("cwd", complaints, folder_name);
+    let env = fields.get("env").map(|field| env(&field, complaints));
+    Some(AgentSettings {
+        name: name?,
+        backend,
+        model,
+        system_prompt,
+        max_tokens,
+        max_steps: max_steps.unwrap_or(DEFAULT_STEPS),
+        timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
+        silence: silence.unwrap_or(DEFAULT_SILENCE),
+        retry: retry.unwrap_or_default(),
         cwd,
-        env: fields.get("env").map_or(Ok(Vec::new()), |field| env(&field))?,
-        name,
+        env: env.unwrap_or_default(),
     })
+}
+
+fn backend(key: &Key<'_>, fields: &Fields<'_>, complaints: &mut Complaints) -> Backend {
+    complaints.keep(is_mock(key, fields));
+    let rules = fields.get("mock").map(|field| mock::read(&field, complaints));
+    Backend::Mock { rules: rules.unwrap_or_default() }
 }
 
 /// As written, or known from the rest: a script can only be a mock's.
-fn backend(key: &Key<'_>, fields: &Fields<'_>) -> Result<Backend, Complaint> {
-    let rules = fields.get("mock");
-    let model = fields.get("model");
-    match fields.get("backend") {
-        Some(field) if field.text()? != "mock" => return Err(strange_backend(&field)?),
-        Some(_) => {}
-        None if rules.is_some() => {}
-        None => match model {
-            Some(model) if matches!(model.text()?.split('/').next(), Some("mock")) => {}
-            Some(model) => {
-                let text = model.text()?;
-                return Err(model.not_yet(format_args!("the model `{text}`")).hint(ONLY_MOCK));
+fn is_mock(key: &Key<'_>, fields: &Fields<'_>) -> Result<(), Complaint> {
+    match (fields.get("backend"), fields.get("model")) {
+        (Some(field), _) if field.text()? != "mock" => Err(strange_backend(&field)?),
+        (Some(_), _) => Ok(()),
+        (None, _) if fields.get("mock").is_some() || fields.has_strangers => Ok(()),
+        (None, None) => Err(no_backend(key)),
+        (None, Some(model)) => match model.text() {
+            Ok(text) if text.split('/').next() != Some("mock") => {
+                Err(model.not_yet(format_args!("the model `{text}`")).hint(ONLY_MOCK))
             }
-            None => {
-                let message = format!("`{}` needs a `backend`", key.text);
-                return Err(key.complaint(message).hint(ONLY_MOCK));
-            }
+            // One that is not text is complained about where it is read.
+            Ok(_) | Err(_) => Ok(()),
         },
     }
-    let rules = rules.map_or(Ok(Vec::new()), |field| mock::read(&field))?;
-    Ok(Backend::Mock { rules })
+}
+
+fn no_backend(key: &Key<'_>) -> Complaint {
+    key.complaint(format!("`{}` needs a `backend`", key.text)).hint(ONLY_MOCK)
 }
 
 fn strange_backend(field: &Field<'_>) -> Result<Complaint, Complaint> {
-    let word = field.text()?;
+    let (message, hint) = strange_word(field.text()?);
+    Ok(field.complaint(message).hint(hint))
+}
+
+/// What is wrong with a backend this version does not have, and what to do about it.
+pub(crate) fn strange_word(word: &str) -> (String, String) {
     if LATER_BACKENDS.contains(&word) {
-        return Ok(field.not_yet(format_args!("the backend `{word}`")).hint(ONLY_MOCK));
+        return (format!("the backend `{word}` is not in this version"), ONLY_MOCK.to_owned());
     }
-    let complaint = field.complaint(format!("there is no backend `{word}`"));
     let words = LATER_BACKENDS.iter().copied().chain(["mock"]);
-    Ok(match nearest(word, words) {
-        Some(word) => complaint.hint(format!("did you mean `{word}`?")),
-        None => complaint.hint(ONLY_MOCK),
-    })
+    let hint = match nearest(word, words) {
+        Some(word) => format!("did you mean `{word}`?"),
+        None => ONLY_MOCK.to_owned(),
+    };
+    (format!("there is no backend `{word}`"), hint)
 }
 
-fn retry(field: &Field<'_>) -> Result<Retry, Complaint> {
-    let fields = field.fields(&RETRY)?;
+fn retry(field: &Field<'_>, complaints: &mut Complaints) -> Retry {
     let default = Retry::default();
-    Ok(Retry {
-        max_attempts: fields
-            .get("max_attempts")
-            .map_or(Ok(default.max_attempts), |field| field.whole(1..=100))?,
-        backoff: fields
-            .get("backoff")
-            .map_or(Ok(default.backoff), |field| field.span(Span::default()..=LONGEST))?,
-        multiplier: fields
-            .get("multiplier")
-            .map_or(Ok(default.multiplier), |field| field.decimal(1.0..=100.0))?,
-    })
+    let Some(fields) = field.fields(&RETRY, complaints) else { return default };
+    let max_attempts = fields.take("max_attempts", complaints, |field| field.whole(1..=100));
+    let backoff = fields.take("backoff", complaints, |field| field.span(Span::default()..=LONGEST));
+    let multiplier = fields.take("multiplier", complaints, |field| field.decimal(1.0..=100.0));
+    Retry {
+        max_attempts: max_attempts.unwrap_or(default.max_attempts),
+        backoff: backoff.unwrap_or(default.backoff),
+        multiplier: multiplier.unwrap_or(default.multiplier),
+    }
 }
 
-fn env(field: &Field<'_>) -> Result<Vec<String>, Complaint> {
+fn env(field: &Field<'_>, complaints: &mut Complaints) -> Vec<String> {
     let mut names = Vec::new();
-    for item in field.list()? {
-        let name = item.text()?;
-        if !is_name(name) {
-            return Err(item
-                .complaint(format!("`{name}` is not the name of an environment variable"))
-                .hint(
-                    "write names alone, such as `GITHUB_TOKEN`; their values come from the caller",
-                ));
+    for item in complaints.keep(field.list()).unwrap_or_default() {
+        if complaints.is_full() {
+            break;
         }
-        names.push(name.to_owned());
+        names.extend(complaints.keep(env_name(&item)));
     }
-    Ok(names)
+    names
+}
+
+fn env_name(field: &Field<'_>) -> Result<String, Complaint> {
+    let name = field.text()?;
+    if is_name(name) {
+        return Ok(name.to_owned());
+    }
+    Err(field
+        .complaint(format!("`{name}` is not the name of an environment variable"))
+        .hint("write names alone, such as `GITHUB_TOKEN`; their values come from the caller"))
 }
 
 /// A working folder, relative to the run's.

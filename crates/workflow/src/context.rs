@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Complaint,
+    complaint::Complaints,
     fields::{Field, Keys},
     tree::Yaml,
 };
@@ -51,24 +51,25 @@ impl Default for Context {
 }
 
 /// `false` is no context; absent and `null` are not asked here: they are the default.
-pub(crate) fn read(field: &Field<'_>) -> Result<Context, Complaint> {
+pub(crate) fn read(field: &Field<'_>, complaints: &mut Complaints) -> Context {
+    let default = Context::default();
     match field.node.value {
         Yaml::Bool(false) => {
-            return Ok(Context { provider: Provider::Off, documents: Documents::Off });
+            return Context { provider: Provider::Off, documents: Documents::Off };
         }
         Yaml::Map(_) => {}
-        _ => return Err(field.must("a mapping or `false`")),
+        _ => {
+            complaints.add(field.must("a mapping or `false`"));
+            return default;
+        }
     }
-    let fields = field.fields(&KEYS)?;
-    let provider = fields.get("provider").map(|field| {
-        field.word(&[("sqlite", Provider::Sqlite), ("memory", Provider::Memory)], &["file"])
-    });
-    let documents = fields.get("documents").map(|field| {
-        field.word(&[("store", Documents::Store), ("sqlite", Documents::Store)], &["file"])
-    });
-    let default = Context::default();
-    Ok(Context {
-        provider: provider.transpose()?.unwrap_or(default.provider),
-        documents: documents.transpose()?.unwrap_or(default.documents),
-    })
+    let Some(fields) = field.fields(&KEYS, complaints) else { return default };
+    let providers = [("sqlite", Provider::Sqlite), ("memory", Provider::Memory)];
+    let documents = [("store", Documents::Store), ("sqlite", Documents::Store)];
+    let provider = fields.take("provider", complaints, |field| field.word(&providers, &["file"]));
+    let documents = fields.take("documents", complaints, |field| field.word(&documents, &["file"]));
+    Context {
+        provider: provider.unwrap_or(default.provider),
+        documents: documents.unwrap_or(default.documents),
+    }
 }

@@ -3,16 +3,17 @@
 
 use std::{
     fmt,
-    ops::Range,
     path::{Path, PathBuf},
 };
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{Level, Renderer};
 
-use crate::{file::Unreadable, reference::Reference};
-
-/// How many complaints of one file are shown; the rest is only counted.
-const SHOWN: usize = 5;
+use crate::{
+    complaint::Complaints,
+    file::Unreadable,
+    reference::Reference,
+    report::{Mistake, Report},
+};
 
 /// Why there is no workflow, or why it cannot be filled in.
 #[derive(Debug)]
@@ -64,42 +65,14 @@ pub enum Paint {
     Ansi,
 }
 
-/// A file's text and what is wrong with it.
-#[derive(Debug)]
-pub struct Report {
-    path: PathBuf,
-    text: String,
-    complaints: Vec<Complaint>,
-}
-
-/// One thing that is wrong, at one place of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Complaint {
-    /// Bytes of the file's text.
-    pub(crate) at: Range<usize>,
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
-}
-
-impl Complaint {
-    pub(crate) fn new(at: Range<usize>, message: impl Into<String>) -> Self {
-        Self { at, message: message.into(), hint: None }
-    }
-
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
 impl Error {
     pub(crate) fn unreadable(path: &Path, why: &Unreadable) -> Self {
         Self::Unreadable { path: path.to_owned(), why: why.to_string() }
     }
 
-    /// Complaints are told in the order of the file. There is at least one.
-    pub(crate) fn invalid(path: &Path, text: &str, mut complaints: Vec<Complaint>) -> Self {
-        complaints.sort_by_key(|complaint| complaint.at.start);
-        Self::Invalid(Report { path: path.to_owned(), text: text.to_owned(), complaints })
+    /// There is at least one complaint.
+    pub(crate) fn invalid(path: &Path, text: &str, complaints: Complaints) -> Self {
+        Self::Invalid(Report::new(path, text, complaints))
     }
 
     /// One line: `file:line:column: what is wrong`.
@@ -123,7 +96,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreadable { .. } | Self::NoValue { .. } => None,
-            Self::Invalid(report) => report.complaints.first()?.hint.as_deref().map(inert),
+            Self::Invalid(report) => report.hint().map(inert),
             Self::UnknownParam { hint, .. } => Some(inert(hint)),
             Self::MissingParam { name } => Some(format!("add `--{name} VALUE`")),
             Self::UnsetEnv { name } => Some(format!("set {name} before the run")),
@@ -133,7 +106,20 @@ impl Error {
         }
     }
 
-    /// The whole story, for people: each complaint with its line and a caret.
+    /// What is wrong with the file, each at its place; nothing for an error that has none.
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        match self {
+            Self::Invalid(report) => report.mistakes(),
+            Self::Unreadable { .. }
+            | Self::UnknownParam { .. }
+            | Self::MissingParam { .. }
+            | Self::UnsetEnv { .. }
+            | Self::NoValue { .. }
+            | Self::NulByte { .. } => Vec::new(),
+        }
+    }
+
+    /// The whole story, for people: each mistake with its line and a caret.
     pub fn render(&self, paint: Paint) -> String {
         let renderer = match paint {
             Paint::Plain => Renderer::plain(),
@@ -155,63 +141,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl Report {
-    fn summary(&self) -> String {
-        let Some(first) = self.complaints.first() else {
-            return format!("{} is not a workflow", self.path.display());
-        };
-        let (line, column) = line_and_column(&self.text, first.at.start);
-        let more = match self.complaints.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more)"),
-        };
-        format!("{}:{line}:{column}: {}{more}", self.path.display(), first.message)
-    }
-
-    fn render(&self, renderer: &Renderer) -> String {
-        let shown = self.complaints.iter().take(SHOWN);
-        let mut parts: Vec<String> =
-            shown.map(|complaint| self.render_one(renderer, complaint)).collect();
-        if let Some(more) = self.complaints.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-            parts.push(format!("… and {more} more"));
-        }
-        parts.join("\n\n")
-    }
-
-    /// Shows the one line the complaint begins on: a whole file is never copied to a terminal.
-    fn render_one(&self, renderer: &Renderer, complaint: &Complaint) -> String {
-        let (line, _) = line_and_column(&self.text, complaint.at.start);
-        let shown = line_around(&self.text, complaint.at.start);
-        let start = complaint.at.start.saturating_sub(shown.start);
-        let end = complaint.at.end.min(shown.end).saturating_sub(shown.start).max(start);
-        let snippet = Snippet::source(&self.text[shown])
-            .line_start(line)
-            .path(inert(&self.path.display().to_string()))
-            .annotation(AnnotationKind::Primary.span(start..end));
-        let hint = complaint.hint.as_deref().map(|hint| Level::HELP.message(inert(hint)));
-        let group: Group<'_> =
-            Level::ERROR.primary_title(inert(&complaint.message)).element(snippet).elements(hint);
-        renderer.render(&[group])
-    }
-}
-
-/// Both from 1; the column counts characters.
-pub(crate) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
-    let line = line_around(text, at);
-    let before = text.get(line.start..at).unwrap_or_default();
-    (text[..line.start].matches('\n').count() + 1, before.chars().count() + 1)
-}
-
-/// The bytes of the line that has the byte `at`, without its end.
-fn line_around(text: &str, at: usize) -> Range<usize> {
-    let at = text.floor_char_boundary(at);
-    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    let end = text[at..].find('\n').map_or(text.len(), |length| at + length);
-    start..end
-}
-
 /// Text from a file, made harmless for a terminal.
-fn inert(text: &str) -> String {
+pub(crate) fn inert(text: &str) -> String {
     text.chars().fold(String::new(), |mut out, c| {
         if c.is_control() {
             out.extend(c.escape_debug());

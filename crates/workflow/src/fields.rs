@@ -6,7 +6,7 @@ use std::{fmt, ops::RangeInclusive};
 use agent_worker_protocol::Span;
 
 use crate::{
-    error::Complaint,
+    complaint::{Complaint, Complaints},
     suggest::nearest,
     tree::{Node, Yaml},
 };
@@ -29,6 +29,8 @@ pub(crate) struct Field<'a> {
 pub(crate) struct Fields<'a> {
     whole: Field<'a>,
     entries: Vec<(Key<'a>, Field<'a>)>,
+    /// Whether a key was complained about that is not known here.
+    pub(crate) has_strangers: bool,
 }
 
 /// A key and where it is written.
@@ -180,18 +182,16 @@ impl<'a> Field<'a> {
         Ok(entries.iter().map(field).collect())
     }
 
-    /// A mapping with no other keys than these.
-    pub(crate) fn fields(&self, keys: &Keys) -> Result<Fields<'a>, Complaint> {
-        let fields = self.fields_unchecked()?;
-        match fields.strangers(keys).into_iter().next() {
-            Some(complaint) => Err(complaint),
-            None => Ok(fields),
-        }
+    /// A mapping. Each key that is not one of these is complained about and left aside.
+    pub(crate) fn fields(&self, keys: &Keys, complaints: &mut Complaints) -> Option<Fields<'a>> {
+        let mut fields = complaints.keep(self.fields_unchecked())?;
+        fields.refuse_strangers(keys, complaints);
+        Some(fields)
     }
 
-    /// A mapping whose strangers the caller asks for itself.
+    /// A mapping of any keys.
     pub(crate) fn fields_unchecked(&self) -> Result<Fields<'a>, Complaint> {
-        Ok(Fields { whole: self.clone(), entries: self.named()? })
+        Ok(Fields { whole: self.clone(), entries: self.named()?, has_strangers: false })
     }
 }
 
@@ -202,20 +202,34 @@ impl<'a> Fields<'a> {
         (!matches!(field.node.value, Yaml::Null)).then(|| field.clone())
     }
 
-    pub(crate) fn need(&self, key: &str) -> Result<Field<'a>, Complaint> {
-        self.get(key).ok_or_else(|| {
-            let missing = match self.whole.path.as_str() {
-                "" => format!("`{key}` is missing"),
-                path => format!("`{path}` needs `{key}`"),
-            };
-            self.whole.complaint(missing)
-        })
+    /// What `read` makes of a key's value; nothing if it is absent, or wrong and complained about.
+    pub(crate) fn take<T>(
+        &self,
+        key: &str,
+        complaints: &mut Complaints,
+        read: impl FnOnce(&Field<'a>) -> Result<T, Complaint>,
+    ) -> Option<T> {
+        complaints.keep(read(&self.get(key)?))
     }
 
-    /// One complaint for each key that is not known here.
-    pub(crate) fn strangers(&self, keys: &Keys) -> Vec<Complaint> {
+    /// The value of a key that must be there. Beside an unknown key it may be that one, misspelt: one mistake.
+    pub(crate) fn need(&self, key: &str, complaints: &mut Complaints) -> Option<Field<'a>> {
+        let found = self.get(key);
+        if found.is_none() && !self.has_strangers {
+            complaints.add(self.whole.complaint(match self.whole.path.as_str() {
+                "" => format!("`{key}` is missing"),
+                path => format!("`{path}` needs `{key}`"),
+            }));
+        }
+        found
+    }
+
+    /// Complains about each key that is not known here.
+    pub(crate) fn refuse_strangers(&mut self, keys: &Keys, complaints: &mut Complaints) {
         let strange = self.entries.iter().filter(|(key, _)| !keys.known.contains(&key.text));
-        strange.map(|(key, field)| stranger(key, field, keys)).collect()
+        let mut strange = strange.peekable();
+        self.has_strangers = strange.peek().is_some();
+        complaints.add_all(strange.map(|(key, field)| stranger(key, field, keys)));
     }
 }
 

@@ -4,7 +4,7 @@ use agent_worker_protocol::{Limits, RunMode, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::Complaint,
+    complaint::Complaints,
     fields::{Field, Keys},
 };
 
@@ -46,13 +46,13 @@ impl LimitSettings {
     }
 }
 
-pub(crate) fn read(field: &Field<'_>) -> Result<LimitSettings, Complaint> {
-    let fields = field.fields(&KEYS)?;
-    Ok(LimitSettings {
-        hops: fields.get("hops").map(|field| field.whole(1..=MOST)).transpose()?,
-        turns: fields.get("turns").map(|field| field.whole(1..=MOST)).transpose()?,
-        wall: fields.get("wall").map(|field| field.span(SHORTEST..=LONGEST)).transpose()?,
-    })
+pub(crate) fn read(field: &Field<'_>, complaints: &mut Complaints) -> LimitSettings {
+    let Some(fields) = field.fields(&KEYS, complaints) else { return LimitSettings::default() };
+    LimitSettings {
+        hops: fields.take("hops", complaints, |field| field.whole(1..=MOST)),
+        turns: fields.take("turns", complaints, |field| field.whole(1..=MOST)),
+        wall: fields.take("wall", complaints, |field| field.span(SHORTEST..=LONGEST)),
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,13 @@ use std::{collections::BTreeSet, path::Path};
 use agent_worker_protocol::WorkflowName;
 
 use crate::{
-    agents, context,
-    error::{Complaint, Error},
+    agents,
+    complaint::{Complaint, Complaints},
+    context,
+    error::Error,
     fields::{Field, Fields, Keys},
-    file, limits, params,
+    file::{self, MAX_BYTES, Unreadable},
+    limits, params,
     reference::{Known, Reference},
     setup,
     template::{Flawed, OPEN, Template},
@@ -30,76 +33,53 @@ pub fn load(path: &Path) -> Result<Workflow, Error> {
 /// Checks a workflow's text. `path` gives its default name, the folder of its prompt files, and
 /// the name in messages; it is not read.
 pub fn parse(text: &str, path: &Path) -> Result<Workflow, Error> {
-    let invalid = |complaints| Error::invalid(path, text, complaints);
-    let root = tree::read(text).map_err(|complaint| invalid(vec![complaint]))?;
-    let root = Field::root(&root);
-    let fields = root.fields_unchecked().map_err(|complaint| {
-        invalid(vec![complaint.hint("it begins with `agents:` and the names of the agents")])
-    })?;
-    let mut complaints = Complaints(fields.strangers(&KEYS));
-    let workflow = sections(&fields, text, path, &mut complaints);
-    match (workflow, complaints.0.is_empty()) {
-        (Some(workflow), true) => Ok(workflow),
-        _ => Err(invalid(complaints.0)),
+    if text.len() > MAX_BYTES {
+        return Err(Error::unreadable(path, &Unreadable::TooLarge));
+    }
+    let mut complaints = Complaints::default();
+    let workflow = complaints
+        .keep(tree::read(text))
+        .and_then(|root| sections(&Field::root(&root), text, path, &mut complaints));
+    match workflow {
+        Some(workflow) if complaints.is_empty() => Ok(workflow),
+        _ => Err(Error::invalid(path, text, complaints)),
     }
 }
 
-/// What is wrong so far. A section that is wrong is left out, so that the next is looked at too.
-struct Complaints(Vec<Complaint>);
-
-impl Complaints {
-    fn keep<T>(&mut self, section: Result<T, Complaint>) -> Option<T> {
-        self.keep_all(section.map_err(|complaint| vec![complaint]))
-    }
-
-    fn keep_all<T>(&mut self, section: Result<T, Vec<Complaint>>) -> Option<T> {
-        section.map_err(|complaints| self.0.extend(complaints)).ok()
-    }
-}
-
-/// Nothing is returned only if something was complained about.
+/// Reads every section. Nothing is returned only if something was complained about.
 fn sections(
-    fields: &Fields<'_>,
+    root: &Field<'_>,
     text: &str,
     path: &Path,
     complaints: &mut Complaints,
 ) -> Option<Workflow> {
+    let fields = root.fields_unchecked().map_err(|complaint| {
+        complaint.hint("it begins with `agents:` and the names of the agents")
+    });
+    let mut fields = complaints.keep(fields)?;
+    fields.refuse_strangers(&KEYS, complaints);
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let name = complaints.keep(name(fields, path));
-    let params = match fields.get("params") {
-        Some(field) => complaints.keep(params::read(&field)),
-        None => Some(Vec::new()),
-    };
-    // A misspelt `agents` is one mistake.
-    let agents = match fields.get("agents") {
-        None if !complaints.0.is_empty() => None,
-        _ => complaints.keep(fields.need("agents")),
-    };
-    let agents = agents.and_then(|field| complaints.keep_all(agents::read(&field, folder)));
-    let context = match fields.get("context") {
-        Some(field) => complaints.keep(context::read(&field)),
-        None => Some(context::Context::default()),
-    };
-    let names = fields.get("params").map(|field| params::names(&field));
-    let mut known = Known { params: names.unwrap_or_default(), ..Known::default() };
-    let setup = match fields.get("setup") {
-        Some(field) => complaints.keep_all(setup::read(&field, text, &mut known)),
-        None => Some(Vec::new()),
-    };
-    let kickoff = fields.get("kickoff").map(|field| kickoff(&field, text, &known)).transpose();
-    let kickoff = complaints.keep(kickoff);
-    let limits = match fields.get("limits") {
-        Some(field) => complaints.keep(limits::read(&field)),
-        None => Some(limits::LimitSettings::default()),
-    };
+    let name = complaints.keep(name(&fields, path));
+    let params = fields.get("params");
+    let mut known = Known::default();
+    known.params.extend(params.iter().flat_map(params::names));
+    let params = params.map(|field| params::read(&field, complaints));
+    let agents = fields.need("agents", complaints);
+    let agents = agents.map(|field| agents::read(&field, folder, complaints));
+    let context = fields.get("context").map(|field| context::read(&field, complaints));
+    let setup = fields.get("setup");
+    let setup = setup.map(|field| setup::read(&field, text, &mut known, complaints));
+    let kickoff = fields.get("kickoff");
+    let kickoff = kickoff.and_then(|field| kickoff_of(&field, text, &known, complaints));
+    let limits = fields.get("limits").map(|field| limits::read(&field, complaints));
     let mut workflow = Workflow {
         name: name?,
-        params: params?,
+        params: params.unwrap_or_default(),
         agents: agents?,
-        context: context?,
-        setup: setup?,
-        kickoff: kickoff?,
-        limits: limits?,
+        context: context.unwrap_or_default(),
+        setup: setup.unwrap_or_default(),
+        kickoff,
+        limits: limits.unwrap_or_default(),
         env_names: BTreeSet::new(),
     };
     workflow.env_names = env_names(&workflow);
@@ -134,24 +114,37 @@ fn checked_name(text: &str) -> Result<WorkflowName, String> {
     Ok(name)
 }
 
-fn kickoff(field: &Field<'_>, source: &str, known: &Known) -> Result<Template, Complaint> {
-    let text = field.text()?;
-    Template::read(text, known).map_err(|flawed| flaw_at(field, text, source, flawed))
+fn kickoff_of(
+    field: &Field<'_>,
+    source: &str,
+    known: &Known,
+    complaints: &mut Complaints,
+) -> Option<Template> {
+    let text = complaints.keep(field.text())?;
+    let read = Template::read(text, known);
+    read.map_err(|flaws| complaints.add_all(flaws_at(field, text, source, flaws))).ok()
 }
 
-/// Points at the reference itself. YAML has no other way to write `${{` that anybody uses, so the
+/// Points at the references themselves. YAML has no other way to write `${{` that anybody uses, so the
 /// nth of the text is the nth of the source; where the counts differ, the whole value is meant.
-pub(crate) fn flaw_at(field: &Field<'_>, text: &str, source: &str, flawed: Flawed) -> Complaint {
+pub(crate) fn flaws_at(
+    field: &Field<'_>,
+    text: &str,
+    source: &str,
+    flaws: Vec<Flawed>,
+) -> impl Iterator<Item = Complaint> {
     let whole = field.node.at.clone();
     let written = source.get(whole.clone()).unwrap_or_default();
-    let same = written.matches(OPEN).count() == text.matches(OPEN).count();
-    let found = written.match_indices(OPEN).nth(flawed.nth).filter(|_| same);
-    let at = match found {
-        Some((offset, _)) => {
-            let length = written[offset..].find("}}").map_or(OPEN.len(), |close| close + 2);
-            whole.start + offset..whole.start + offset + length
-        }
-        None => whole,
-    };
-    Complaint { at, message: flawed.flaw.message, hint: flawed.flaw.hint }
+    let opens: Vec<usize> = written.match_indices(OPEN).map(|(offset, _)| offset).collect();
+    let same = opens.len() == text.matches(OPEN).count();
+    flaws.into_iter().map(move |flawed| {
+        let at = match opens.get(flawed.nth).filter(|_| same) {
+            Some(offset) => {
+                let length = written[*offset..].find("}}").map_or(OPEN.len(), |close| close + 2);
+                whole.start + offset..whole.start + offset + length
+            }
+            None => whole.clone(),
+        };
+        Complaint { at, message: flawed.flaw.message, hint: flawed.flaw.hint }
+    })
 }

@@ -7,7 +7,7 @@ use agent_worker_protocol::{MockCall, MockFailure, MockRule, Span};
 use serde_json::{Map, Value};
 
 use crate::{
-    error::Complaint,
+    complaint::{Complaint, Complaints},
     fields::{Field, Fields, Keys},
     tree::{Node, Yaml},
 };
@@ -25,55 +25,67 @@ const FAILURES: [(&str, MockFailure); 5] = [
     ("hang", MockFailure::Hang),
 ];
 
-pub(crate) fn read(field: &Field<'_>) -> Result<Vec<MockRule>, Complaint> {
-    field.list()?.iter().map(rule).collect()
+pub(crate) fn read(field: &Field<'_>, complaints: &mut Complaints) -> Vec<MockRule> {
+    each(field, complaints, rule)
 }
 
-fn rule(field: &Field<'_>) -> Result<MockRule, Complaint> {
-    let fields = field.fields(&RULE)?;
-    let text = |key: &str| -> Result<Option<String>, Complaint> {
-        Ok(fields.get(key).map(|field| field.text()).transpose()?.map(str::to_owned))
-    };
+/// What `read` makes of each item of a list, as far as looking on makes sense.
+fn each<T>(
+    list: &Field<'_>,
+    complaints: &mut Complaints,
+    read: impl Fn(&Field<'_>, &mut Complaints) -> Option<T>,
+) -> Vec<T> {
+    let mut items = Vec::new();
+    for item in complaints.keep(list.list()).unwrap_or_default() {
+        if complaints.is_full() {
+            break;
+        }
+        items.extend(read(&item, complaints));
+    }
+    items
+}
+
+fn rule(field: &Field<'_>, complaints: &mut Complaints) -> Option<MockRule> {
+    let fields = field.fields(&RULE, complaints)?;
+    let text = |field: &Field<'_>| field.text().map(str::to_owned);
     let longest = Span::from_secs(24 * 60 * 60);
-    let sleep = fields.get("sleep").map(|field| field.span(Span::default()..=longest));
-    let calls = match fields.get("calls") {
-        Some(field) => field.list()?.iter().map(call).collect::<Result<_, _>>()?,
-        None => Vec::new(),
-    };
-    Ok(MockRule {
-        on: text("on")?,
-        sleep: sleep.transpose()?,
-        calls,
-        run: text("run")?,
-        say: text("say")?,
-        fail: failure(&fields)?,
-        times: fields.get("times").map(|field| field.whole(1..=1_000)).transpose()?,
+    let calls = fields.get("calls").map(|field| each(&field, complaints, call));
+    Some(MockRule {
+        on: fields.take("on", complaints, text),
+        sleep: fields.take("sleep", complaints, |field| field.span(Span::default()..=longest)),
+        calls: calls.unwrap_or_default(),
+        run: fields.take("run", complaints, text),
+        say: fields.take("say", complaints, text),
+        fail: failure(&fields, complaints),
+        times: fields.take("times", complaints, |field| field.whole(1..=1_000)),
     })
 }
 
-fn call(field: &Field<'_>) -> Result<MockCall, Complaint> {
-    let fields = field.fields(&CALL)?;
-    let tool = fields.need("tool")?.text()?.to_owned();
-    let args = match fields.get("args") {
-        Some(field) => field.named()?,
-        None => Vec::new(),
-    };
-    let arg =
-        |(key, field): (crate::fields::Key<'_>, Field<'_>)| (key.text.to_owned(), json(field.node));
-    Ok(MockCall { tool, args: args.into_iter().map(arg).collect() })
+fn call(field: &Field<'_>, complaints: &mut Complaints) -> Option<MockCall> {
+    let fields = field.fields(&CALL, complaints)?;
+    let tool = fields.need("tool", complaints);
+    let tool = tool.and_then(|field| complaints.keep(field.text()));
+    let args = fields.take("args", complaints, Field::named).unwrap_or_default();
+    let args = args.into_iter().map(|(key, field)| (key.text.to_owned(), json(field.node)));
+    Some(MockCall { tool: tool?.to_owned(), args: args.collect() })
 }
 
-fn failure(fields: &Fields<'_>) -> Result<Option<MockFailure>, Complaint> {
+fn failure(fields: &Fields<'_>, complaints: &mut Complaints) -> Option<MockFailure> {
     match (fields.get("fail"), fields.get("exit")) {
-        (None, None) => Ok(None),
-        (Some(_), Some(exit)) => Err(exit
-            .complaint("a rule has `fail` or `exit`, not both")
-            .hint("remove one of the two")),
-        (None, Some(exit)) => status(&exit).map(Some),
-        (Some(fail), None) if matches!(fail.node.value, Yaml::Map(_)) => {
-            status(&fail.fields(&EXIT)?.need("exit")?).map(Some)
+        (None, None) => None,
+        (Some(_), Some(exit)) => {
+            complaints.add(
+                exit.complaint("a rule has `fail` or `exit`, not both")
+                    .hint("remove one of the two"),
+            );
+            None
         }
-        (Some(fail), None) => fail.word(&FAILURES, &[]).map(Some),
+        (None, Some(exit)) => complaints.keep(status(&exit)),
+        (Some(fail), None) if matches!(fail.node.value, Yaml::Map(_)) => {
+            let exit = fail.fields(&EXIT, complaints)?.need("exit", complaints)?;
+            complaints.keep(status(&exit))
+        }
+        (Some(fail), None) => complaints.keep(fail.word(&FAILURES, &[])),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    error::Complaint,
+    complaint::Complaint,
     fields::Field,
     file::{self, Unreadable},
 };

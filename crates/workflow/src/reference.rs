@@ -1,6 +1,6 @@
 //! What may stand between `${{` and `}}`: the one place that reads and writes these names.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,9 @@ pub(crate) const RESERVED: [&str; 5] = ["env", "params", "workflow", "instance",
 
 pub(crate) const NAME_SHAPE: &str =
     "use up to 64 letters, digits and `_`, starting with a letter or `_`";
+
+/// So many names of a kind are compared with one that is not known, and listed beside it.
+const CANDIDATES: usize = 20;
 
 const SECRET_ENDINGS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
 
@@ -50,11 +53,11 @@ pub struct Flaw {
 /// Which names have a value at one place of the file.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    pub(crate) params: Vec<String>,
+    pub(crate) params: BTreeSet<String>,
     /// Outputs of the steps before this place.
-    pub(crate) outputs: Vec<String>,
+    pub(crate) outputs: BTreeSet<String>,
     /// Outputs of every step, also of those to come.
-    pub(crate) announced: Vec<String>,
+    pub(crate) announced: BTreeSet<String>,
 }
 
 impl Flaw {
@@ -158,9 +161,10 @@ impl Reference {
         {
             return flaw.hint(format!("did you mean `params.{name}`?"));
         }
-        let params = known.params.iter().map(|name| format!("params.{name}"));
+        let outputs = known.outputs.iter().take(CANDIDATES).cloned();
+        let params = known.params.iter().take(CANDIDATES).map(|name| format!("params.{name}"));
         let fixed = ["workflow.name", "workflow.tag", "instance"].map(str::to_owned);
-        let names: Vec<String> = known.outputs.iter().cloned().chain(params).chain(fixed).collect();
+        let names: Vec<String> = outputs.chain(params).chain(fixed).collect();
         match nearest(&self.to_string(), names.iter().map(String::as_str)) {
             Some(name) => flaw.hint(format!("did you mean `{name}`?")),
             None => flaw.hint(format!("there are: {}", names.join(", "))),
@@ -244,9 +248,9 @@ mod tests {
     #[test]
     fn a_name_without_a_value_is_refused_with_a_suggestion() {
         let known = Known {
-            params: vec!["target".into()],
-            outputs: vec!["diff".into()],
-            announced: vec!["diff".into(), "log".into()],
+            params: ["target".into()].into(),
+            outputs: ["diff".into()].into(),
+            announced: ["diff".into(), "log".into()].into(),
         };
         for (written, message, hint) in [
             ("dif", "nothing is called `dif`", "did you mean `diff`?"),

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agents::folder_name,
-    error::{Complaint, line_and_column},
-    fields::{Field, Fields, Keys},
-    load::flaw_at,
+    complaint::{Complaint, Complaints},
+    fields::{Field, Keys},
+    load::flaws_at,
     reference::{Known, NAME_SHAPE, RESERVED, is_name},
+    report::Lines,
     shell::{Dialect, ShellTemplate},
 };
 
@@ -63,54 +64,63 @@ pub(crate) fn read(
     field: &Field<'_>,
     source: &str,
     known: &mut Known,
-) -> Result<Vec<SetupStep>, Vec<Complaint>> {
-    let items = field.list().map_err(|complaint| vec![complaint])?;
-    let (mut steps, mut complaints) = (Vec::new(), Vec::new());
+    complaints: &mut Complaints,
+) -> Vec<SetupStep> {
+    let Some(items) = complaints.keep(field.list()) else { return Vec::new() };
+    let lines = Lines::of(source);
+    let mut steps = Vec::new();
     known.announced = items.iter().filter_map(output_name).map(str::to_owned).collect();
     for item in items {
-        let step = step(&item, source, known);
+        if complaints.is_full() {
+            break;
+        }
+        let line = lines.number(item.node.at.start);
+        steps.extend(step(&item, line, source, known, complaints));
         // Even a step with a mistake makes its output known: one mistake, one complaint.
-        if let Some(name) = output_name(&item) {
-            known.outputs.push(name.to_owned());
-        }
-        match step {
-            Ok(step) => steps.push(step),
-            Err(complaint) => complaints.push(complaint),
-        }
+        known.outputs.extend(output_name(&item).map(str::to_owned));
     }
-    if complaints.is_empty() { Ok(steps) } else { Err(complaints) }
+    steps
 }
 
 fn output_name<'a>(item: &Field<'a>) -> Option<&'a str> {
     item.fields_unchecked().ok()?.get("as")?.text().ok()
 }
 
-fn step(field: &Field<'_>, source: &str, known: &Known) -> Result<SetupStep, Complaint> {
-    let fields = field.fields(&KEYS)?;
-    let name = fields.get("as").map(|field| checked_name(&field, known)).transpose()?;
-    let program = program(&fields)?;
-    let cwd = fields.get("cwd").map(|field| folder_name(&field)).transpose()?;
-    let shell = fields.need("shell")?;
-    let text = shell.text()?;
+fn step(
+    field: &Field<'_>,
+    line: usize,
+    source: &str,
+    known: &Known,
+    complaints: &mut Complaints,
+) -> Option<SetupStep> {
+    let fields = field.fields(&KEYS, complaints)?;
+    let name = fields.take("as", complaints, |field| checked_name(field, known));
+    let program = fields.take("shell_program", complaints, program);
+    let cwd = fields.take("cwd", complaints, folder_name);
+    let shell = fields.need("shell", complaints)?;
+    let text = complaints.keep(shell.text())?;
     if text.contains('\0') {
-        return Err(shell.must("text without NUL characters"));
+        complaints.add(shell.must("text without NUL characters"));
+        return None;
     }
     let dialect = dialect(program.as_deref().unwrap_or(BASH));
-    let template = ShellTemplate::read(text, dialect, known)
-        .map_err(|flawed| flaw_at(&shell, text, source, flawed))?;
-    let (line, _) = line_and_column(source, field.node.at.start);
-    Ok(SetupStep { shell: template, program, name, cwd, line })
+    match ShellTemplate::read(text, dialect, known) {
+        Ok(shell) => Some(SetupStep { shell, program, name, cwd, line }),
+        Err(flaws) => {
+            complaints.add_all(flaws_at(&shell, text, source, flaws));
+            None
+        }
+    }
 }
 
-fn program(fields: &Fields<'_>) -> Result<Option<String>, Complaint> {
-    let Some(field) = fields.get("shell_program") else { return Ok(None) };
+fn program(field: &Field<'_>) -> Result<String, Complaint> {
     let text = field.text_as_is()?;
     if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c == '\0') {
         return Err(field
             .must("the name or path of one program")
             .hint("without options; such as `sh` or `/usr/bin/python3`"));
     }
-    Ok(Some(text.to_owned()))
+    Ok(text.to_owned())
 }
 
 fn checked_name(field: &Field<'_>, known: &Known) -> Result<String, Complaint> {
@@ -123,7 +133,7 @@ fn checked_name(field: &Field<'_>, known: &Known) -> Result<String, Complaint> {
             .complaint(format!("`{name}` cannot be the name of an output"))
             .hint(NAME_SHAPE));
     }
-    if known.outputs.iter().any(|output| output == name) {
+    if known.outputs.contains(name) {
         return Err(field.complaint(format!("there are two outputs called `{name}`")));
     }
     Ok(name.to_owned())

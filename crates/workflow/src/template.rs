@@ -2,11 +2,12 @@
 //!
 //! `$${{` stands for the characters `${{`.
 
-use std::ops::Range;
+use std::{convert::Infallible, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    complaint::Complaints,
     error::Error,
     reference::{self, Flaw, Form, Known, Reference},
     scope::Scope,
@@ -52,9 +53,10 @@ pub(crate) enum Piece<'a> {
     Reference { inner: &'a str, nth: usize },
 }
 
-/// Cuts a text at its references.
-pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Flawed> {
+/// Cuts a text at its references; behind one that is never closed there is nothing to cut.
+pub(crate) fn pieces(text: &str) -> (Vec<Piece<'_>>, Option<Flawed>) {
     let mut pieces = Vec::new();
+    let mut flawed = None;
     let mut rest = text;
     for nth in 0.. {
         let Some(open) = rest.find(OPEN) else { break };
@@ -68,38 +70,61 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Flawed> {
         let Some(close) = close else {
             let flaw = Flaw::new("this `${{` is never closed")
                 .hint("close it by `}}`; for the characters themselves write `$${{`");
-            return Err(Flawed { nth, flaw });
+            flawed = Some(Flawed { nth, flaw });
+            break;
         };
         pieces.extend([Piece::Text(before), Piece::Reference { inner: &after[..close], nth }]);
         rest = &after[close + CLOSE.len()..];
     }
     pieces.push(Piece::Text(rest));
     pieces.retain(|piece| *piece != Piece::Text(""));
-    Ok(pieces)
+    (pieces, flawed)
 }
 
 impl Template {
     /// Reads a text whose every reference must be known.
-    pub(crate) fn read(text: &str, known: &Known) -> Result<Self, Flawed> {
-        let part = |piece| match piece {
-            Piece::Text(text) => Ok(Part::Text(text.to_owned())),
-            Piece::Reference { inner, nth } => {
-                value(inner, known).map(Part::Value).map_err(|flaw| Flawed { nth, flaw })
+    pub(crate) fn read(text: &str, known: &Known) -> Result<Self, Vec<Flawed>> {
+        let (pieces, unclosed) = pieces(text);
+        let (mut parts, mut flaws) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => parts.push(Part::Text(text.to_owned())),
+                Piece::Reference { inner, nth } => match value(inner, known) {
+                    Ok(reference) => parts.push(Part::Value(reference)),
+                    Err(flaw) => flaws.push(Flawed { nth, flaw }),
+                },
             }
-        };
-        let parts = pieces(text)?.into_iter().map(part).collect::<Result<_, _>>()?;
-        Ok(Self { parts })
+            if flaws.len() > Complaints::TOLD {
+                break;
+            }
+        }
+        flaws.extend(unclosed);
+        if flaws.is_empty() { Ok(Self { parts }) } else { Err(flaws) }
     }
 
     /// Fills in the values.
     pub fn render(&self, scope: &Scope) -> Result<Rendered, Error> {
+        self.render_by(|reference| scope.value(reference))
+    }
+
+    /// Fills in the same for every value.
+    pub(crate) fn render_with(&self, value: &str) -> Rendered {
+        let rendered: Result<_, Infallible> = self.render_by(|_| Ok(value));
+        let Ok(rendered) = rendered;
+        rendered
+    }
+
+    fn render_by<'v, E>(
+        &self,
+        value: impl Fn(&Reference) -> Result<&'v str, E>,
+    ) -> Result<Rendered, E> {
         let mut rendered = Rendered::default();
         for part in &self.parts {
             match part {
                 Part::Text(text) => rendered.text.push_str(text),
                 Part::Value(reference) => {
                     let start = rendered.text.len();
-                    rendered.text.push_str(scope.value(reference)?);
+                    rendered.text.push_str(value(reference)?);
                     rendered.data.push(start..rendered.text.len());
                 }
             }
@@ -134,7 +159,7 @@ mod tests {
     use super::*;
 
     fn known() -> Known {
-        Known { outputs: vec!["x".into(), "y".into()], ..Known::default() }
+        Known { outputs: ["x".into(), "y".into()].into(), ..Known::default() }
     }
 
     fn render(text: &str, x: &str, y: &str) -> Rendered {
@@ -174,10 +199,16 @@ mod tests {
             ("${{ x.file }}", 0, "`.file` is for commands"),
             ("${{ }}", 0, "no name"),
         ] {
-            let flawed = Template::read(text, &known()).unwrap_err();
-            assert_eq!(flawed.nth, nth, "{text}");
-            assert!(flawed.flaw.message.contains(part), "{text}: {}", flawed.flaw);
+            let flaws = Template::read(text, &known()).unwrap_err();
+            assert_eq!((flaws.len(), flaws[0].nth), (1, nth), "{text}");
+            assert!(flaws[0].flaw.message.contains(part), "{text}: {}", flaws[0].flaw);
         }
+    }
+
+    #[test]
+    fn one_flaw_does_not_hide_the_next() {
+        let flaws = Template::read("${{ a }} ${{ x }} ${{ b-c }} ${{ z", &known()).unwrap_err();
+        assert_eq!(flaws.iter().map(|flawed| flawed.nth).collect::<Vec<_>>(), [0, 2, 3]);
     }
 
     #[test]

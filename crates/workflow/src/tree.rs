@@ -7,7 +7,7 @@ use std::{fmt, ops::Range};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
 
-use crate::{error::Complaint, file::MAX_BYTES};
+use crate::complaint::Complaint;
 
 const MAX_NODES: usize = 20_000;
 const MAX_ALIASES: usize = 200;
@@ -42,12 +42,8 @@ pub(crate) struct Entry {
     pub(crate) value: Node,
 }
 
-/// Reads the whole text as one YAML document without duplicate keys.
+/// Reads the whole text, which is of bounded length, as one YAML document without duplicate keys.
 pub(crate) fn read(text: &str) -> Result<Node, Complaint> {
-    if text.len() > MAX_BYTES {
-        let message = format!("the file is longer than {} KiB", MAX_BYTES / 1024);
-        return Err(Complaint::new(0..0, message));
-    }
     serde_saphyr::from_str_with_options::<Spanned<Yaml>>(text, options())
         .map(Node::from)
         .map_err(|error| complaint(text, &error))

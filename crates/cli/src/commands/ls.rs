@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use agent_worker_protocol::{AgentState, Millis, Target, api::AgentView};
+use agent_worker_protocol::{InstanceRef, Target, api::AgentView};
 
 use crate::{
     client::Reach,
@@ -10,13 +10,14 @@ use crate::{
     context::{Context, Format, Output},
     error::CliError,
     settings::Settings,
-    text::{self, one_line},
+    text::one_line,
     verdict::Verdict,
+    words,
 };
 
 /// List agents and what each is doing
 ///
-/// Shows the runs of this folder that go on; with --all every folder, and runs that are over too.
+/// Shows standalone agents and the runs of this folder that go on; with --all every folder, and runs that are over too.
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "list", after_help = "Example: agent-worker ls @review:pr-123")]
 pub(crate) struct Args {
@@ -57,8 +58,8 @@ pub(crate) fn show(agents: &[AgentView], ctx: &mut Context<'_>) -> Result<(), Cl
         .map(|agent| {
             [
                 Target::agent(agent.name.clone(), &agent.instance).to_string(),
-                source(agent, ctx.settings),
-                status(&agent.state, now),
+                source(&agent.instance, &agent.project, ctx.settings),
+                words::agent(&agent.state, now),
                 agent.waiting.to_string(),
                 agent.turns.to_string(),
                 agent.messages.to_string(),
@@ -69,38 +70,19 @@ pub(crate) fn show(agents: &[AgentView], ctx: &mut Context<'_>) -> Result<(), Cl
     ctx.console.table(head, &rows)
 }
 
-/// The state, with its times told from now.
-fn status(state: &AgentState, now: Millis) -> String {
-    let in_a_while = |until: &Millis| text::age(until.since(now));
-    one_line(&match state {
-        AgentState::Running { since, .. } => {
-            format!("running for {}", text::age(now.since(*since)))
-        }
-        AgentState::BackingOff { until, why } => {
-            format!("backing off, next try in {}: {why}", in_a_while(until))
-        }
-        AgentState::Parked { until, why } => format!("parked for {}: {why}", in_a_while(until)),
-        AgentState::Idle
-        | AgentState::Queued
-        | AgentState::Paused { .. }
-        | AgentState::Stopping
-        | AgentState::Stopped { .. } => state.to_string(),
-    })
-}
-
-/// The folder an agent's workflow comes from, as short as it can be told from here.
-fn source(agent: &AgentView, settings: &Settings) -> String {
-    if agent.instance.is_global() {
+/// The folder an instance's workflow comes from, as short as it can be told from here.
+pub(super) fn source(instance: &InstanceRef, project: &Path, settings: &Settings) -> String {
+    if instance.is_global() {
         return "(standalone)".to_owned();
     }
     let home = settings.env.get("HOME").map(Path::new);
-    let shown = match (agent.project.strip_prefix(&settings.cwd), home) {
+    let shown = match (project.strip_prefix(&settings.cwd), home) {
         (Ok(beneath), _) => Path::new(".").join(beneath),
-        (Err(_), Some(home)) => match agent.project.strip_prefix(home) {
+        (Err(_), Some(home)) => match project.strip_prefix(home) {
             Ok(beneath) => Path::new("~").join(beneath),
-            Err(_) => agent.project.clone(),
+            Err(_) => project.to_owned(),
         },
-        (Err(_), None) => agent.project.clone(),
+        (Err(_), None) => project.to_owned(),
     };
     one_line(shown.to_string_lossy().trim_end_matches('/'))
 }

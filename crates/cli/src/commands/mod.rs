@@ -1,15 +1,46 @@
 //! The commands, one file each: its `Args` are its help, its `run` is what it does.
 
+mod agent;
+mod ask;
+mod attach;
+mod backends;
+mod clear;
+mod completions;
+mod context;
 pub(crate) mod daemon;
+mod dead;
+mod doc;
+mod doctor;
+mod down;
+mod export;
+mod feedback;
+mod init;
+mod logs;
 mod ls;
+mod man;
+mod new;
 mod overview;
 mod peek;
+mod providers;
+mod ps;
+mod receipts;
+mod restart;
+mod resume;
+mod rm;
 mod run;
+mod runs;
+mod schema;
 mod send;
+mod session;
 mod start;
+mod stats;
+mod status;
 mod stop;
 mod token;
+mod up;
+mod use_agent;
 mod validate;
+mod why;
 
 use crate::{
     context::{Context, Format},
@@ -22,12 +53,43 @@ use crate::{
 pub(crate) enum Commands {
     Run(run::Args),
     Start(start::Args),
-    Send(send::Args),
-    Peek(peek::Args),
-    Ls(ls::Args),
+    Up(up::Args),
+    Attach(attach::Args),
+    Resume(resume::Args),
+    Restart(restart::Args),
     Stop(stop::Args),
+    Down(down::Args),
+    Rm(rm::Args),
+    Ls(ls::Args),
+    Ps(ps::Args),
+    Status(status::Args),
+    Why(why::Args),
+    Peek(peek::Args),
+    Logs(logs::Args),
+    Runs(runs::Args),
+    Stats(stats::Args),
+    Export(export::Args),
+    Receipts(receipts::Args),
+    Dead(dead::Args),
+    Clear(clear::Args),
+    Send(send::Args),
+    New(Box<new::Args>),
+    Ask(ask::Args),
+    Agent(agent::Args),
+    Use(use_agent::Args),
+    Session(session::Args),
+    Doc(doc::Args),
+    Context(context::Args),
+    Init(init::Args),
     Validate(validate::Args),
+    Schema(schema::Args),
+    Doctor(doctor::Args),
+    Backends(backends::Args),
+    Providers(providers::Args),
     Token(token::Args),
+    Feedback(feedback::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     /// No command at all.
     #[command(skip)]
     Overview,
@@ -37,17 +99,60 @@ pub(crate) enum Commands {
 }
 
 impl Commands {
-    /// How its failure is told. `run` and `start` tell their own in their envelope.
+    /// How its failure is told. Commands that follow a run tell their own in its envelope.
     pub(crate) fn format(&self) -> Format {
         match self {
-            Self::Run(_) | Self::Start(_) | Self::Overview => Format::Text,
-            Self::Send(args) => args.output.format(),
-            Self::Peek(args) => args.output.format(),
-            Self::Ls(args) => args.output.format(),
+            Self::Run(_)
+            | Self::Start(_)
+            | Self::Up(_)
+            | Self::Attach(_)
+            | Self::Resume(_)
+            | Self::Restart(_)
+            | Self::Export(_)
+            | Self::Completions(_)
+            | Self::Man(_)
+            | Self::Overview => Format::Text,
             Self::Stop(args) => args.output.format(),
+            Self::Down(args) => args.output.format(),
+            Self::Rm(args) => args.output.format(),
+            Self::Ls(args) => args.output.format(),
+            Self::Ps(args) => args.output.format(),
+            Self::Status(args) => args.output.format(),
+            Self::Why(args) => args.output.format(),
+            Self::Peek(args) => args.output.format(),
+            Self::Logs(args) => args.output.format(),
+            Self::Runs(args) => args.output.format(),
+            Self::Stats(args) => args.output.format(),
+            Self::Receipts(args) => args.output.format(),
+            Self::Dead(args) => args.format(),
+            Self::Clear(args) => args.output.format(),
+            Self::Send(args) => args.output.format(),
+            Self::New(args) => args.output.format(),
+            Self::Ask(args) => args.output.format(),
+            Self::Agent(args) => args.format(),
+            Self::Use(args) => args.output.format(),
+            Self::Session(args) => args.format(),
+            Self::Doc(args) => args.format(),
+            Self::Context(args) => args.format(),
+            Self::Init(args) => args.output.format(),
             Self::Validate(args) => args.output.format(),
+            Self::Schema(args) => args.output.format(),
+            Self::Doctor(args) => args.output.format(),
+            Self::Backends(args) => args.output.format(),
+            Self::Providers(args) => args.output.format(),
             Self::Token(args) => args.format(),
+            Self::Feedback(args) => args.format(),
             Self::Daemon(ask) => ask.format(),
+        }
+    }
+
+    /// The same command, asking what its file takes; `None` if it has none.
+    pub(crate) fn about_its_file(self) -> Option<Self> {
+        match self {
+            Self::Run(args) => Some(Self::Run(args.asking_for_help())),
+            Self::Start(args) => Some(Self::Start(args.asking_for_help())),
+            Self::Up(args) => Some(Self::Up(args.asking_for_help())),
+            _ => None,
         }
     }
 
@@ -56,12 +161,43 @@ impl Commands {
         match self {
             Self::Run(args) => run::run(args, ctx).await,
             Self::Start(args) => start::run(args, ctx).await,
-            Self::Send(args) => send::run(args, ctx).await,
-            Self::Peek(args) => peek::run(args, ctx).await,
-            Self::Ls(args) => ls::run(args, ctx).await,
+            Self::Up(args) => up::run(args, ctx).await,
+            Self::Attach(args) => attach::run(args, ctx).await,
+            Self::Resume(args) => resume::run(args, ctx).await,
+            Self::Restart(args) => restart::run(args, ctx).await,
             Self::Stop(args) => stop::run(args, ctx).await,
+            Self::Down(args) => down::run(args, ctx).await,
+            Self::Rm(args) => rm::run(args, ctx).await,
+            Self::Ls(args) => ls::run(args, ctx).await,
+            Self::Ps(args) => ps::run(args, ctx).await,
+            Self::Status(args) => status::run(args, ctx).await,
+            Self::Why(args) => why::run(args, ctx).await,
+            Self::Peek(args) => peek::run(args, ctx).await,
+            Self::Logs(args) => logs::run(args, ctx).await,
+            Self::Runs(args) => runs::run(args, ctx).await,
+            Self::Stats(args) => stats::run(args, ctx).await,
+            Self::Export(args) => export::run(args, ctx).await,
+            Self::Receipts(args) => receipts::run(args, ctx).await,
+            Self::Dead(args) => dead::run(args, ctx).await,
+            Self::Clear(args) => clear::run(args, ctx).await,
+            Self::Send(args) => send::run(args, ctx).await,
+            Self::New(args) => new::run(*args, ctx).await,
+            Self::Ask(args) => ask::run(args, ctx).await,
+            Self::Agent(args) => agent::run(args, ctx).await,
+            Self::Use(args) => use_agent::run(args, ctx).await,
+            Self::Session(args) => session::run(args, ctx).await,
+            Self::Doc(args) => doc::run(args, ctx).await,
+            Self::Context(args) => context::run(args, ctx).await,
+            Self::Init(args) => init::run(&args, ctx),
             Self::Validate(args) => validate::run(&args, ctx),
+            Self::Schema(args) => schema::run(&args, ctx),
+            Self::Doctor(args) => doctor::run(&args, ctx).await,
+            Self::Backends(args) => backends::run(&args, ctx).await,
+            Self::Providers(args) => providers::run(&args, ctx),
             Self::Token(args) => token::run(args, ctx).await,
+            Self::Feedback(args) => feedback::run(args, ctx).await,
+            Self::Completions(args) => completions::run(&args, ctx),
+            Self::Man(args) => man::run(&args, ctx),
             Self::Overview => overview::run(ctx).await,
             Self::Daemon(ask) => daemon::run(ask, ctx).await,
         }

@@ -10,9 +10,9 @@ use crate::{
 };
 
 const FIRST_COMMANDS: [(&str, &str); 3] = [
-    ("agent-worker run review.yaml", "run a team and wait for its end"),
-    ("agent-worker send @review \"…\"", "say something to a team that runs"),
-    ("agent-worker peek @review --follow", "read what its agents say"),
+    ("agent-worker init team.yaml", "write a first team"),
+    ("agent-worker run team.yaml", "run it to its end"),
+    ("agent-worker peek @team", "read what was said"),
 ];
 
 /// Runs the command.
@@ -30,7 +30,7 @@ pub(crate) async fn run(ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     }
     ctx.console.answer(&Line::default())?;
     for (command, what) in FIRST_COMMANDS {
-        let line = Line::of(Tone::Strong, format!("  {command:<36}"));
+        let line = Line::of(Tone::Strong, format!("  {command:<30}"));
         ctx.console.answer(&line.and(Tone::Dim, what))?;
     }
     ctx.console.answer(&Line::default())?;

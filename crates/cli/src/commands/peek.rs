@@ -4,11 +4,12 @@ use agent_worker_host::{DialError, EventStream};
 use agent_worker_protocol::{EventKind, Message, Seq, Target};
 
 use crate::{
-    client::{Page, Reach, Runs, Watched},
+    client::{Client, Page, Reach, Runs, Watched},
     clock,
     context::{Context, Format, Output},
     error::{CliError, Kind},
     line::Tone,
+    memory::Memory,
     text,
     verdict::Verdict,
     view::message_lines,
@@ -16,12 +17,19 @@ use crate::{
 
 /// Read what was said
 ///
-/// Shows the channel of the run that goes on, else of the last one.
+/// Shows the channel of the run that goes on, else of the last one; with --inbox what waits for an agent.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker peek @review:pr-123 --follow")]
+#[command(after_help = "\
+Examples:
+  agent-worker peek @review:pr-123 --follow
+  agent-worker peek coder@review --inbox")]
 pub(crate) struct Args {
-    /// Whose channel: `@workflow:tag`, or one of its agents
+    /// Whose channel: `@workflow:tag`, or one of its agents; without it, that of the agent chosen with `use`, else of
+    /// the only run of this folder
     target: Option<Target>,
+    /// The same as the target
+    #[arg(long, value_name = "TARGET", conflicts_with = "target")]
+    to: Option<Target>,
     /// The newest so many
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     number: u32,
@@ -34,6 +42,9 @@ pub(crate) struct Args {
     /// Those of earlier runs too
     #[arg(long)]
     all: bool,
+    /// Only what waits for the agent; looking changes nothing
+    #[arg(long, conflicts_with_all = ["follow", "find", "all"])]
+    inbox: bool,
     #[command(flatten)]
     pub(super) output: Output,
 }
@@ -41,7 +52,12 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
-    let scope = ctx.scope(args.target, Reach::Here);
+    let chosen = || Memory::of(&ctx.settings.home).default_agent(&ctx.settings.cwd);
+    let target = args.target.or(args.to).or_else(chosen);
+    if args.inbox {
+        return inbox(&client, target, args.output.format(), ctx).await;
+    }
+    let scope = ctx.scope(target, Reach::Here);
     let runs = if args.all { Runs::All } else { Runs::Current };
     let page = Page { limit: args.number, search: args.find, runs };
     // Watched from before it is read, so that nothing falls between what was read and what follows.
@@ -61,6 +77,29 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     if let Some(events) = events {
         let seen = reply.messages.last().map(|said| said.seq).unwrap_or_default();
         follow(events, seen, args.output.format(), ctx).await?;
+    }
+    Ok(Verdict::Done)
+}
+
+/// Shows what waits for an agent.
+async fn inbox(
+    client: &Client,
+    target: Option<Target>,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<Verdict, CliError> {
+    let Some(target) = target.filter(|target| target.agent.is_some()) else {
+        return Err(CliError::new(Kind::Usage, "an inbox is an agent's: say whose")
+            .hint("such as: agent-worker peek coder@review --inbox"));
+    };
+    let reply = client.inbox(&ctx.scope(Some(target), Reach::Here)).await?;
+    match format {
+        Format::Json => ctx.console.json(&reply)?,
+        Format::Text if reply.messages.is_empty() => {
+            let who = Target::agent(reply.agent, &reply.instance);
+            ctx.console.note(&format!("nothing waits for {who}"))?;
+        }
+        Format::Text => reply.messages.iter().try_for_each(|mail| show(&mail.message, ctx))?,
     }
     Ok(Verdict::Done)
 }

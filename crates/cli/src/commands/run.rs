@@ -5,7 +5,7 @@ use agent_worker_protocol::RunMode;
 use crate::{
     context::Context,
     error::CliError,
-    launch::{LaunchArgs, launch},
+    launch::{LaunchArgs, Manner, launch},
     verdict::Verdict,
 };
 
@@ -23,7 +23,14 @@ pub(crate) struct Args {
     launch: LaunchArgs,
 }
 
+impl Args {
+    /// The same words, with the wish to know what may stand behind the file.
+    pub(super) fn asking_for_help(self) -> Self {
+        Self { launch: self.launch.asking_for_help() }
+    }
+}
+
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    launch(args.launch, RunMode::Run, ctx).await
+    launch(args.launch, Manner { command: "run", mode: RunMode::Run }, ctx).await
 }

@@ -1,47 +1,44 @@
 //! `agent-worker send`: put a message in front of an agent.
 
-use std::{io::Read as _, time::Duration};
-
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    AgentName, DeliveryState, Event, EventKind, Receipt, Seq, Target,
+    AgentName, BadTarget, DeliveryState, Receipt, Seq, Target,
     api::{SendReply, SendRequest},
 };
 use serde::Serialize;
-use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use crate::{
-    client::{Client, Scope, Watched},
     context::{Context, Format, Output},
-    discovery,
     error::{CliError, Kind},
+    fate::{self, Fate},
+    given,
     line::{Line, Tone},
     text::{harmless, one_line},
     verdict::Verdict,
 };
 
-/// How long to wait for an event before looking at the receipts anyway.
-const SWEEP: Duration = Duration::from_secs(5);
-/// How long to wait before asking a daemon that went away again.
-const PAUSE: Duration = Duration::from_millis(200);
-
 /// Send a message to an agent or a workflow
 ///
-/// It is on disk when this returns. Mention others with @name.
+/// It is on disk when this returns. Mention others with @name. Without a target it goes to the agent that
+/// `agent-worker use` chose for this folder.
 #[derive(Debug, clap::Args)]
 #[command(
-    allow_missing_positional = true,
+    override_usage = "agent-worker send [OPTIONS] [TARGET] <MESSAGE>",
     after_help = "\
 Examples:
   agent-worker send coder@review:pr-123 \"fix it, then ask @reviewer\"
-  git diff | agent-worker send @review:pr-123 - --to reviewer --wait"
+  agent-worker send \"fix it\" --to coder@review:pr-123
+  git diff | agent-worker send @review:pr-123 - --to reviewer --wait
+
+Exit codes with --wait: 0 everybody acted, 1 somebody never will, or 3, 4, 5 and 130 as of `run`
+where that is because the run is paused at a limit, for a person, interrupted, or was stopped."
 )]
 pub(crate) struct Args {
-    /// Where to: `agent`, `agent@workflow:tag` or `@workflow:tag`
-    target: Option<Target>,
-    /// What to say; `-` reads it from stdin
-    message: String,
+    /// Where to, `agent`, `agent@workflow:tag` or `@workflow:tag`, and what to say; `-` reads that from stdin
+    // Shown as `<TARGET> <MESSAGE>`.
+    #[arg(required = true, value_name = "TARGET> <MESSAGE")]
+    words: Vec<String>,
     /// Whom besides those it mentions
     #[arg(long, value_name = "AGENT")]
     to: Vec<Target>,
@@ -58,9 +55,10 @@ pub(crate) struct Args {
     pub(super) output: Output,
 }
 
-/// What `send --wait --json` prints.
+/// What `send --wait --json` prints. `outcome` is the word of the exit code.
 #[derive(Serialize)]
 struct Settled<'a> {
+    outcome: &'static str,
     #[serde(flatten)]
     reply: &'a SendReply,
     receipts: &'a [Receipt],
@@ -68,24 +66,21 @@ struct Settled<'a> {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let (target, to) = addressed(args.target, args.to)?;
+    let (target, message) = split(&args.words, "send")?;
+    let (target, to) = addressed(target, args.to)?;
     let request = SendRequest {
-        target,
+        target: target.or_else(|| ctx.default_agent()),
         project: Some(ctx.settings.cwd.clone()),
-        message: words(args.message)?,
+        message: given::text(message)?,
         to,
         cc: args.cc,
         reply_to: args.reply_to.map(Seq::new),
         alone: args.wait,
     };
     let reply = sent(&request, ctx).await?;
-    for unknown in &reply.unknown {
-        let meant = unknown.suggestion.as_ref().map(|name| format!("; did you mean @{name}?"));
-        let name = one_line(&unknown.name);
-        let nobody = format!("@{name} is nobody here{}", meant.unwrap_or_default());
-        ctx.console.warn(&nobody)?;
-    }
-    if let Some(why) = &reply.paused {
+    warn_of_nobody(&reply, ctx)?;
+    // Who waits is told at the end.
+    if let Some(why) = reply.paused.as_ref().filter(|_| !args.wait) {
         ctx.console.warn(&format!("its run is paused, so nobody acts on it: {}", one_line(why)))?;
     }
     match (args.wait, args.output.format()) {
@@ -95,8 +90,19 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     }
 }
 
+/// Tells whom the text mentions that is nobody.
+pub(super) fn warn_of_nobody(reply: &SendReply, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    for unknown in &reply.unknown {
+        let meant = unknown.suggestion.as_ref().map(|name| format!("; did you mean @{name}?"));
+        let name = one_line(&unknown.name);
+        let nobody = format!("@{name} is nobody here{}", meant.unwrap_or_default());
+        ctx.console.warn(&nobody)?;
+    }
+    Ok(())
+}
+
 /// Sends it. When the answer was lost it is asked for again: the key makes that one message.
-async fn sent(request: &SendRequest, ctx: &Context<'_>) -> Result<SendReply, CliError> {
+pub(super) async fn sent(request: &SendRequest, ctx: &Context<'_>) -> Result<SendReply, CliError> {
     let key = Uuid::now_v7().to_string();
     match ctx.daemon().await?.send(&key, request).await {
         Err(DialError::Lost { .. }) => Ok(ctx.daemon().await?.send(&key, request).await?),
@@ -113,13 +119,6 @@ async fn wait(
     if format == Format::Text {
         ctx.console.say(&place(reply))?;
     }
-    if let Some(why) = &reply.paused {
-        let what = format!("it was sent, but its run is paused: {}", one_line(why));
-        return Err(CliError::new(Kind::Failed, what).hint(format!(
-            "end the run with `agent-worker stop {}`, and start it again",
-            Target::instance(&reply.instance)
-        )));
-    }
     if reply.woken.is_empty() {
         return Err(CliError::new(
             Kind::Failed,
@@ -127,102 +126,55 @@ async fn wait(
         )
         .hint("mention somebody with @name, or add --to NAME"));
     }
-    let scope = Scope::instance(&reply.instance, ctx.settings.cwd.clone());
-    let receipts = settled(reply, &scope, ctx).await?;
+    let fate = fate::of(reply, ctx.settings).await?;
     match format {
-        Format::Json => ctx.console.json(&Settled { reply, receipts: &receipts })?,
-        Format::Text => show(&receipts, ctx)?,
+        Format::Json => settled(&fate, reply, ctx)?,
+        Format::Text => show(&fate, ctx)?,
     }
-    let acted = receipts.iter().all(|receipt| receipt.state == DeliveryState::Acted);
-    Ok(if acted { Verdict::Done } else { Verdict::Failed })
+    Ok(fate.verdict())
 }
 
-/// Waits until every woken agent has acted or never will. Events say when to look; the receipts are the truth.
-async fn settled(
+/// What became of it, as one document.
+pub(super) fn settled(
+    fate: &Fate,
     reply: &SendReply,
-    scope: &Scope,
-    ctx: &Context<'_>,
-) -> Result<Vec<Receipt>, CliError> {
-    loop {
-        let client = discovery::open(ctx.settings).await?;
-        match watched(&client, reply, scope).await {
-            Ok(receipts) => return Ok(receipts),
-            Err(DialError::Lost { .. } | DialError::Absent { .. }) => sleep(PAUSE).await,
-            Err(other) => return Err(other.into()),
-        }
-    }
+    ctx: &mut Context<'_>,
+) -> Result<(), CliError> {
+    let (outcome, receipts) = (fate.verdict().word(), &fate.receipts[..]);
+    ctx.console.json(&Settled { outcome, reply, receipts })
 }
 
-async fn watched(
-    client: &Client,
-    reply: &SendReply,
-    scope: &Scope,
-) -> Result<Vec<Receipt>, DialError> {
-    // From now on; what happened before is in the receipts, which are read after this has begun.
-    let from_now = None;
-    let mut events = client.events(&Watched::Scope(scope.clone()), from_now).await?;
-    loop {
-        let mut receipts = client.receipts(scope, reply.seq).await?.receipts;
-        receipts.retain(|receipt| reply.woken.contains(&receipt.agent));
-        if receipts.iter().all(|receipt| is_settled(receipt.state)) {
-            return Ok(receipts);
-        }
-        let reason_to_look = async {
-            while let Some((_, event)) = events.next().await? {
-                if may_settle(&event) {
-                    return Ok(());
-                }
-            }
-            Err(DialError::Lost { source: "the events ended".into() })
-        };
-        timeout(SWEEP, reason_to_look).await.unwrap_or(Ok(()))?;
-    }
-}
-
-fn is_settled(state: DeliveryState) -> bool {
-    match state {
-        DeliveryState::Pending | DeliveryState::Leased => false,
-        DeliveryState::Acted | DeliveryState::Dead | DeliveryState::Dropped => true,
-    }
-}
-
-/// Whether an event may have settled a delivery.
-fn may_settle(event: &Event) -> bool {
-    matches!(
-        event.kind,
-        EventKind::AttemptEnded
-            | EventKind::DeliveryDead
-            | EventKind::DeliveryDropped
-            | EventKind::RunEnded
-    )
-}
-
-fn show(receipts: &[Receipt], ctx: &mut Context<'_>) -> Result<(), CliError> {
-    for receipt in receipts {
+/// What became of it, for people.
+pub(super) fn show(fate: &Fate, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    for receipt in &fate.receipts {
         match receipt.state {
             DeliveryState::Acted => {
                 let answer = harmless(receipt.answer.as_deref().unwrap_or_default());
-                let whose = match receipts {
+                let whose = match fate.receipts.as_slice() {
                     [_] => Line::default(),
                     _ => Line::of(Tone::Strong, format!("{}: ", receipt.agent)),
                 };
                 ctx.console.answer(&whose.and(Tone::Plain, answer.trim_end()))?;
             }
             state => {
-                let why = one_line(receipt.why.as_deref().unwrap_or("no reason given"));
-                let said = Line::of(
-                    Tone::Bad,
-                    format!("#{} for {} is {state}", receipt.seq, receipt.agent),
-                );
-                ctx.console.say(&said.and(Tone::Plain, format!(": {why}")))?;
+                let said = format!("#{} for {} is {state}", receipt.seq, receipt.agent);
+                let why = one_line(&fate.why(receipt));
+                ctx.console.say(&Line::of(Tone::Bad, said).and(Tone::Plain, format!(": {why}")))?;
             }
         }
     }
-    Ok(())
+    for agent in &fate.forgotten {
+        let said = Line::of(Tone::Bad, format!("nothing is kept of what {agent} did with it"));
+        ctx.console.say(&said.and(Tone::Plain, format!(": {}", fate.run_words())))?;
+    }
+    match fate.advice() {
+        Some(hint) => ctx.console.hint(&hint),
+        None => Ok(()),
+    }
 }
 
 /// `#12 → coder, reviewer`
-fn place(reply: &SendReply) -> Line {
+pub(super) fn place(reply: &SendReply) -> Line {
     let names =
         |names: &[AgentName]| names.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let woken = match reply.woken.as_slice() {
@@ -236,15 +188,19 @@ fn place(reply: &SendReply) -> Line {
     Line::of(Tone::Strong, format!("#{}", reply.seq)).and(Tone::Plain, woken).and(Tone::Dim, cc)
 }
 
-fn words(message: String) -> Result<String, CliError> {
-    if message != "-" {
-        return Ok(message);
+/// One word is a text, two are a target and a text. Options may stand between them, which clap does not allow where the
+/// first of two words is the optional one.
+pub(super) fn split(words: &[String], command: &str) -> Result<(Option<Target>, String), CliError> {
+    match words {
+        [] => Ok((None, String::new())),
+        [text] => Ok((None, text.clone())),
+        [target, text] => match target.parse() {
+            Ok(target) => Ok((Some(target), text.clone())),
+            Err(bad) => Err(CliError::new(Kind::Usage, BadTarget::to_string(&bad))),
+        },
+        [first, ..] => Err(CliError::new(Kind::Usage, "there are too many words")
+            .hint(format!("put the text in quotes: agent-worker {command} {first} \"…\""))),
     }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).map_err(|error| {
-        CliError::because(Kind::Usage, "could not read the message from stdin", error)
-    })?;
-    Ok(text)
 }
 
 /// Where it goes and whom it names. `send "text" --to coder@review` means the same as `send coder@review "text"`.
@@ -290,6 +246,26 @@ mod tests {
                 (target.to_owned(), to.iter().map(|name| name.parse().unwrap()).collect::<Vec<_>>())
             });
             assert_eq!(meant, expected);
+        }
+    }
+
+    #[test]
+    fn one_word_is_a_text_two_are_a_target_and_a_text_and_three_want_quotes() {
+        for (words, expected) in [
+            (&["hello"][..], Ok((None, "hello"))),
+            (&["coder@review", "hello there"], Ok((Some("coder@review"), "hello there"))),
+            (&["coder", "hello", "there"], Err("there are too many words")),
+            (&["a b", "hello"], Err("`a b` cannot be an agent's name")),
+        ] {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            match (split(&words, "send"), expected) {
+                (Ok((target, text)), Ok((place, said))) => {
+                    let target = target.map(|target| target.to_string());
+                    assert_eq!((target.as_deref(), &*text), (place, said));
+                }
+                (Err(error), Err(why)) => assert!(error.body().message.starts_with(why)),
+                (read, expected) => panic!("{read:?} instead of {expected:?}"),
+            }
         }
     }
 

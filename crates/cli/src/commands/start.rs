@@ -5,13 +5,14 @@ use agent_worker_protocol::RunMode;
 use crate::{
     context::Context,
     error::CliError,
-    launch::{LaunchArgs, launch},
+    launch::{LaunchArgs, Manner, launch},
     verdict::Verdict,
 };
 
 /// Start a workflow that stays until it is stopped
 ///
-/// Follows it; Ctrl-C only stops following.
+/// It goes on after a restart of the daemon, with nothing lost. Follows it; Ctrl-C only stops following, and `attach`
+/// comes back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker start review.yaml --tag pr-123 --background")]
 pub(crate) struct Args {
@@ -19,7 +20,14 @@ pub(crate) struct Args {
     launch: LaunchArgs,
 }
 
+impl Args {
+    /// The same words, with the wish to know what may stand behind the file.
+    pub(super) fn asking_for_help(self) -> Self {
+        Self { launch: self.launch.asking_for_help() }
+    }
+}
+
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    launch(args.launch, RunMode::Start, ctx).await
+    launch(args.launch, Manner { command: "start", mode: RunMode::Start }, ctx).await
 }

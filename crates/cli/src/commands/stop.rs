@@ -1,67 +1,141 @@
-//! `agent-worker stop`: end runs, and say what ended with them.
+//! `agent-worker stop`: end runs or an agent, and say what ended with them.
 
 use agent_worker_protocol::{
     AgentState, Target,
-    api::{AgentView, RunStopped, RunView},
+    api::{AgentView, RunView},
 };
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
-    client::Reach,
+    client::{Client, Grace, Reach, Scope},
     context::{Context, Format, Output},
     error::{CliError, Kind},
     report,
     verdict::Verdict,
 };
 
-/// Stop a run and every process of it
+/// Stop a run or an agent, and every process of it
 ///
-/// Without a target: the only run of this folder. Returns when its processes are gone.
+/// Without a target: the only run of this folder. An agent that is stopped is woken no more until `resume`; its mail
+/// stays. Returns when the processes are gone.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker stop @review:pr-123")]
+#[command(after_help = "\
+Examples:
+  agent-worker stop @review:pr-123
+  agent-worker stop coder@review --json")]
 pub(crate) struct Args {
-    /// Which: `@workflow` or `@workflow:tag`
+    /// Which: `@workflow`, `@workflow:tag` or an agent
     target: Option<Target>,
     /// Every run of every folder
     #[arg(long, conflicts_with = "target")]
     all: bool,
+    /// Give a run's processes no time to end by themselves
+    #[arg(long)]
+    now: bool,
     #[command(flatten)]
     pub(super) output: Output,
 }
 
-/// What `stop --json` prints.
-#[derive(Serialize)]
-struct Stopped {
-    stopped: Vec<RunStopped>,
+/// What is to end, and how.
+pub(super) struct Stopping {
+    pub(super) meant: Meant,
+    pub(super) grace: Grace,
+    pub(super) format: Format,
+}
+
+/// What is to end.
+pub(super) enum Meant {
+    /// One agent.
+    Agent(Target),
+    /// The runs of an instance.
+    Runs(Scope),
+    /// The only run of this folder.
+    OnlyRun,
+    /// Every run there is.
+    Everything,
 }
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    if let Some(Target { agent: Some(agent), workflow, .. }) = &args.target {
-        let hint = match workflow {
-            Some(workflow) => format!("stop the run: agent-worker stop @{workflow}"),
-            None => "`agent-worker ls` shows which run it is in".to_owned(),
-        };
-        let what = format!("`{agent}` is an agent, and `stop` ends whole runs");
-        return Err(CliError::new(Kind::Usage, what).hint(hint));
+    let meant = match args.target {
+        _ if args.all => Meant::Everything,
+        None => Meant::OnlyRun,
+        Some(target) if target.agent.is_some() => Meant::Agent(target),
+        Some(target) => Meant::Runs(ctx.scope(Some(target), Reach::Here)),
+    };
+    let grace = if args.now { Grace::Nothing } else { Grace::Usual };
+    let stopping = Stopping { meant, grace, format: args.output.format() };
+    match ctx.daemon_if_any().await? {
+        Some(client) => stopping.carry_out(&client, ctx).await,
+        None => nothing(stopping.format, ctx),
     }
-    let format = args.output.format();
-    let mut stopped = Vec::new();
-    if let Some(client) = ctx.daemon_if_any().await? {
-        let reach = if args.all { Reach::Everywhere } else { Reach::Here };
-        let choice = if args.all || args.target.is_some() { Choice::Every } else { Choice::Only };
-        let runs = client.runs(&ctx.scope(args.target, reach)).await?;
-        for run in chosen(runs, choice)? {
-            let one = client.run_stop(run.run).await?;
-            if format == Format::Text {
+}
+
+impl Stopping {
+    /// Ends it, and says what that was.
+    pub(super) async fn carry_out(
+        self,
+        client: &Client,
+        ctx: &mut Context<'_>,
+    ) -> Result<Verdict, CliError> {
+        let (scope, choice) = match self.meant {
+            Meant::Agent(target) => {
+                return stop_agent(client, &target, self.grace, self.format, ctx).await;
+            }
+            Meant::Runs(scope) => (scope, Choice::Every),
+            Meant::OnlyRun => (ctx.scope(None, Reach::Here), Choice::Only),
+            Meant::Everything => (ctx.scope(None, Reach::Everywhere), Choice::Every),
+        };
+        let mut stopped = Vec::new();
+        for run in chosen(client.runs(&scope).await?, choice)? {
+            let one = client.run_stop(run.run, self.grace).await?;
+            if self.format == Format::Text {
                 ctx.console.answer(&report::stopped(&one))?;
             }
             stopped.push(one);
         }
+        told(&stopped, self.format, ctx)
     }
+}
+
+async fn stop_agent(
+    client: &Client,
+    target: &Target,
+    grace: Grace,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<Verdict, CliError> {
+    if grace == Grace::Nothing {
+        return Err(CliError::new(Kind::Usage, "--now is for whole runs").hint(format!(
+            "leave it out: agent-worker stop {target} gives the agent's processes their time"
+        )));
+    }
+    let stopped = client.agent_stop(target, &ctx.scope(None, Reach::Here)).await?;
+    if format == Format::Text {
+        ctx.console.answer(&report::agent_stopped(&stopped))?;
+        let who = Target::agent(stopped.agent.clone(), &stopped.instance);
+        ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
+    }
+    told(&[stopped], format, ctx)
+}
+
+/// There is nothing to stop.
+pub(super) fn nothing(format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    told::<()>(&[], format, ctx)
+}
+
+/// The end of the answer: for a program all of it.
+fn told<Stopped: Serialize>(
+    stopped: &[Stopped],
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<Verdict, CliError> {
     match format {
-        Format::Json => ctx.console.json(&Stopped { stopped })?,
-        Format::Text if stopped.is_empty() => ctx.console.note("nothing is running here")?,
+        Format::Json => ctx.console.json(&json!({ "stopped": stopped }))?,
+        Format::Text if stopped.is_empty() => {
+            ctx.console.note("nothing is running here")?;
+        }
         Format::Text => {}
     }
     Ok(Verdict::Done)

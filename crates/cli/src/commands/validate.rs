@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agent_worker_protocol::{AgentName, WorkflowName};
-use agent_worker_workflow::Param;
+use agent_worker_workflow::{self as workflow, Mistake, Param, Workflow};
 use serde::Serialize;
 
 use crate::{
@@ -17,7 +17,8 @@ use crate::{
 
 /// Check a workflow file without running anything
 ///
-/// Lists its agents and parameters. Needs no daemon. Exits 2 when the file is not valid.
+/// Lists its agents and parameters, or everything that is wrong with it. Needs no daemon. Exits 2 when the file is
+/// not valid; a warning changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker validate review.yaml")]
 pub(crate) struct Args {
@@ -35,7 +36,18 @@ struct Checked {
     workflow: Option<WorkflowName>,
     agents: Vec<AgentName>,
     params: Vec<Param>,
+    warnings: Vec<Warning>,
+    /// Each with its place, in the order of the file.
+    mistakes: Vec<Mistake>,
+    /// The first of them, or what kept the file from being read.
     error: Option<ErrorBody>,
+}
+
+/// What is valid and yet not what anybody wants.
+#[derive(Debug, Serialize)]
+struct Warning {
+    message: String,
+    hint: String,
 }
 
 /// Runs the command.
@@ -43,39 +55,63 @@ pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliErro
     let file = ctx.settings.cwd.join(&args.file);
     let loaded = agent_worker_workflow::load(&file).map_err(CliError::from);
     let checked = loaded.and_then(|workflow| params::check(&workflow.params).map(|()| workflow));
-    let workflow = match checked {
-        Ok(workflow) => workflow,
-        Err(error) => {
-            if args.output.format() == Format::Text {
-                return Err(error);
-            }
-            ctx.console.json(&Checked { error: Some(error.body()), ..Checked::default() })?;
+    match (checked, args.output.format()) {
+        (Ok(workflow), Format::Json) => ctx.console.json(&Checked::valid(workflow))?,
+        (Ok(workflow), Format::Text) => show(&workflow, ctx)?,
+        (Err(error), Format::Text) => return Err(error),
+        (Err(error), Format::Json) => {
+            ctx.console.json(&Checked::invalid(&error))?;
             return Ok(error.verdict());
         }
-    };
-    let agents: Vec<AgentName> = workflow.agents.iter().map(|agent| agent.name.clone()).collect();
-    if args.output.format() == Format::Json {
-        let (workflow, params) = (Some(workflow.name), workflow.params);
-        ctx.console.json(&Checked { valid: true, workflow, agents, params, error: None })?;
-        return Ok(Verdict::Done);
-    }
-    let head = Line::of(Tone::Good, "valid").and(Tone::Plain, format!(": {}", workflow.name));
-    ctx.console.answer(&head.and(Tone::Dim, format!(" ({})", count(agents.len(), "agent"))))?;
-    for agent in &workflow.agents {
-        let backend = agent.backend.word();
-        ctx.console.answer(
-            &Line::plain(format!("  {}", agent.name)).and(Tone::Dim, format!("  {backend}")),
-        )?;
-    }
-    for param in &workflow.params {
-        let need = match (&param.default, param.required) {
-            (_, true) => "required".to_owned(),
-            (Some(default), false) => format!("default {default}"),
-            (None, false) => "optional".to_owned(),
-        };
-        ctx.console.answer(
-            &Line::plain(format!("  --{} VALUE", param.name)).and(Tone::Dim, format!("  {need}")),
-        )?;
     }
     Ok(Verdict::Done)
+}
+
+impl Checked {
+    fn valid(workflow: Workflow) -> Self {
+        Self {
+            valid: true,
+            warnings: warnings(&workflow),
+            workflow: Some(workflow.name),
+            agents: workflow.agents.into_iter().map(|agent| agent.name).collect(),
+            params: workflow.params,
+            ..Self::default()
+        }
+    }
+
+    fn invalid(error: &CliError) -> Self {
+        let mistakes = error.bad_file().map(workflow::Error::mistakes).unwrap_or_default();
+        Self { mistakes, error: Some(error.body()), ..Self::default() }
+    }
+}
+
+fn warnings(workflow: &Workflow) -> Vec<Warning> {
+    let silence = workflow.silence().map(|silence| Warning {
+        message: silence.why,
+        hint: format!(
+            "{}; as it is, `run` refuses the file and `start` waits for a message",
+            silence.hint
+        ),
+    });
+    silence.into_iter().collect()
+}
+
+fn show(workflow: &Workflow, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let agents = count(workflow.agents.len(), "agent");
+    let head = Line::of(Tone::Good, "valid").and(Tone::Plain, format!(": {}", workflow.name));
+    ctx.console.answer(&head.and(Tone::Dim, format!(" ({agents})")))?;
+    for agent in &workflow.agents {
+        let backend = agent.backend.word();
+        let line = Line::plain(format!("  {}", agent.name));
+        ctx.console.answer(&line.and(Tone::Dim, format!("  {backend}")))?;
+    }
+    for param in &workflow.params {
+        let line = Line::plain(format!("  --{} VALUE", param.name));
+        ctx.console.answer(&line.and(Tone::Dim, format!("  {}", params::explained(param))))?;
+    }
+    for warning in warnings(workflow) {
+        ctx.console.warn(&warning.message)?;
+        ctx.console.hint(&warning.hint)?;
+    }
+    Ok(())
 }

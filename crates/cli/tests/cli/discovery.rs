@@ -36,10 +36,13 @@ fn a_daemon_of_another_version_may_be_read_but_not_written_to() {
     let written = world.types(&["send", "coder", "hi"]);
     assert!(written.exits(1), "{written:?}");
     assert!(
-        written.err.contains("9.9.9") && written.err.contains("agent-worker daemon stop"),
+        written.err.contains("9.9.9") && written.err.contains("this command is the older one"),
         "{written:?}"
     );
     assert!(world.asked("POST /messages").is_empty());
+    let world = World::with_daemon_of_version("0.0.9", Vec::new());
+    let written = world.types(&["send", "coder", "hi"]);
+    assert!(written.err.contains("its workers stay: agent-worker daemon restart"), "{written:?}");
 }
 
 #[test]

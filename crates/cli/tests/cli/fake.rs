@@ -45,6 +45,8 @@ pub(crate) enum Reply {
 pub(crate) enum Then {
     Close,
     Break,
+    /// In good order, and the daemon with it, once somebody has looked at receipts.
+    Leave,
     /// For as long as any test needs.
     Hang,
 }
@@ -66,6 +68,7 @@ pub(crate) struct Asked {
 struct Shared {
     script: Arc<Mutex<Script>>,
     asked: Arc<Mutex<Vec<Asked>>>,
+    socket: PathBuf,
 }
 
 /// A home for one test, with or without a daemon in it.
@@ -122,9 +125,11 @@ impl World {
     /// Begins to answer.
     pub(crate) fn listen(&self, version: &str, mut script: Script) {
         script.push(("GET /health", Reply::Json(json!({"status": "ok", "version": version}))));
-        let shared = Shared { script: Arc::new(Mutex::new(script)), asked: self.asked.clone() };
+        let socket = self.settings.home.join("daemon.sock");
         let _guard = self.runtime.enter();
-        let listener = UnixListener::bind(self.settings.home.join("daemon.sock")).unwrap();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let shared =
+            Shared { script: Arc::new(Mutex::new(script)), asked: self.asked.clone(), socket };
         let router = axum::Router::new().fallback(answer).with_state(shared);
         self.runtime.spawn(async move { axum::serve(listener, router).await });
     }
@@ -189,6 +194,12 @@ impl Seen {
     }
 }
 
+impl Shared {
+    fn has_been_asked_for_receipts(&self) -> bool {
+        self.asked.lock().unwrap().iter().any(|asked| asked.line.ends_with("/receipts"))
+    }
+}
+
 async fn answer(State(shared): State<Shared>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let header = |name: &str| Some(head.headers.get(name)?.to_str().unwrap().to_owned());
@@ -219,6 +230,7 @@ async fn answer(State(shared): State<Shared>, request: Request) -> Response {
             let entry = |(no, event): (usize, Value)| format!("id: {}\ndata: {event}\n\n", no + 1);
             let chunks = events.into_iter().enumerate().map(entry).map(Bytes::from).collect();
             Body::from_stream(Told {
+                shared: shared.clone(),
                 chunks,
                 then,
                 pauses: 0,
@@ -230,6 +242,7 @@ async fn answer(State(shared): State<Shared>, request: Request) -> Response {
 }
 
 struct Told {
+    shared: Shared,
     chunks: VecDeque<Bytes>,
     then: Then,
     pauses: u32,
@@ -250,6 +263,14 @@ impl Stream for Told {
                 self.pauses += 1;
                 cx.waker().wake_by_ref();
                 Poll::Pending
+            }
+            Then::Leave => {
+                if self.shared.has_been_asked_for_receipts() {
+                    std::fs::remove_file(&self.shared.socket).unwrap();
+                    return Poll::Ready(None);
+                }
+                self.deadline.as_mut().reset((Instant::now() + Duration::from_millis(2)).into());
+                self.deadline.as_mut().poll(cx).map(|()| None)
             }
             Then::Hang => self.deadline.as_mut().poll(cx).map(|()| None),
             Then::Break => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),

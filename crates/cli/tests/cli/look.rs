@@ -16,9 +16,9 @@ fn ls_shows_who_does_what_and_where_they_come_from() {
     ]);
     let world = World::with_daemon(vec![("GET /agents", Reply::Json(agents.clone()))]);
     insta::assert_snapshot!(world.types(&["ls"]).out, @r"
-    NAME             SOURCE      STATUS                            WAITING  TURNS  MESSAGES
-    coder@review     ~/repo      idle                              1        2      3
-    reviewer@review  /elsewhere  backing off, next try in 0s: 429  1        2      3
+    NAME             SOURCE      STATUS             WAITING  TURNS  MESSAGES
+    coder@review     ~/repo      idle               1        2      3
+    reviewer@review  /elsewhere  retrying now: 429  1        2      3
     ");
     assert_eq!(world.types(&["ls", "@review", "--all", "--json"]).json(), agents);
     let query = &world.asked("GET /agents")[1].query;
@@ -34,9 +34,9 @@ fn alone_it_says_what_runs_and_what_to_type_first() {
     insta::assert_snapshot!(world.types(&[]).out, @r#"
     Nothing is running.
 
-      agent-worker run review.yaml        run a team and wait for its end
-      agent-worker send @review "…"       say something to a team that runs
-      agent-worker peek @review --follow  read what its agents say
+      agent-worker init team.yaml   write a first team
+      agent-worker run team.yaml    run it to its end
+      agent-worker peek @team       read what was said
 
     All commands: agent-worker --help
     "#);
@@ -79,8 +79,9 @@ fn stop_says_what_it_ended() {
         "stopped @review: ended coder (3 processes)\n"
     );
     assert_eq!(world.types(&["stop", "--json"]).json(), json!({"stopped": [stopped]}));
-    let seen = world.types(&["stop", "coder@review"]);
-    assert!(seen.exits(2) && seen.err.contains("agent-worker stop @review"), "{seen:?}");
+    assert!(world.asked(STOP_RUN).iter().all(|asked| asked.query.is_empty()));
+    world.types(&["stop", "@review", "--now"]);
+    assert_eq!(world.asked(STOP_RUN)[2].query, "now=true");
 }
 
 #[test]
@@ -102,16 +103,85 @@ fn validate_lists_agents_and_parameters_without_a_daemon() {
     insta::assert_snapshot!(world.types(&["validate", "review.yaml"]).out, @r"
     valid: review (1 agent)
       coder  mock
-      --target VALUE  required
+      --target VALUE  [required]
     ");
     let expected = json!({
         "valid": true, "workflow": "review", "agents": ["coder"],
-        "params": [{"name": "target", "required": true}], "error": null,
+        "params": [{"name": "target", "required": true}], "warnings": [], "mistakes": [],
+        "error": null,
     });
     assert_eq!(world.types(&["validate", "review.yaml", "--json"]).json(), expected);
     world.file("bad.yaml", "agents: []");
     let seen = world.types(&["validate", "bad.yaml", "--json"]);
     assert!(seen.exits(2) && seen.json()["valid"] == false, "{seen:?}");
+}
+
+#[test]
+fn validate_shows_everything_that_is_wrong_with_a_file() {
+    let world = World::without_daemon("exit 1");
+    world.file(
+        "bad.yaml",
+        "agents:\n  coder: { backend: mok, timeout: 5 }\nlimits: { hops: 0, turns: 0 }\n",
+    );
+    let seen = world.types(&["validate", "bad.yaml"]);
+    assert!(seen.exits(2) && seen.out.is_empty(), "{seen:?}");
+    insta::assert_snapshot!(world.anonymous(&seen.err), @r"
+    error: there is no backend `mok`
+     --> /tmp/project/bad.yaml:2:21
+      |
+    2 |   coder: { backend: mok, timeout: 5 }
+      |                     ^^^
+      |
+      = help: did you mean `mock`?
+
+    error: `agents.coder.timeout` must be a length of time such as `30s`, not a number
+     --> /tmp/project/bad.yaml:2:35
+      |
+    2 |   coder: { backend: mok, timeout: 5 }
+      |                                   ^
+
+    error: `limits.hops` must be between 1 and 1000000
+     --> /tmp/project/bad.yaml:3:17
+      |
+    3 | limits: { hops: 0, turns: 0 }
+      |                 ^
+
+    error: `limits.turns` must be between 1 and 1000000
+     --> /tmp/project/bad.yaml:3:27
+      |
+    3 | limits: { hops: 0, turns: 0 }
+      |                           ^
+    ");
+    let json = world.types(&["validate", "bad.yaml", "--json"]).json();
+    let places: Vec<_> = json["mistakes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|mistake| (mistake["line"].as_u64().unwrap(), mistake["column"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(places, [(2, 21), (2, 35), (3, 17), (3, 27)]);
+    assert_eq!(json["mistakes"][0]["hint"], "did you mean `mock`?");
+}
+
+#[test]
+fn validate_warns_of_a_kickoff_that_wakes_nobody() {
+    let world = World::without_daemon("exit 1");
+    world.file("silent.yaml", "agents: { coder: { backend: mock } }\nkickoff: '`@coder` go'\n");
+    let seen = world.types(&["validate", "silent.yaml"]);
+    assert!(seen.exits(0), "{seen:?}");
+    assert!(seen.out.starts_with("valid: silent"), "{seen:?}");
+    insta::assert_snapshot!(seen.err, @r"
+    warning: the kickoff mentions no agent, so nobody is woken
+    hint: mention somebody in its own words, such as `@coder`; as it is, `run` refuses the file and `start` waits for a message
+    ");
+    let json = world.types(&["validate", "silent.yaml", "--json"]);
+    assert!(json.exits(0) && json.err.is_empty(), "{json:?}");
+    let (valid, message) = (&json.json()["valid"], &json.json()["warnings"][0]["message"]);
+    assert_eq!(*valid, true);
+    assert!(message.as_str().unwrap().contains("nobody is woken"), "{message}");
+    world.file("bare.yaml", "agents: { coder: { backend: mock } }\n");
+    let bare = world.types(&["validate", "bare.yaml"]);
+    assert!(bare.exits(0) && bare.err.contains("the file has no kickoff"), "{bare:?}");
 }
 
 #[test]

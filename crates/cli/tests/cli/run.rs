@@ -92,7 +92,7 @@ fn run_exits_3_at_a_limit_and_not_at_a_pause_that_is_over() {
     let world = running(vec![pause.clone()], &paused);
     let seen = world.types(&["run", "review.yaml", "--target", "main"]);
     assert!(seen.exits(3), "{seen:?}");
-    assert!(seen.err.contains("paused: hops limit (51 of 50)"), "{seen:?}");
+    assert!(seen.err.contains("paused: hop limit (51 of 50)"), "{seen:?}");
 
     let mut resumed = a_conversation();
     resumed.insert(0, pause);
@@ -115,7 +115,7 @@ fn run_detached_returns_at_once_and_says_how_to_come_back() {
     assert!(seen.exits(0), "{seen:?}");
     insta::assert_snapshot!(seen.out + &seen.err, @r"
     @review goes on
-    hint: follow it: agent-worker peek @review --follow
+    hint: follow it: agent-worker attach @review
     hint: stop it: agent-worker stop @review
     ");
 }
@@ -144,6 +144,62 @@ fn a_bad_file_never_reaches_the_daemon() {
     assert!(json.exits(2), "{json:?}");
     assert_eq!(json.json()["outcome"], "invalid");
     assert_eq!(json.json()["error"]["code"], "bad_file");
+    assert!(!world.settings.home.exists());
+}
+
+#[test]
+fn a_file_that_wakes_nobody_never_reaches_the_daemon() {
+    let world = World::without_daemon("exit 1");
+    world.file("silent.yaml", "agents: { coder: { backend: mock } }\nkickoff: '@codr go'\n");
+    let seen = world.types(&["run", "silent.yaml"]);
+    assert!(seen.exits(2), "{seen:?}");
+    insta::assert_snapshot!(seen.err, @r"
+    error: the kickoff mentions no agent, so nobody is woken; `@codr` is nobody, did you mean `@coder`?
+    hint: mention somebody in its own words, such as `@coder`
+    ");
+    let json = world.types(&["run", "silent.yaml", "--json"]);
+    assert!(json.exits(2), "{json:?}");
+    assert_eq!(json.json()["outcome"], "invalid");
+    assert_eq!(json.json()["error"]["code"], "nobody_woken");
+    assert!(!world.settings.home.exists());
+}
+
+#[test]
+fn a_file_that_wakes_nobody_can_be_started() {
+    let world = World::with_daemon(vec![
+        ("POST /runs", started()),
+        ("GET /events", Reply::Events(a_conversation()[..1].to_vec(), Then::Hang)),
+    ]);
+    world.file("silent.yaml", "agents: { coder: { backend: mock } }\n");
+    assert!(world.types(&["start", "silent.yaml", "--background"]).exits(0));
+    assert_eq!(world.asked("POST /runs").len(), 1);
+}
+
+#[test]
+fn help_behind_a_file_is_the_help_of_that_file() {
+    let world = World::without_daemon("exit 1");
+    world.file("review.yaml", FILE);
+    let first = world.types(&["run", "review.yaml", "--help"]);
+    assert!(first.exits(0) && first.err.is_empty(), "{first:?}");
+    assert!(first.out.contains("Usage: agent-worker run review.yaml"), "{first:?}");
+    assert!(first.out.contains("--target <VALUE>  [required]"), "{first:?}");
+    for words in [
+        &["run", "review.yaml", "-h"][..],
+        &["run", "--help", "review.yaml"],
+        &["run", "review.yaml", "--target", "x", "--help"],
+        &["run", "review.yaml", "--tarket", "x", "--help"],
+        &["run", "--tag", "pr-1", "review.yaml", "--help", "--json"],
+    ] {
+        let seen = world.types(words);
+        assert!(seen.exits(0), "{seen:?}");
+        assert_eq!(seen.out, first.out, "{words:?}");
+    }
+    let start = world.types(&["start", "review.yaml", "--help"]);
+    assert!(start.out.contains("Usage: agent-worker start review.yaml"), "{start:?}");
+    let usual = world.types(&["run", "--help"]);
+    assert!(usual.exits(0) && usual.out.contains("Exit codes"), "{usual:?}");
+    let none = world.types(&["run", "nowhere.yaml", "--help"]);
+    assert!(none.exits(2) && none.err.contains("nowhere.yaml"), "{none:?}");
     assert!(!world.settings.home.exists());
 }
 

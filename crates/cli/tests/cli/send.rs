@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fake::{Reply, Then, World},
-    stories::{event, receipts, said, send_reply},
+    stories::{event, receipts, runs, said, send_reply},
 };
 
 #[test]
@@ -50,6 +50,7 @@ fn send_and_wait_prints_the_answer_alone() {
                 Then::Close,
             ),
         ),
+        ("GET /runs", runs(&going_on())),
         ("GET /messages/12/receipts", receipts(&[("coder", "leased")])),
         ("GET /messages/12/receipts", receipts(&[("coder", "acted"), ("bystander", "pending")])),
     ]);
@@ -65,12 +66,112 @@ fn send_and_wait_fails_when_somebody_never_acts() {
     let world = World::with_daemon(vec![
         ("POST /messages", Reply::Json(send_reply(&["coder", "reviewer"]))),
         ("GET /events", Reply::Events(Vec::new(), Then::Close)),
+        ("GET /runs", runs(&going_on())),
         ("GET /messages/12/receipts", receipts(&[("coder", "acted"), ("reviewer", "dead")])),
     ]);
     let seen = world.types(&["send", "@review", "hi @all", "--wait"]);
     assert!(seen.exits(1), "{seen:?}");
     assert_eq!(seen.out, "coder: coder is done\n");
     assert!(seen.err.contains("#12 for reviewer is dead: 3 failures"), "{seen:?}");
+}
+
+/// A message to a coder whose run goes on, until an event tells of something, and `then` is how it stands.
+fn waiting(told: &str, then: &Value, receipt: &str) -> World {
+    World::with_daemon(vec![
+        ("POST /messages", Reply::Json(send_reply(&["coder"]))),
+        ("GET /events", Reply::Events(vec![event(1, told, &Value::Null)], Then::Hang)),
+        ("GET /runs", runs(&going_on())),
+        ("GET /runs", runs(then)),
+        ("GET /messages/12/receipts", receipts(&[("coder", "pending")])),
+        ("GET /messages/12/receipts", receipts(&[("coder", receipt)])),
+    ])
+}
+
+fn going_on() -> Value {
+    json!({"state": "running"})
+}
+
+fn at_a_limit() -> Value {
+    let cause = json!({"cause": "limit", "limit": "turns", "detail": "3 of 3"});
+    json!({"state": "paused", "cause": cause, "ended": null})
+}
+
+#[test]
+fn send_and_wait_notices_a_run_that_pauses_while_it_waits() {
+    let send = ["send", "coder@review", "hi", "--wait"];
+    let world = waiting("run.paused", &at_a_limit(), "pending");
+    let seen = world.types(&send);
+    assert!(seen.exits(3), "{seen:?}");
+    let look = ["GET /runs", "GET /messages/12/receipts"];
+    assert!(world.order().ends_with(&look.map(str::to_owned)), "how the run stands is asked first");
+    insta::assert_snapshot!(seen.out + &seen.err, @r"
+    #12 → coder
+    #12 for coder is pending: its run is paused: turn limit (3 of 3)
+    hint: go on: agent-worker resume @review; or end it: agent-worker stop @review
+    ");
+
+    let human = json!({"state": "paused", "cause": {"cause": "human"}, "ended": null});
+    assert!(waiting("run.paused", &human, "pending").types(&send).exits(4));
+    let cut_off = json!({"state": "paused", "cause": {"cause": "interrupted"}, "ended": null});
+    assert!(waiting("run.paused", &cut_off, "pending").types(&send).exits(5));
+}
+
+#[test]
+fn send_and_wait_with_json_says_the_word_of_its_exit_code() {
+    let world = waiting("run.paused", &at_a_limit(), "pending");
+    let seen = world.types(&["send", "coder@review", "hi", "--wait", "--json"]);
+    assert!(seen.exits(3), "{seen:?}");
+    let json = seen.json();
+    assert_eq!(
+        (&json["outcome"], &json["receipts"][0]["state"]),
+        (&json!("limit"), &json!("pending"))
+    );
+}
+
+#[test]
+fn send_and_wait_notices_a_run_that_was_stopped() {
+    let stopped = json!({"state": "ended", "outcome": "stopped"});
+    let world = waiting("run.ended", &stopped, "dropped");
+    let seen = world.types(&["send", "coder@review", "hi", "--wait"]);
+    assert!(seen.exits(130), "{seen:?}");
+    assert!(seen.err.contains("#12 for coder is dropped"), "{seen:?}");
+}
+
+#[test]
+fn send_and_wait_does_not_wait_for_a_run_that_is_over() {
+    let done = json!({"state": "ended", "outcome": "done"});
+    let world = waiting("run.ended", &done, "pending");
+    let seen = world.types(&["send", "coder@review", "hi", "--wait"]);
+    assert!(seen.exits(1), "{seen:?}");
+}
+
+#[test]
+fn send_and_wait_lets_a_turn_finish_that_a_pause_left_running() {
+    let mut reply = send_reply(&["coder"]);
+    reply["paused"] = json!("turn limit (3 of 3)");
+    let world = World::with_daemon(vec![
+        ("POST /messages", Reply::Json(reply)),
+        ("GET /events", Reply::Events(vec![event(1, "attempt.ended", &Value::Null)], Then::Hang)),
+        ("GET /runs", runs(&at_a_limit())),
+        ("GET /messages/12/receipts", receipts(&[("coder", "leased")])),
+        ("GET /messages/12/receipts", receipts(&[("coder", "acted")])),
+    ]);
+    let seen = world.types(&["send", "coder@review", "hi", "--wait"]);
+    assert!(seen.exits(0), "{seen:?}");
+    assert_eq!((seen.out.as_str(), seen.err.as_str()), ("coder is done\n", "#12 → coder\n"));
+}
+
+#[test]
+fn send_and_wait_does_not_start_a_daemon_somebody_stopped() {
+    let world = World::with_daemon(vec![
+        ("POST /messages", Reply::Json(send_reply(&["coder"]))),
+        ("GET /events", Reply::Events(Vec::new(), Then::Leave)),
+        ("GET /runs", runs(&going_on())),
+        ("GET /messages/12/receipts", receipts(&[("coder", "pending")])),
+    ]);
+    let seen = world.types(&["send", "coder@review", "hi", "--wait"]);
+    assert!(seen.exits(5), "{seen:?}");
+    assert!(seen.err.contains("the daemon was stopped before the run was over"), "{seen:?}");
 }
 
 #[test]

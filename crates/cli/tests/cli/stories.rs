@@ -30,7 +30,7 @@ pub(crate) fn said(no: u32, from: &str, to: &[&str], body: &str) -> Value {
 pub(crate) fn agent(name: &str, project: &str, state: &Value) -> Value {
     let mut agent = json!({
         "name": name, "instance": "review", "project": project, "backend": "mock", "waiting": 1, "turns": 2,
-        "messages": 3, "usage": {"input_tokens": 0, "output_tokens": 0},
+        "messages": 3, "usage": {"input_tokens": 0, "output_tokens": 0}, "started": ts(0),
     });
     agent.as_object_mut().unwrap().extend(state.as_object().unwrap().clone());
     agent
@@ -38,12 +38,21 @@ pub(crate) fn agent(name: &str, project: &str, state: &Value) -> Value {
 
 pub(crate) fn run_view(state: &Value) -> Reply {
     let mut view = json!({
-        "run": RUN, "instance": "review", "project": "/repo", "mode": "run", "started": ts(0), "ended": ts(9),
+        "run": RUN, "instance": "review", "project": "/repo", "cwd": "/repo", "mode": "run",
+        "limits": {"hops": 50, "turns": 200, "wall": null}, "started": ts(0), "ended": ts(9),
         "turns": 1, "messages": 2, "usage": {"input_tokens": 0, "output_tokens": 0}, "dead_letters": [],
         "dropped": [], "agents": [agent("coder", "/repo", &json!({"state": "idle"}))],
     });
     view.as_object_mut().unwrap().extend(state.as_object().unwrap().clone());
     Reply::Json(view)
+}
+
+/// The runs of one instance, of which there is one.
+pub(crate) fn runs(state: &Value) -> Reply {
+    match run_view(state) {
+        Reply::Json(view) => Reply::Json(json!([view])),
+        Reply::Refusal(_) | Reply::Events(..) => unreachable!("a view is a document"),
+    }
 }
 
 pub(crate) fn started() -> Reply {

@@ -1,7 +1,7 @@
 //! The event log as a stream of server-sent events.
 //!
-//! Nothing is kept for a reader but its place in the log: one that reads slowly holds up itself, and
-//! one that was cut goes on after the last id it saw, without a gap.
+//! Nothing is kept for a reader but its place in the log and the page it is at: one that reads slowly holds up itself,
+//! one that does not read is cut by its connection, and one that was cut goes on after the last id it saw, without a gap.
 
 use std::{
     path::PathBuf,
@@ -12,13 +12,14 @@ use std::{
 };
 
 use agent_worker_kernel::{self as kernel, Feed, Place, Watched};
-use agent_worker_protocol::{Code, Event, Position, Problem, RunId, Target};
+use agent_worker_protocol::{Code, Event, EventKind, Position, Problem, RunId, Target};
 use axum::{
     extract::State,
     http::HeaderMap,
     response::{IntoResponse, Sse, sse},
 };
 use futures_core::Stream;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::ReusableBoxFuture;
 
@@ -33,16 +34,30 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// What to watch, and from where on.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Watch {
+    /// One run, from its beginning to its end.
     run: Option<RunId>,
+    /// An instance, from now on.
     target: Option<Target>,
+    /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
+    /// From the event after this one on. A `Last-Event-ID` header counts before it.
     after: Option<Position>,
     /// Every question may say how widely it looks; a watch is one instance's all the same.
     #[serde(default, rename = "all")]
+    #[schemars(skip)]
     _all: bool,
+}
+
+/// When a stream ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// With the run; a watch of an instance never.
+    End,
+    /// When the run is over or paused.
+    Rest,
 }
 
 /// `GET /events`
@@ -58,8 +73,13 @@ pub(super) async fn watch(
         None => Watched::Instance(Place { target: watch.target, project: watch.project }),
     };
     let feed = doors.kernel.watch(&who, watched, after).await?;
-    let stream = Telling::new(feed, doors.shutdown.clone());
-    Ok(Sse::new(stream).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE)))
+    Ok(tell(feed, &doors.shutdown, Until::End))
+}
+
+/// Tells a feed as it comes.
+pub(super) fn tell(feed: Feed, shutdown: &Shutdown, until: Until) -> impl IntoResponse + use<> {
+    let stream = Telling::new(feed, shutdown.clone(), until);
+    Sse::new(stream).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE))
 }
 
 /// Where a reader was cut. An empty id is that of a reader who has seen nothing yet.
@@ -75,14 +95,15 @@ struct Telling {
     /// None once there is nothing more to tell.
     next: Option<ReusableBoxFuture<'static, Told>>,
     shutdown: Shutdown,
+    until: Until,
 }
 
 type Told = (Feed, Result<Option<Event>, kernel::Error>);
 
 impl Telling {
-    fn new(feed: Feed, shutdown: Shutdown) -> Self {
+    fn new(feed: Feed, shutdown: Shutdown, until: Until) -> Self {
         let next = ReusableBoxFuture::new(next(feed, shutdown.clone()));
-        Self { next: Some(next), shutdown }
+        Self { next: Some(next), shutdown, until }
     }
 }
 
@@ -103,7 +124,11 @@ impl Stream for Telling {
         let (feed, told) = ready!(future.poll(cx));
         match told {
             Ok(Some(event)) => {
-                future.set(next(feed, this.shutdown.clone()));
+                if this.until == Until::Rest && event.kind == EventKind::RunPaused {
+                    this.next = None;
+                } else {
+                    future.set(next(feed, this.shutdown.clone()));
+                }
                 return Poll::Ready(Some(written(&event)));
             }
             Ok(None) => {}

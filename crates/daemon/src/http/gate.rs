@@ -110,6 +110,7 @@ pub(super) async fn known(
 ) -> Result<Response, Refusal> {
     let (mut head, body) = request.into_parts();
     let peer = head.extensions.get().copied();
+    let ear = doors.revocations.listen();
     let who = identify(&doors, &head.headers, peer).await?;
     if matches!(who, Principal::Nobody) {
         let problem = Problem::new(Code::Unauthorized, "this needs a token");
@@ -117,9 +118,15 @@ pub(super) async fn known(
             "make one with `agent-worker token create NAME` and send `Authorization: Bearer TOKEN`";
         return Err(problem.hint(hint).into());
     }
+    let token = token(&head.headers)?.filter(|_| matches!(who, Principal::Client(_)));
+    let token = token.map(str::to_owned);
     head.extensions.insert(who);
     let body = if body.is_end_stream() { body } else { json(&head.headers, body).await?.into() };
-    Ok(next.run(Request::from_parts(head, body)).await)
+    let answer = next.run(Request::from_parts(head, body)).await;
+    Ok(match token {
+        Some(token) => ear.bind(answer, doors.kernel.clone(), token),
+        None => answer,
+    })
 }
 
 /// A token, where sent, decides alone; else the connection does.
@@ -128,13 +135,8 @@ async fn identify(
     headers: &HeaderMap,
     peer: Option<Peer>,
 ) -> Result<Principal, Refusal> {
-    let mut tokens = headers.get_all(AUTHORIZATION).iter();
-    match (tokens.next(), tokens.next()) {
-        (None, _) => {}
-        (Some(value), None) => {
-            return Ok(doors.kernel.principal(bearer(value.as_bytes())?).await?);
-        }
-        (Some(_), Some(_)) => return Err(bad_token().into()),
+    if let Some(token) = token(headers)? {
+        return Ok(doors.kernel.principal(token).await?);
     }
     match peer {
         Some(Peer::Socket(Caller::User)) => Ok(Principal::User),
@@ -143,6 +145,16 @@ async fn identify(
             Ok(doors.kernel.inhabitant(attempt).await?.unwrap_or(Principal::Nobody))
         }
         Some(Peer::Socket(Caller::Nobody) | Peer::Network) | None => Ok(Principal::Nobody),
+    }
+}
+
+/// The token that was sent, if one was.
+fn token(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut tokens = headers.get_all(AUTHORIZATION).iter();
+    match (tokens.next(), tokens.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => bearer(value.as_bytes()).map(Some),
+        (Some(_), Some(_)) => Err(bad_token()),
     }
 }
 

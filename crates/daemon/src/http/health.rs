@@ -1,14 +1,16 @@
-//! How the daemon is, and how to stop it.
+//! How the daemon and its store are, and how to stop it.
 
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_kernel::{Principal, Tally};
-use agent_worker_protocol::api::{Health, HealthDetail, HealthStatus, ShutdownRequest};
+use agent_worker_protocol::api::{
+    Health, HealthDetail, HealthStatus, ShutdownRequest, StoreReport,
+};
 use axum::{Json, extract::State, http::StatusCode};
 
 use super::{
     Doors,
-    refusal::Refusal,
+    refusal::{Answer, Refusal},
     request::{Body, Who},
 };
 
@@ -39,6 +41,11 @@ pub(super) async fn shutdown(
     who.require_user("only the user stops the daemon")?;
     doors.shutdown.ask(request.mode);
     Ok(StatusCode::ACCEPTED)
+}
+
+/// `GET /doctor`
+pub(super) async fn doctor(State(doors): State<Arc<Doors>>, Who(who): Who) -> Answer<StoreReport> {
+    Ok(Json(doors.kernel.store_check(&who).await?))
 }
 
 /// What keeps the store from taking writes, if anything does.

@@ -8,6 +8,7 @@ use agent_worker_protocol::{
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
 use axum::{Json, extract::State};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
@@ -19,18 +20,26 @@ use super::{
 };
 
 /// What to read of which channel.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
+    /// Which instance.
     target: Option<Target>,
+    /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
+    /// Only after this: a message's number or a time.
+    #[schemars(with = "Option<String>")]
     since: Option<Since>,
+    /// At most so many.
     limit: Option<u32>,
+    /// Only those that contain this text.
     search: Option<String>,
+    /// Earlier runs too.
     #[serde(default)]
     all_runs: bool,
     /// Every question may say how widely it looks; a channel is one instance's all the same.
     #[serde(default, rename = "all")]
+    #[schemars(skip)]
     _all: bool,
 }
 

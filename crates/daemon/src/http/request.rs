@@ -10,6 +10,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Request},
     http::{header::AUTHORIZATION, request::Parts},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{gate::BODY_LIMIT, refusal::Refusal};
@@ -31,13 +32,24 @@ pub(super) struct Query<T>(pub(super) T);
 pub(super) struct Path<T>(pub(super) T);
 
 /// Which instances a question is about.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scope {
+    /// Which: `coder`, `coder@review:pr-1`, `@review:pr-1`.
     target: Option<Target>,
+    /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
+    /// Whether to look everywhere, where more than one thing can be meant.
     #[serde(default)]
     all: bool,
+}
+
+/// From where a target in the path is meant.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Near {
+    /// The caller's folder: its project's instances come first.
+    project: Option<PathBuf>,
 }
 
 impl Scope {
@@ -47,6 +59,12 @@ impl Scope {
 
     pub(super) fn place(self) -> Place {
         Place { target: self.target, project: self.project }
+    }
+}
+
+impl Near {
+    pub(super) fn place(self, target: Target) -> Place {
+        Place { target: Some(target), project: self.project }
     }
 }
 

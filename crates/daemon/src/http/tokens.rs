@@ -32,5 +32,6 @@ pub(super) async fn revoke(
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refusal> {
     doors.kernel.token_revoke(&who, name).await?;
+    doors.revocations.tell();
     Ok(StatusCode::NO_CONTENT)
 }

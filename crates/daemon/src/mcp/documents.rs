@@ -42,7 +42,7 @@ struct Nothing {}
 /// `document_read`
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
     let Read { file } = call.args()?;
-    give(kernel.document_read(who, &call.place, file.unwrap_or_default()).await)
+    give(kernel.document_read(who, &call.place, file.unwrap_or_default(), None).await)
 }
 
 /// `document_write`: replacing what one has not read is refused.

@@ -1,5 +1,7 @@
 //! Real processes, and what their chains of parents show.
 
+use std::cell::RefCell;
+
 use super::*;
 use crate::tests::family::{ELSEWHERE, Family};
 
@@ -72,4 +74,43 @@ fn marks_above_the_daemon_are_not_its_childrens() {
     let daemon = family.member;
     let lineage = lineage(family.member, daemon).unwrap();
     assert_eq!(lineage, Lineage { marks: BTreeSet::new(), top: Top::Daemon });
+}
+
+/// What is made of a chain that looks like this, look after look, to the end of the script; after that nobody is there.
+fn read_while(looks: &[Option<&[u32]>]) -> Option<Vec<u32>> {
+    let looks = RefCell::new(looks.iter());
+    let process = |pid: &u32| Process { pid: *pid, start_time: 9 };
+    let look = || looks.borrow_mut().next()?.map(|pids| pids.iter().map(process).collect());
+    let read = |chain: &[Process]| Ok(chain.iter().map(|process| process.pid).collect());
+    steady(look, read)
+}
+
+#[test]
+fn a_chain_counts_only_when_it_stood_still_while_it_was_read() {
+    let whole = Some(&[30, 20, 10, 1][..]);
+    let adopted = Some(&[30, 10, 1][..]);
+    for (looks, expected) in [
+        (&[whole, whole][..], whole),
+        // The parent went before, between or after the two looks: the next walk finds the new one.
+        (&[None, adopted, adopted], adopted),
+        (&[whole, None, adopted, adopted], adopted),
+        (&[whole, adopted, adopted, adopted], adopted),
+        // It never stands still, or is gone.
+        (&[whole, adopted].repeat(WALKS), None),
+        (&[None, None], None),
+        (&[whole], None),
+    ] {
+        assert_eq!(read_while(looks), expected.map(<[u32]>::to_vec), "{looks:?}");
+    }
+}
+
+#[test]
+fn an_environment_that_cannot_be_read_is_read_again_and_never_guessed() {
+    let chain = || Some(vec![Process { pid: 30, start_time: 9 }]);
+    let tries = RefCell::new(0);
+    let read = |_: &[Process]| {
+        *tries.borrow_mut() += 1;
+        Err::<(), _>(io::ErrorKind::WouldBlock.into())
+    };
+    assert_eq!((steady(chain, read), *tries.borrow()), (None, WALKS));
 }

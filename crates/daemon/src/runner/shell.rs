@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{ATTEMPT_MARKER, descendants, end, marked};
+use agent_worker_host::{ATTEMPT_MARKER, descendants, marked};
 use agent_worker_kernel::{ShellCommand, ShellEnd};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
@@ -72,20 +72,17 @@ impl Processes {
         let (mut child, pid) = self.strays.spawn(&mut shell)?;
         let stdout = self.collect(child.stdout.take());
         let stderr = self.collect(child.stderr.take());
-        let tree = || {
-            let mut all = descendants(pid);
-            all.extend(marked(&mark));
-            all
-        };
         let status = tokio::select! {
             status = child.wait() => status,
             () = stop.cancelled() => {
-                end(tree, self.kill_grace).await;
+                let mark = mark.clone();
+                let tree = move || [descendants(pid), marked(&mark)].concat();
+                self.patience(command.run).end(tree).await;
                 child.wait().await
             }
         };
         self.strays.forget(pid);
-        self.strays.welcome(&mark);
+        self.strays.welcome(&mark).await;
         let (stdout, stderr) = tokio::join!(stdout.rest(), stderr.rest());
         let from = stderr.len().saturating_sub(MOST_COMPLAINT);
         let stderr = String::from_utf8_lossy(&stderr[from..]).into_owned();

@@ -5,12 +5,15 @@ use std::{
     collections::{HashMap, HashSet},
     io,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use agent_worker_host::{ATTEMPT_MARKER, Process, children, end, environment_value, reap};
+use agent_worker_host::{
+    ATTEMPT_MARKER, Process, children, dead_children, environment_value, reap, walk,
+};
 use tokio::process::{Child, Command};
 use tokio_util::task::TaskTracker;
+
+use super::hurry::Patience;
 
 /// The processes we started ourselves and still wait for.
 #[derive(Clone, Default)]
@@ -27,10 +30,16 @@ struct Own {
     guests: HashMap<Process, String>,
 }
 
+impl Own {
+    fn knows(&self, child: Process) -> bool {
+        self.processes.contains(&child.pid) || self.guests.contains_key(&child)
+    }
+}
+
 impl Strays {
     /// Starts a child of our own.
     pub(super) fn spawn(&self, command: &mut Command) -> io::Result<(Child, u32)> {
-        // Held over the spawn: a child that is not yet known would look like a stray.
+        // Held over the spawn, and asked for after every look: a child that could be seen is known by then.
         let mut own = self.lock();
         let child = command.spawn()?;
         let pid = child.id().ok_or_else(|| io::Error::other("it was gone at once"))?;
@@ -48,20 +57,19 @@ impl Strays {
     }
 
     /// Ends strays that belong to nobody any more, and waits for the dead among them.
-    pub(super) async fn end(&self, grace: Duration) {
-        end(|| self.nobodys(), grace).await;
-        // Held over the look: a child that is spawned and dies in between is somebody's.
-        let own = self.lock();
-        reap(|pid| !own.processes.contains(&pid));
+    pub(super) async fn end(&self, patience: &Patience) {
+        let strays = self.clone();
+        patience.end(move || strays.nobodys()).await;
+        let strays = self.clone();
+        walk(move || strays.reap()).await;
     }
 
     /// Lets what a setup command left behind stay until its run is over, whatever it makes of its own environment.
-    pub(super) fn welcome(&self, mark: &str) {
+    pub(super) async fn welcome(&self, mark: &str) {
+        let Some(mut left) = walk(children).await else { return };
         let mut own = self.lock();
         own.guests.retain(|guest, _| guest.is_alive());
-        let known =
-            |child: &Process| own.processes.contains(&child.pid) || own.guests.contains_key(child);
-        let left: Vec<Process> = children().into_iter().filter(|child| !known(child)).collect();
+        left.retain(|child| !own.knows(*child));
         own.guests.extend(left.into_iter().map(|guest| (guest, mark.to_owned())));
     }
 
@@ -74,13 +82,21 @@ impl Strays {
 
     /// Those without a mark. A marked one is what a setup left on purpose, or is swept with its own attempt.
     fn nobodys(&self) -> Vec<Process> {
+        let mut left = children();
+        {
+            let own = self.lock();
+            left.retain(|child| !own.knows(*child));
+        }
+        left.retain(|child| matches!(environment_value(child.pid, ATTEMPT_MARKER), Ok(None)));
+        left
+    }
+
+    /// Waits for the dead nobody else waits for.
+    fn reap(&self) {
+        let dead = dead_children();
+        // Held until they are waited for: one of their numbers may be given to a child of ours at any moment.
         let own = self.lock();
-        let stray = |process: &Process| {
-            !own.processes.contains(&process.pid) && !own.guests.contains_key(process)
-        };
-        let unmarked =
-            |process: &Process| matches!(environment_value(process.pid, ATTEMPT_MARKER), Ok(None));
-        children().into_iter().filter(|child| stray(child) && unmarked(child)).collect()
+        dead.into_iter().filter(|dead| !own.processes.contains(&dead.pid)).for_each(reap);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Own> {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{ATTEMPT_MARKER, LockFile, Process, descendants, end, marked};
+use agent_worker_host::{ATTEMPT_MARKER, LockFile, Process, descendants, end_aside, marked, walk};
 use agent_worker_kernel::Departure;
 use agent_worker_protocol::{AttemptId, WorkerJob};
 use rustix::process::Signal;
@@ -19,11 +19,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Processes;
+use super::{Processes, hurry::Patience};
 use crate::home;
 
 /// How much longer than its own grace a worker that is told to stop may take.
 const MARGIN: Duration = Duration::from_secs(1);
+/// What a worker prints, in its attempt's folder.
+pub(super) const LOG: &str = "worker.log";
 
 impl Processes {
     pub(super) async fn start_worker(
@@ -31,6 +33,7 @@ impl Processes {
         job: &WorkerJob,
         lock: &Path,
         stop: &CancellationToken,
+        patience: &Patience,
     ) -> Departure {
         if stop.is_cancelled() {
             return Departure::default();
@@ -47,11 +50,11 @@ impl Processes {
         let status = tokio::select! {
             status = child.wait() => status,
             () = stop.cancelled() => {
-                ended = self.end_worker(job.attempt, Process::of(pid), lock).await;
+                ended = end_worker(job.attempt, Process::of(pid), lock, patience).await;
                 child.wait().await
             }
         };
-        ended += self.sweep(&job.attempt.to_string()).await;
+        ended += self.sweep(&job.attempt.to_string(), patience).await;
         self.strays.forget(pid);
         let status = match status {
             Ok(status) => status.to_string(),
@@ -66,7 +69,7 @@ impl Processes {
             .append(true)
             .create(true)
             .mode(0o600)
-            .open(job.folder.join("worker.log"))?;
+            .open(job.folder.join(LOG))?;
         let mut command = Command::new(&self.exe);
         command
             .arg("worker")
@@ -92,6 +95,7 @@ impl Processes {
         attempt: AttemptId,
         lock: PathBuf,
         stop: &CancellationToken,
+        patience: &Patience,
     ) -> Departure {
         let mut gone = released(lock.clone());
         let mut ended = 0;
@@ -100,36 +104,41 @@ impl Processes {
             () = stop.cancelled() => {
                 let holder = LockFile::holder(&lock).ok().flatten();
                 let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
-                ended = self.end_worker(attempt, worker, &lock).await;
+                ended = end_worker(attempt, worker, &lock, patience).await;
                 let _ = gone.await;
             }
         }
-        ended += self.sweep(&attempt.to_string()).await;
+        ended += self.sweep(&attempt.to_string(), patience).await;
         Departure { seen_alive: true, status: None, ended }
     }
+}
 
-    /// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
-    async fn end_worker(&self, attempt: AttemptId, worker: Option<Process>, lock: &Path) -> u32 {
-        let mark = attempt.to_string();
-        let tree = || {
-            let below = worker.map(|worker| descendants(worker.pid)).unwrap_or_default();
-            let mut all = marked(&mark);
-            all.extend(worker.filter(|worker| worker.is_alive()));
-            all.extend(below);
-            all.sort_unstable();
-            all.dedup();
-            all
-        };
-        let before = tree().len();
-        if let Some(worker) = worker
-            && let Err(error) = worker.signal(Signal::TERM)
-        {
-            tracing::error!(%attempt, %error, "a worker could not be told to stop");
-        }
-        let _ = tokio::time::timeout(self.kill_grace + MARGIN, released(lock.to_owned())).await;
-        end(tree, Duration::ZERO).await;
-        u32::try_from(before).unwrap_or(u32::MAX)
+/// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
+async fn end_worker(
+    attempt: AttemptId,
+    worker: Option<Process>,
+    lock: &Path,
+    patience: &Patience,
+) -> u32 {
+    let mark = attempt.to_string();
+    let tree = move || {
+        let below = worker.map(|worker| descendants(worker.pid)).unwrap_or_default();
+        let mut all = marked(&mark);
+        all.extend(worker.filter(|worker| worker.is_alive()));
+        all.extend(below);
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    let before = walk(tree.clone()).await.unwrap_or_default().len();
+    if let Some(worker) = worker
+        && let Err(error) = worker.signal(Signal::TERM)
+    {
+        tracing::error!(%attempt, %error, "a worker could not be told to stop");
     }
+    patience.wait(released(lock.to_owned()), MARGIN).await;
+    end_aside(tree, Duration::ZERO).await;
+    u32::try_from(before).unwrap_or(u32::MAX)
 }
 
 /// Completes when nobody holds the lock. A thread waits for it, so that nothing is polled; the daemon's end ends it.
@@ -142,4 +151,43 @@ fn released(lock: PathBuf) -> oneshot::Receiver<()> {
         let _ = free.send(());
     });
     freed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader},
+        process::Command,
+    };
+
+    use agent_worker_protocol::RunId;
+
+    use super::*;
+    use crate::home::Home;
+
+    #[tokio::test]
+    async fn waiting_for_a_worker_of_another_daemon_leaves_its_lock_as_it_was_signed() {
+        let folder = tempfile::tempdir().unwrap();
+        let processes = Processes::new(Home::open(folder.path()).unwrap(), Duration::ZERO);
+        let lock = folder.path().join("worker.lock");
+        let mut worker = Command::new("flock")
+            .arg(&lock)
+            .args(["sh", "-c", "echo $$ | tee \"$0\"; read line"])
+            .arg(&lock)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut signature = String::new();
+        BufReader::new(worker.stdout.take().unwrap()).read_line(&mut signature).unwrap();
+        let stop = CancellationToken::new();
+        let attempt = AttemptId::new(uuid::Uuid::now_v7());
+        let patience = processes.patience(RunId::new(uuid::Uuid::now_v7()));
+        let adopted = processes.adopt_worker(attempt, lock.clone(), &stop, &patience);
+        let (departure, ()) = tokio::join!(adopted, async { drop(worker.stdin.take()) });
+        assert_eq!(departure, Departure { seen_alive: true, status: None, ended: 0 });
+        assert_eq!(std::fs::read_to_string(&lock).unwrap(), signature);
+        // The daemon waits for dead children it does not know.
+        worker.wait().ok();
+    }
 }

@@ -58,6 +58,35 @@ async fn every_kind_of_nonsense_is_told_as_a_problem() {
 }
 
 #[tokio::test]
+async fn what_is_not_there_or_cannot_be_is_told_as_such() {
+    let house = House::open().await;
+    let some_run = "00000000-0000-0000-0000-000000000000";
+    for (question, expected) in [
+        (Question::get("/agents/co%20der"), (400, "bad_request")),
+        (Question::get("/agents/%40team"), (400, "bad_request")),
+        (Question::get("/agents/ghost@team"), (404, "not_found")),
+        (Question::post("/agents", r#"{"name": "x", "backend": "teapot"}"#), (400, "bad_request")),
+        (Question::post("/agents", r#"{"name": "all", "backend": "mock"}"#), (400, "bad_request")),
+        (Question::post("/run", r#"{"file": "team.yaml", "cwd": "."}"#), (400, "bad_request")),
+        (Question::post("/serve", r#"{"file": "/no.yaml", "cwd": "/"}"#), (400, "bad_request")),
+        (Question::post(&format!("/runs/{some_run}/resume"), "{}"), (404, "not_found")),
+        (Question::post(&format!("/runs/{some_run}/stop?now=1"), ""), (400, "bad_request")),
+        (Question::get("/documents/.hidden?target=@team"), (400, "bad_request")),
+        (Question::get("/documents/a.md?target=@team&revision=x"), (400, "bad_request")),
+        (Question::get("/documents/a.md?target=@team"), (404, "not_found")),
+        (Question::get("/revisions/a.md?target=@team"), (404, "not_found")),
+        (Question::get("/logs"), (400, "bad_request")),
+        (Question::get("/inbox?target=ghost@team"), (404, "not_found")),
+        (Question::post("/feedback", r#"{"message": " "}"#), (400, "bad_request")),
+        (Question::post("/dead/drop", r#"{"target": "@team"}"#), (404, "not_found")),
+    ] {
+        let answer = house.as_user(question).await;
+        let (status, code) = answer.refusal();
+        assert_eq!((status, code.as_str()), expected, "{answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn mcp_refuses_transport_nonsense_in_the_same_shape() {
     let house = House::open().await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use agent_worker_host::EventStream;
+use agent_worker_host::{DialError, EventStream};
 use agent_worker_kernel::Principal;
 use agent_worker_protocol::{
-    EventKind,
+    Code, EventKind,
     api::{SendReply, SendRequest},
 };
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::house::House;
+use super::house::{House, Question, Standstill};
+use crate::impatient::PATIENCE;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -90,4 +91,75 @@ async fn streams_end_when_the_doors_close() {
     let mut events = house.user().events("/events?target=@team", None).await.unwrap();
     house.shutdown.close_streams();
     assert!(timeout(DEADLINE, events.next()).await.unwrap().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_is_cut_holds_up_nobody_and_goes_on_without_a_gap() {
+    let house = House::open().await;
+    let token = house.client_token().await;
+    let clock = Standstill::begin();
+    let path = format!("/events?run={}", house.run);
+    let events = async |after| house.client(&token).events(&path, after).await.unwrap();
+    let mut stalled = events(None).await;
+    let mut other = events(None).await;
+    let open = house.tasks();
+    // Far more than any buffer on the way holds.
+    let long = "x".repeat(16 * 1024);
+    for n in 0..300 {
+        say(&house, &format!("{n} {long}")).await;
+    }
+    say(&house, "last").await;
+    let whole = until(&mut other, "last").await;
+    for _ in 0..1000 {
+        if house.tasks() < open {
+            break;
+        }
+        clock.pass(PATIENCE).await;
+    }
+    assert_eq!(house.tasks(), open - 1, "it was cut, and nobody else");
+
+    let mut pieces = Vec::new();
+    let cut = loop {
+        match stalled.next().await {
+            Ok(Some((id, event))) => pieces.push((id, event.kind)),
+            Ok(None) => panic!("it must not look like the end"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(cut, DialError::Lost { .. }), "{cut}");
+    assert!(pieces.len() < 100, "what it did not read was not kept for it: {}", pieces.len());
+    let last = pieces.last().unwrap().0.clone();
+    pieces.extend(until(&mut events(Some(last)).await, "last").await);
+    assert_eq!(pieces, whole);
+    say(&house, "more").await;
+    until(&mut other, "more").await;
+}
+
+#[tokio::test]
+async fn taking_a_token_back_ends_the_streams_it_opened_and_no_others() {
+    let house = House::open().await;
+    let token = house.client_token().await;
+    let another = house.kernel.token_create(&Principal::User, "other".to_owned()).await.unwrap();
+    let path = "/events?target=@team";
+    let mut first = house.client(&token).events(path, None).await.unwrap();
+    let mut second = house.client(&token).events(path, None).await.unwrap();
+    let mut others = [
+        house.client(&another.token).events(path, None).await.unwrap(),
+        house.worker().events(path, None).await.unwrap(),
+        house.user().events(path, None).await.unwrap(),
+    ];
+    assert_eq!(house.as_user(Question::new("DELETE", "/tokens/ci")).await.status, 204);
+    // One of the same name is another one.
+    house.client_token().await;
+    say(&house, "secret").await;
+    for stream in [&mut first, &mut second] {
+        assert!(timeout(DEADLINE, stream.next()).await.unwrap().unwrap().is_none());
+    }
+    for stream in &mut others {
+        until(stream, "secret").await;
+    }
+    let Err(DialError::Refused(problem)) = house.client(&token).events(path, None).await else {
+        panic!("it must be refused")
+    };
+    assert_eq!(problem.code, Code::Unauthorized);
 }

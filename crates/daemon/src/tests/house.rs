@@ -1,11 +1,11 @@
 //! A daemon's doors, opened for a test, and a way to ask anything through them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -15,12 +15,13 @@ use agent_worker_kernel::{
     ShellEnd, Sighting,
 };
 use agent_worker_protocol::{
-    AttemptId, Millis, NumberedEvent, RunId, RunMode, WorkerJob, api::RunRequest,
+    AttemptId, Finished, Millis, NumberedEvent, RunId, RunMode, WorkerEvent, WorkerJob,
+    WorkerOutcome, api::RunRequest,
 };
 use agent_worker_store::Sqlite;
 use async_trait::async_trait;
 use axum::Extension;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -30,8 +31,9 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::contract;
 use crate::{
-    http::{Doors, HealthFacts, router},
+    http::{Doors, HealthFacts, Revocations, router},
     peer::{Caller, Peer},
     serve::Doorway,
     shutdown::Shutdown,
@@ -57,6 +59,8 @@ pub(super) struct House {
     /// What `coder`'s worker was given.
     pub(super) job: WorkerJob,
     pub(super) run: RunId,
+    /// The runs whose processes were to get no time.
+    pub(super) hurried: Arc<Mutex<Vec<RunId>>>,
     folder: TempDir,
     doorway: Doorway,
 }
@@ -70,7 +74,7 @@ pub(super) struct Answer {
 }
 
 /// A question, as it goes over the wire.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Question {
     line: String,
     headers: Vec<(String, String)>,
@@ -82,9 +86,14 @@ impl House {
         let folder = TempDir::new().unwrap();
         let store = Sqlite::open(folder.path()).unwrap();
         let (sender, jobs) = mpsc::unbounded_channel();
+        let hurried: Arc<Mutex<Vec<RunId>>> = Arc::default();
         let kernel = Kernel::new(Parts {
             store: Arc::new(store.clone()),
-            runner: Arc::new(Idle { jobs: sender }),
+            runner: Arc::new(Idle {
+                jobs: sender,
+                done: Mutex::default(),
+                hurried: hurried.clone(),
+            }),
             clock: Clock::System,
             dice: Dice::System,
             options: Options::default(),
@@ -101,7 +110,12 @@ impl House {
             version: "1.2.3".to_owned(),
             trouble: None,
         };
-        let doors = Doors { kernel: kernel.clone(), health, shutdown: shutdown.clone() };
+        let doors = Doors {
+            kernel: kernel.clone(),
+            health,
+            shutdown: shutdown.clone(),
+            revocations: Revocations::default(),
+        };
         let doorway = Doorway {
             router: router(doors),
             kernel: kernel.clone(),
@@ -113,12 +127,29 @@ impl House {
         // A test is the daemon's own process; to be the user it must be told apart by hand.
         serve_as(Caller::User, &folder.path().join("user.sock"), &doorway);
         let (run, job) = begin(&kernel, &folder, jobs).await;
-        Self { kernel, store, shutdown, address, job, run, folder, doorway }
+        Self { kernel, store, shutdown, address, job, run, hurried, folder, doorway }
     }
 
     /// The doors as the user's commands see them.
     pub(super) fn user(&self) -> Daemon {
         Daemon::at(self.folder.path().join("user.sock"))
+    }
+
+    /// The doors as a client sees them, through the accept loop of the socket.
+    pub(super) fn client(&self, token: &str) -> Daemon {
+        Daemon::at(self.folder.path().join("real.sock")).with_token(token.to_owned())
+    }
+
+    /// A workflow file in the team's project, and a request to run it.
+    pub(super) fn file(&self, name: &str, text: &str) -> Value {
+        let file = self.folder.path().join(format!("{name}.yaml"));
+        std::fs::write(&file, text).unwrap();
+        json!({"file": file, "cwd": self.folder.path()})
+    }
+
+    /// How many tasks the doors have: their loops, and one for each connection.
+    pub(super) fn tasks(&self) -> usize {
+        self.doorway.tracker.len()
     }
 
     /// The doors as `coder`'s worker sees them.
@@ -148,6 +179,23 @@ impl House {
         question.ask(TcpStream::connect(self.address).await.unwrap()).await
     }
 
+    /// Asks as the user and does not wait for the answer; dropping the connection hangs up.
+    pub(super) async fn begin(&self, question: Question) -> UnixStream {
+        let mut stream = UnixStream::connect(self.folder.path().join("user.sock")).await.unwrap();
+        stream.write_all(&question.written()).await.unwrap();
+        stream
+    }
+
+    /// Waits until something is so.
+    pub(super) async fn until(&self, so: impl AsyncFn() -> bool) {
+        let look = async {
+            while !so().await {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(DEADLINE, look).await.unwrap();
+    }
+
     /// A token of a client.
     pub(super) async fn client_token(&self) -> String {
         self.kernel.token_create(&Principal::User, "ci".to_owned()).await.unwrap().token
@@ -155,6 +203,26 @@ impl House {
 
     async fn socket(&self, name: &str, question: Question) -> Answer {
         question.ask(UnixStream::connect(self.folder.path().join(name)).await.unwrap()).await
+    }
+}
+
+/// Time that passes only when it is told to. A clock that is merely paused jumps ahead whenever everybody waits for a
+/// socket or the store.
+pub(super) struct Standstill {
+    /// The clock does not jump while a thread of the runtime's own waits for this.
+    _release: std::sync::mpsc::Sender<()>,
+}
+
+impl Standstill {
+    pub(super) fn begin() -> Self {
+        let (release, wait) = std::sync::mpsc::channel();
+        tokio::task::spawn_blocking(move || wait.recv().ok());
+        tokio::time::pause();
+        Self { _release: release }
+    }
+
+    pub(super) async fn pass(&self, time: Duration) {
+        tokio::time::advance(time).await;
     }
 }
 
@@ -188,6 +256,7 @@ async fn begin(
         mode: RunMode::Start,
         params: BTreeMap::new(),
         env: BTreeMap::new(),
+        replace: false,
     };
     let run = kernel.run_new(&Principal::User, request).await.unwrap().run;
     let job = timeout(DEADLINE, jobs.recv()).await.unwrap().unwrap();
@@ -219,20 +288,41 @@ impl Question {
         self
     }
 
+    pub(super) fn method(mut self, method: &str) -> Self {
+        let rest = self.line.split_once(' ').unwrap().1;
+        self.line = format!("{method} {rest}");
+        self
+    }
+
+    /// Adds to what is asked after `?`.
+    pub(super) fn query(mut self, query: &str) -> Self {
+        let (start, end) = self.line.rsplit_once(' ').unwrap();
+        let mark = if start.contains('?') { '&' } else { '?' };
+        self.line = format!("{start}{mark}{query} {end}");
+        self
+    }
+
+    pub(super) fn body(self, body: &str) -> Self {
+        Self { body: body.into(), ..self }
+    }
+
     pub(super) fn token(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    async fn ask(self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Answer {
-        let Self { line, mut headers, body } = self;
-        headers.push(("Content-Length".to_owned(), body.len().to_string()));
+    fn written(&self) -> Vec<u8> {
+        let mut headers = self.headers.clone();
+        headers.push(("Content-Length".to_owned(), self.body.len().to_string()));
         headers.push(("Connection".to_owned(), "close".to_owned()));
         let headers = headers.iter().map(|(name, value)| format!("{name}: {value}"));
-        let lines: Vec<String> = std::iter::once(line).chain(headers).collect();
+        let lines: Vec<String> = std::iter::once(self.line.clone()).chain(headers).collect();
         let head = lines.join("\r\n") + "\r\n\r\n";
+        [head.as_bytes(), &self.body].concat()
+    }
+
+    async fn ask(self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Answer {
         let exchange = async {
-            stream.write_all(head.as_bytes()).await.unwrap();
-            stream.write_all(&body).await.unwrap();
+            stream.write_all(&self.written()).await.unwrap();
             let mut text = Vec::new();
             stream.read_to_end(&mut text).await.unwrap();
             String::from_utf8(text).unwrap()
@@ -240,6 +330,9 @@ impl Question {
         let text = timeout(DEADLINE, exchange).await.unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut line = self.line.split(' ');
+        let (method, path) = (line.next().unwrap(), line.next().unwrap());
+        contract::keep(method, path, status, body);
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 }
@@ -257,9 +350,11 @@ impl Answer {
     }
 }
 
-/// Hands over what it is given and waits to be stopped.
+/// Hands over what it is given and waits to be stopped. Only `quick`'s work is done at once, and `fragile` breaks.
 struct Idle {
     jobs: mpsc::UnboundedSender<WorkerJob>,
+    done: Mutex<HashSet<AttemptId>>,
+    hurried: Arc<Mutex<Vec<RunId>>>,
 }
 
 #[async_trait]
@@ -273,6 +368,9 @@ impl Runner for Idle {
     async fn run_close(&self, _: RunId) -> u32 {
         0
     }
+    fn run_hurry(&self, run: RunId) {
+        self.hurried.lock().unwrap().push(run);
+    }
     async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
         Ok(Vec::new())
     }
@@ -283,9 +381,19 @@ impl Runner for Idle {
         AttemptPlace { folder: PathBuf::new(), socket: PathBuf::new() }
     }
     async fn attempt(&self, _: RunId, job: WorkerJob, stop: CancellationToken) -> Departure {
-        self.jobs.send(job).ok();
-        stop.cancelled().await;
-        Departure::default()
+        let gone = Departure { seen_alive: true, ..Departure::default() };
+        match job.agent.as_str() {
+            "quick" => {
+                self.done.lock().unwrap().insert(job.attempt);
+                gone
+            }
+            "fragile" => gone,
+            _ => {
+                self.jobs.send(job).ok();
+                stop.cancelled().await;
+                Departure::default()
+            }
+        }
     }
     async fn attempt_look(&self, _: RunId, _: AttemptId) -> Sighting {
         Sighting::Gone
@@ -296,10 +404,20 @@ impl Runner for Idle {
     async fn attempt_events(
         &self,
         _: RunId,
-        _: AttemptId,
+        attempt: AttemptId,
         _: i64,
     ) -> io::Result<Vec<NumberedEvent>> {
-        Ok(Vec::new())
+        if !self.done.lock().unwrap().contains(&attempt) {
+            return Ok(Vec::new());
+        }
+        let (outcome, text) = (WorkerOutcome::Ok, "all done".to_owned());
+        let finished = Finished { outcome, text };
+        let events = [WorkerEvent::Started { pid: 1 }, WorkerEvent::Finished(finished)];
+        let numbered = events.into_iter().zip(1..);
+        Ok(numbered.map(|(event, no)| NumberedEvent { no, ts: Millis::new(0), event }).collect())
+    }
+    async fn attempt_log(&self, _: RunId, _: AttemptId, _: u64, _: usize) -> io::Result<Vec<u8>> {
+        Ok(b"printed\n".to_vec())
     }
     async fn marks(&self) -> Vec<AttemptId> {
         Vec::new()

@@ -3,12 +3,15 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{AttemptId, Millis, PauseCause, RunId, RunMode, RunState};
-use agent_worker_store::{AttemptRow, Error as StoreError, Keep, RunQuery, RunRow, RunStep};
+use agent_worker_store::{
+    AgentRow, AttemptRow, Error as StoreError, InstanceQuery, Keep, RunQuery, RunRow, RunStep,
+};
 
 use super::{leash::Leash, tend::Busy};
 use crate::{
     error::Result,
     kernel::{Card, Kernel},
+    policy::Ordered,
     runner::{Departure, Sighting},
 };
 
@@ -45,7 +48,12 @@ impl Kernel {
             match self.runner.attempt_look(card.run, attempt.id).await {
                 Sighting::Alive => {
                     let busy = busy.entry(card.run).or_insert_with(nobody);
-                    self.adopt(card, attempt, busy);
+                    let stopped = self.is_stopped(&attempt).await?;
+                    let leash = self.adopt(card, attempt, busy);
+                    if stopped {
+                        // Somebody stopped the agent, and the daemon before had no time to end its worker.
+                        leash.end(Ordered::Stopped);
+                    }
                     recovered.adopted += 1;
                 }
                 Sighting::Gone => {
@@ -75,7 +83,7 @@ impl Kernel {
     }
 
     /// Waits for a worker of the daemon before, as if it were our own.
-    fn adopt(&self, card: Arc<Card>, attempt: AttemptRow, busy: &Busy) {
+    fn adopt(&self, card: Arc<Card>, attempt: AttemptRow, busy: &Busy) -> Arc<Leash> {
         let kernel = self.clone();
         let place = busy.enter(&attempt.fence.agent);
         // It lives, room or not: where the caps were lowered meanwhile, it has no slot and keeps nobody out.
@@ -83,15 +91,23 @@ impl Kernel {
         let slots = slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok());
         let leash = Leash::new(&card, attempt.fence.agent.clone());
         let leash = self.scheduler.leash(attempt.id, leash);
+        let held = Arc::clone(&leash);
         self.scheduler.tracker.spawn(async move {
             let closing = kernel.scheduler.closing.clone();
             tokio::select! {
                 () = closing.cancelled() => {}
-                () = kernel.attend(&card, &attempt, &leash) => {}
+                () = kernel.attend(&card, &attempt, &held) => {}
             }
             drop(slots);
             drop(place);
         });
+        leash
+    }
+
+    async fn is_stopped(&self, attempt: &AttemptRow) -> Result<bool> {
+        let agents = self.store.agent_list(attempt.fence.workflow).await?;
+        let its = |agent: &&AgentRow| agent.name == attempt.fence.agent;
+        Ok(agents.iter().find(its).is_some_and(|agent| agent.stopped.is_some()))
     }
 
     async fn attend(&self, card: &Card, attempt: &AttemptRow, leash: &Leash) {
@@ -173,7 +189,7 @@ impl Kernel {
     }
 
     async fn forget_ended(&self) -> Result<()> {
-        for instance in self.store.instance_list().await? {
+        for instance in self.store.instance_list(InstanceQuery::All).await? {
             let (None, Some(last)) = (instance.live, instance.last) else { continue };
             if self.store.run_get(last).await?.keep == Keep::WhileLive {
                 self.store.instance_forget(instance.id).await?;

@@ -70,6 +70,8 @@ impl Kernel {
         for step in &card.script.workflow.setup {
             self.set_up_step(card, step, &mut scope, stop).await?;
         }
+        // Somebody may have joined meanwhile.
+        let card = &self.card(card.run).await.map_err(broken)?;
         let kickoff = self.kickoff(card, &scope, row.mode).await?;
         let started = self.store.run_start(card.run, kickoff, self.clock.now()).await;
         started.map_err(|error| broken(error.into()))

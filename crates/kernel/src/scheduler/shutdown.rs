@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_protocol::{AgentName, AttemptId, RunId, api::RunStopped};
+use agent_worker_protocol::{AgentName, AttemptId, RunId, WorkflowId, api::RunStopped};
 use agent_worker_store::{Error as StoreError, RunStep};
 use tokio::time::Instant;
 
@@ -17,6 +17,19 @@ use crate::{
 /// How much longer than its kill grace a worker's end may take to be settled.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Whose workers.
+#[derive(Clone, Debug)]
+pub(crate) enum Whose {
+    /// Everybody's.
+    All,
+    /// Those of one run.
+    Run(RunId),
+    /// Those of one instance, whichever run they belong to.
+    Instance(WorkflowId),
+    /// Those of one agent, whichever run they belong to.
+    Agent(WorkflowId, AgentName),
+}
+
 impl Kernel {
     /// Ends a run and every process of it; answers when they are gone. Carried out even if whoever asked goes away.
     pub async fn run_stop(&self, who: &Principal, run: RunId) -> Result<RunStopped> {
@@ -25,20 +38,29 @@ impl Kernel {
         self.scheduler.carry(async move { kernel.end_run(run).await }).await
     }
 
-    async fn end_run(&self, run: RunId) -> Result<RunStopped> {
+    /// The same for somebody who does not want to wait: its processes get no time to end by themselves, also those
+    /// that are being stopped already.
+    pub async fn run_stop_now(&self, who: &Principal, run: RunId) -> Result<RunStopped> {
+        who.require_user("only the user stops a run")?;
+        self.store.run_get(run).await?;
+        self.runner.run_hurry(run);
+        self.run_stop(who, run).await
+    }
+
+    pub(crate) async fn end_run(&self, run: RunId) -> Result<RunStopped> {
         let card = self.card(run).await?;
         let decide = Box::new(|facts: &_| idle::stop(facts, "the user"));
         match self.store.run_settle(run, decide, self.clock.now()).await? {
             RunStep::End { .. } => {}
             // Somebody else is stopping it: wait with them.
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume
-                if !self.held(Some(run)).is_empty() => {}
+                if !self.held(&Whose::Run(run)).is_empty() => {}
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume => {
                 return Err(StoreError::NoRun.into());
             }
         }
         self.scheduler.leave_run(run);
-        let (attempts, ended) = self.end_workers(Some(run), Ordered::RunOver).await;
+        let (attempts, ended) = self.end_workers(&Whose::Run(run), Ordered::Stopped).await;
         let processes = ended + self.runner.run_close(run).await;
         let kernel = self.clone();
         let instance = card.instance.clone();
@@ -50,16 +72,18 @@ impl Kernel {
     pub async fn drain(&self, patience: Duration) {
         self.scheduler.draining.cancel();
         let quiet = async {
-            for (_, leash) in self.held(None) {
+            for (_, leash) in self.held(&Whose::All) {
                 leash.gone().await;
             }
         };
         // Those who are not done in time are cut short, and that is nobody's fault.
         let _ = tokio::time::timeout(patience, quiet).await;
-        self.end_workers(None, Ordered::Drain).await;
-        // What setup commands run or left is ended too; the next daemon begins an unfinished setup again.
+        self.end_workers(&Whose::All, Ordered::Drain).await;
+        // What setup commands run or left is ended too. Their run is let go first: a command that we end has not failed,
+        // and the next daemon begins an unfinished setup again.
         let runs: Vec<RunId> = self.scheduler.lock_runs().keys().copied().collect();
         for run in runs {
+            self.scheduler.leave_run(run);
             self.runner.attempt_sweep(AttemptId::new(run.get())).await;
         }
         self.close().await;
@@ -78,14 +102,15 @@ impl Kernel {
         self.scheduler.is_draining()
     }
 
-    /// Ends the workers of a run, or all; answers with whose they were and how many processes had to be ended.
-    async fn end_workers(&self, run: Option<RunId>, why: Ordered) -> (Vec<AgentName>, u32) {
-        let held = self.held(run);
+    /// Ends workers; answers with whose they were and how many processes had to be ended.
+    pub(crate) async fn end_workers(&self, whose: &Whose, why: Ordered) -> (Vec<AgentName>, u32) {
+        let held = self.held(whose);
         for (_, leash) in &held {
             leash.end(why.clone());
         }
         let (mut agents, mut ended) = (Vec::new(), 0);
-        // A store that takes nothing must not keep us: the next daemon settles what this one could not.
+        // A store that takes nothing, or a daemon that leaves, must not keep us: the next one settles what this one could
+        // not.
         let deadline = Instant::now() + self.scheduler.options.kill_grace.duration() + PATIENCE;
         for (agent, leash) in held {
             ended += tokio::time::timeout_at(deadline, leash.gone()).await.unwrap_or(0);
@@ -94,9 +119,14 @@ impl Kernel {
         (agents, ended)
     }
 
-    fn held(&self, run: Option<RunId>) -> Vec<(AgentName, Arc<Leash>)> {
+    fn held(&self, whose: &Whose) -> Vec<(AgentName, Arc<Leash>)> {
         let leashes = self.scheduler.leashes();
-        let wanted = leashes.values().filter(|leash| run.is_none_or(|run| run == leash.run));
+        let wanted = leashes.values().filter(|leash| match whose {
+            Whose::All => true,
+            Whose::Run(run) => leash.run == *run,
+            Whose::Instance(workflow) => leash.workflow == *workflow,
+            Whose::Agent(workflow, agent) => leash.workflow == *workflow && leash.agent == *agent,
+        });
         wanted.map(|leash| (leash.agent.clone(), Arc::clone(leash))).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_protocol::{AgentName, Millis};
+use agent_worker_protocol::{AgentName, Millis, RunId};
 use agent_worker_store::{Change, Keep, RunStep};
 use tokio::{
     sync::{Notify, Semaphore},
@@ -87,7 +87,7 @@ impl Kernel {
                 () = busy.left.notified() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
-            match self.look(card, &busy).await {
+            match self.look(card.run, &busy).await {
                 Ok(Looked::Until(instant)) => next = instant,
                 Ok(Looked::Over) => break,
                 Err(error) => {
@@ -99,7 +99,8 @@ impl Kernel {
         self.farewell(card).await;
     }
 
-    async fn look(&self, card: &Arc<Card>, busy: &Busy) -> Result<Looked> {
+    async fn look(&self, run: RunId, busy: &Busy) -> Result<Looked> {
+        let card = &self.card(run).await?;
         let now = self.clock.now();
         let mut next = now.plus(self.scheduler.options.sweep.duration());
         if self.scheduler.is_draining() {

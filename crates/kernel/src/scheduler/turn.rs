@@ -12,7 +12,8 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{leash::Leash, tend::Place};
 use crate::{
-    error::Result,
+    error::{Error, Result},
+    joining,
     kernel::{Card, Kernel},
     limits, policy,
     policy::{Ordered, Record, Remains},
@@ -40,15 +41,16 @@ impl Kernel {
         let (kernel, card) = (self.clone(), Arc::clone(card));
         self.scheduler.tracker.spawn(async move {
             let closing = kernel.scheduler.closing.clone();
+            let turn = async {
+                if let Err(error) = kernel.turn(&card, &agent, &slots).await {
+                    tracing::error!(%agent, run = %card.run, %error, "a turn could not be started");
+                    // The sweep tries again; a tight loop would not help.
+                    tokio::time::sleep(kernel.scheduler.options.sweep.duration()).await;
+                }
+            };
             tokio::select! {
                 () = closing.cancelled() => {}
-                result = kernel.turn(&card, &agent, &slots) => {
-                    if let Err(error) = result {
-                        tracing::error!(%agent, run = %card.run, %error, "a turn could not be started");
-                        // The sweep tries again; a tight loop would not help.
-                        tokio::time::sleep(kernel.scheduler.options.sweep.duration()).await;
-                    }
-                }
+                () = turn => {}
             }
             drop(place);
         });
@@ -61,6 +63,8 @@ impl Kernel {
         }
         let _own = slots.acquire().await;
         let _any = self.scheduler.slots.acquire().await;
+        // Who takes part may have changed since somebody looked: whoever is leased now is on this card.
+        let card = &self.card(card.run).await?;
         let now = self.clock.now();
         let (id, token) = (self.dice.attempt(now)?, tokens::attempt_secret(&self.dice)?);
         let held = self.scheduler.leash(id, Leash::new(card, agent.clone()));
@@ -92,9 +96,7 @@ impl Kernel {
             Ok(Leased::Nothing | Leased::Paused(_)) => Ok(0),
             // It may be there all the same; then it is one whose worker never began.
             Err(StoreError::Unknown) => {
-                if self.store.attempt_get(id).await.is_ok() {
-                    self.conclude(card, id, &Departure::default(), held.why()).await;
-                }
+                self.conclude(card, id, &Departure::default(), held.why()).await;
                 Ok(0)
             }
             Err(error) => Err(error.into()),
@@ -165,7 +167,7 @@ impl Kernel {
     async fn job(&self, card: &Card, lease: &Lease, token: String) -> Result<WorkerJob> {
         let settings = card.agent(&lease.fence.agent)?;
         let place = self.runner.place(card.run, lease.id);
-        let env = self.runner.run_env(card.run).await.map_err(crate::Error::Folder)?;
+        let env = self.runner.run_env(card.run).await.map_err(Error::Folder)?;
         let own = settings.system_prompt.as_deref();
         let options = &self.scheduler.options;
         Ok(WorkerJob {
@@ -228,10 +230,12 @@ impl Kernel {
         departure: &Departure,
         ordered: Option<&Ordered>,
     ) -> Result<()> {
-        let row = self.read_to_the_end(card, id).await?;
-        if row.ended.is_some() {
-            return Ok(());
-        }
+        let row = match self.read_to_the_end(card, id).await {
+            Ok(row) if row.ended.is_none() => row,
+            // Settled already, never committed, or forgotten with its run.
+            Ok(_) | Err(Error::Store(StoreError::NotFound(_))) => return Ok(()),
+            Err(error) => return Err(error),
+        };
         let seen_alive = departure.seen_alive || self.live.heard(id).is_some();
         let departure = Departure { seen_alive, ..departure.clone() };
         let remains = Remains {
@@ -290,10 +294,8 @@ impl Kernel {
     }
 }
 
-fn worker_env(
-    mut env: BTreeMap<String, String>,
-    settings: &AgentSettings,
-) -> BTreeMap<String, String> {
+fn worker_env(env: BTreeMap<String, String>, settings: &AgentSettings) -> BTreeMap<String, String> {
+    let mut env = joining::env_of(env, &settings.name);
     env.retain(|name, _| BASE_ENV.contains(&name.as_str()) || settings.env.contains(name));
     env
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use agent_worker_protocol::{DeliveryState, Event, LimitKind, PauseCause, RunId, RunState};
+use agent_worker_kernel::Options;
+use agent_worker_protocol::{DeliveryState, Event, LimitKind, PauseCause, RunId, RunState, Span};
 
 use crate::{
     worker::End,
-    world::{World, team},
+    world::{Disk, World, team},
 };
 
 /// Two agents that answer each other for ever.
@@ -97,4 +98,37 @@ async fn somebody_who_can_still_work_keeps_a_run_with_a_parked_agent_going() {
     let run = world.run(&team("coder lead", "limits: { wall: 1m }\nkickoff: '@all go'")).await;
     let paused = world.paused(run).await;
     assert_eq!(world.after(paused.ts), 30_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_pauses_after_500_turns_and_goes_on_when_they_are_a_day_old() {
+    const DAY: i64 = 24 * 60 * 60 * 1_000;
+    let sweep = Span::from_secs(60);
+    let world = World::with(Disk::Memory, Options { sweep, ..Options::default() }, 1).await;
+    for (agent, answer) in [("ping", "@pong hello"), ("pong", "@ping hello")] {
+        world.machine.plays(agent, move |worker| async move {
+            worker.rest(Duration::from_secs(1)).await;
+            worker.send(answer).await.unwrap();
+            End::quiet()
+        });
+    }
+    let file = team("ping pong", "limits: { hops: 1000 }\nkickoff: '@ping go'");
+    let run = world.start(&file).await;
+    let paused = world.paused(run).await;
+    let cause = paused.cause.as_deref().unwrap();
+    assert!(cause.starts_with("turn limit (") && cause.contains("in the last 24 hours"), "{cause}");
+    world.machine.empty().await;
+    world.pass(Duration::from_millis(1)).await;
+    assert_eq!((world.after(world.now()), world.view(run).await.turns), (500_001, 500));
+    world.pass(Duration::from_secs(24 * 60 * 60 - 500)).await;
+    assert_eq!(world.view(run).await.turns, 500, "the first of them ended less than a day ago");
+    world.pass(Duration::from_mins(2)).await;
+    let began: Vec<_> = world.machine.turns().iter().map(|turn| world.after(turn.began)).collect();
+    assert!((DAY + 1_000..=DAY + 61_000).contains(&began[500]), "{} ms", began[500]);
+    world.pass(Duration::from_mins(20)).await;
+    let began: Vec<_> = world.machine.turns().iter().map(|turn| world.after(turn.began)).collect();
+    assert_eq!(began.len(), 1_000);
+    for (before, after) in began.iter().zip(&began[500..]) {
+        assert!(after - before >= DAY, "more than 500 between {before} and {after}");
+    }
 }

@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use agent_worker_kernel::{Clock, Kernel, ShellCommand, ShellEnd};
@@ -35,6 +36,9 @@ struct State {
     scripts: HashMap<AgentName, Script>,
     shell: Option<Shell>,
     commands: Vec<ShellCommand>,
+    shells: Vec<(RunId, Arc<Life>)>,
+    erased: Vec<RunId>,
+    stubborn: Duration,
     environments: HashMap<RunId, BTreeMap<String, String>>,
     processes: HashMap<AttemptId, Arc<Process>>,
     turns: Vec<Turn>,
@@ -46,6 +50,12 @@ pub(crate) struct Process {
     agent: AgentName,
     instance: InstanceRef,
     pub(crate) journal: Mutex<Vec<NumberedEvent>>,
+    life: Life,
+}
+
+/// Whether a process lives, and how to end it.
+#[derive(Default)]
+struct Life {
     kill: CancellationToken,
     gone: CancellationToken,
 }
@@ -66,6 +76,7 @@ pub(crate) struct Crowd {
     pub(crate) on_the_machine: usize,
     pub(crate) in_one_instance: usize,
     pub(crate) of_one_agent: usize,
+    pub(crate) shells: usize,
 }
 
 impl Machine {
@@ -144,8 +155,7 @@ impl Machine {
     pub(crate) async fn kill_all(&self) {
         let processes: Vec<_> = self.state().processes.values().cloned().collect();
         for process in processes {
-            process.kill.cancel();
-            process.gone.cancelled().await;
+            process.life.end().await;
         }
     }
 
@@ -153,8 +163,28 @@ impl Machine {
     pub(crate) async fn empty(&self) {
         let processes: Vec<_> = self.state().processes.values().cloned().collect();
         for process in processes {
-            process.gone.cancelled().await;
+            process.life.gone.cancelled().await;
         }
+    }
+
+    /// How many shell commands live.
+    pub(crate) fn shells(&self) -> usize {
+        self.state().shells.iter().filter(|(_, life)| life.is_alive()).count()
+    }
+
+    /// From now on workers that are to end take their time.
+    pub(crate) fn is_stubborn(&self, time: Duration) {
+        self.state().stubborn = time;
+    }
+
+    /// The runs whose logs were deleted.
+    pub(crate) fn erased(&self) -> Vec<RunId> {
+        self.state().erased.clone()
+    }
+
+    /// What is kept of a run's environment.
+    pub(crate) fn environment(&self, run: RunId) -> BTreeMap<String, String> {
+        self.state().environments.get(&run).cloned().unwrap_or_default()
     }
 
     /// Loses what was kept of every run's environment.
@@ -194,19 +224,38 @@ impl State {
         let alive: Vec<_> = self.processes.values().filter(|one| one.is_alive()).collect();
         let here = alive.iter().filter(|one| one.instance == process.instance);
         let same = here.clone().filter(|one| one.agent == process.agent).count();
-        let Crowd { on_the_machine, in_one_instance, of_one_agent } = self.crowd;
+        let Crowd { on_the_machine, in_one_instance, of_one_agent, shells } = self.crowd;
         self.crowd = Crowd {
             on_the_machine: on_the_machine.max(alive.len()),
             in_one_instance: in_one_instance.max(here.count()),
             of_one_agent: of_one_agent.max(same),
+            shells,
         };
         let nth = self.turns.iter().filter(|turn| turn.agent == job.agent).count();
         (self.scripts.get(&job.agent).cloned(), nth)
+    }
+
+    fn begin_shell(&mut self, run: RunId, life: &Arc<Life>) {
+        self.shells.push((run, Arc::clone(life)));
+        let alive = self.shells.iter().filter(|(_, life)| life.is_alive()).count();
+        self.crowd.shells = self.crowd.shells.max(alive);
     }
 }
 
 impl Process {
     fn is_alive(&self) -> bool {
+        self.life.is_alive()
+    }
+}
+
+impl Life {
+    fn is_alive(&self) -> bool {
         !self.gone.is_cancelled()
+    }
+
+    /// Ends it and waits until it is gone.
+    async fn end(&self) {
+        self.kill.cancel();
+        self.gone.cancelled().await;
     }
 }

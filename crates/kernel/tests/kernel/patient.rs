@@ -6,20 +6,25 @@
 
 use std::{
     ops::Range,
-    sync::{Mutex, mpsc},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Message, Millis,
-    NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq, WorkflowId,
-    api::TokenView,
+    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
+    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq,
+    WorkflowId,
+    api::{FeedbackView, TokenView},
 };
 use agent_worker_store::{
     AgentRow, AttemptRow, By, Change, Decide, Document, DocumentInfo, DocumentWrite, Error,
-    EventQuery, Fence, FinishedAttempt, Instance, LeaseRule, Leased, MessageQuery, NewAttempt,
-    NewMessage, NewRun, Once, ReadyAgent, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
-    ShownMessage, Sqlite, Store,
+    EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
+    MessageQuery, NewAgent, NewAttempt, NewMessage, NewRun, Once, ReadyAgent, ResourcePart,
+    RunQuery, RunRow, RunStep, Settlement, ShownMessage, Sqlite, Store, Turn,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -28,10 +33,57 @@ use tokio_util::sync::CancellationToken;
 /// How long, by a real clock, an answer may take before time goes on without it and the test fails by its own deadline.
 const STUCK: Duration = Duration::from_secs(30);
 
+/// What a disk without room refuses.
+const WRITES: [&str; 28] = [
+    "instance_open",
+    "instance_forget",
+    "instance_clear",
+    "instance_remove",
+    "run_create",
+    "run_start",
+    "run_settle",
+    "run_resume",
+    "agent_add",
+    "agent_stop",
+    "agent_resume",
+    "agent_remove",
+    "message_append",
+    "inbox_show",
+    "inbox_ack",
+    "delivery_redrive",
+    "delivery_drop",
+    "attempt_lease",
+    "attempt_events",
+    "attempt_finish",
+    "document_put",
+    "resource_put",
+    "event_append",
+    "token_put",
+    "token_remove",
+    "feedback_put",
+    "pulse",
+    "effect_expire",
+];
+
 /// A store on whose answers the clock waits.
 pub(crate) struct Patient {
     inner: Sqlite,
     staged: Mutex<Option<(&'static str, Staged)>>,
+    faults: Mutex<Vec<(&'static str, Fault)>>,
+    full: AtomicBool,
+}
+
+/// What becomes of a question that does not go well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is carried out, and the answer is that nobody knows.
+    Done,
+    /// It is not carried out, and the answer is that nobody knows.
+    Undone,
+    /// The file fails.
+    Broken,
+    /// There is no room.
+    Full,
 }
 
 /// A point in somebody else's work where a test steps in.
@@ -43,7 +95,39 @@ pub(crate) struct Staged {
 
 impl Patient {
     pub(crate) fn new(inner: Sqlite) -> Self {
-        Self { inner, staged: Mutex::default() }
+        let (staged, faults, full) = (Mutex::default(), Mutex::default(), AtomicBool::default());
+        Self { inner, staged, faults, full }
+    }
+
+    /// Lets the next question of `method` end in this way.
+    pub(crate) fn spoil(&self, method: &'static str, fault: Fault) {
+        self.faults.lock().unwrap().push((method, fault));
+    }
+
+    /// Whether everything that was to be spoilt has been.
+    pub(crate) fn has_spoilt_all(&self) -> bool {
+        self.faults.lock().unwrap().is_empty()
+    }
+
+    /// From now on there is no room for anything.
+    pub(crate) fn fill_up(&self) {
+        self.full.store(true, Ordering::Relaxed);
+    }
+
+    /// Shuts down under whoever uses it.
+    pub(crate) async fn close(&self) {
+        let held = hold();
+        self.inner.clone().close().await;
+        drop(held);
+    }
+
+    fn fault(&self, method: &str) -> Option<Fault> {
+        let mut faults = self.faults.lock().unwrap();
+        if let Some(next) = faults.iter().position(|(spoilt, _)| *spoilt == method) {
+            return Some(faults.remove(next).1);
+        }
+        let full = self.full.load(Ordering::Relaxed) && WRITES.contains(&method);
+        full.then_some(Fault::Full)
     }
 
     /// Withholds the next answer of `method`: what was read is old by the time the caller has it.
@@ -91,7 +175,13 @@ macro_rules! patient {
         impl Store for Patient {
             $(async fn $method(&self, $($arg: $ty),*) -> Result<$out, Error> {
                 let held = hold();
-                let answer = self.inner.$method($($arg),*).await;
+                let answer = match self.fault(stringify!($method)) {
+                    None => self.inner.$method($($arg),*).await,
+                    Some(Fault::Done) => self.inner.$method($($arg),*).await.and(Err(Error::Unknown)),
+                    Some(Fault::Undone) => Err(Error::Unknown),
+                    Some(Fault::Broken) => Err(Error::Database("the file fails".into())),
+                    Some(Fault::Full) => Err(Error::Full),
+                };
                 drop(held);
                 self.answered(stringify!($method)).await;
                 answer
@@ -104,16 +194,24 @@ macro_rules! patient {
 }
 patient! {
     fn instance_open(project: String, instance: InstanceRef) -> WorkflowId;
-    fn instance_list() -> Vec<Instance>;
+    fn instance_list(which: InstanceQuery) -> Vec<Instance>;
     fn instance_verify(workflow: WorkflowId) -> Seq;
     fn instance_forget(workflow: WorkflowId) -> ();
+    fn instance_clear(by: By, workflow: WorkflowId, now: Millis) -> Seq;
+    fn instance_remove(workflow: WorkflowId) -> ();
     fn run_create(workflow: WorkflowId, new: NewRun, now: Millis) -> ();
     fn run_start(run: RunId, kickoff: Option<NewMessage>, now: Millis) -> ();
     fn run_settle(run: RunId, decide: Decide, now: Millis) -> RunStep;
+    fn run_resume(by: By, run: RunId, limits: Limits, now: Millis) -> ();
     fn run_get(run: RunId) -> RunRow;
+    fn run_hindrances(run: RunId) -> Hindrances;
     fn run_list(which: RunQuery) -> Vec<RunRow>;
     fn run_failures(run: RunId) -> Vec<Receipt>;
     fn agent_list(workflow: WorkflowId) -> Vec<AgentRow>;
+    fn agent_add(by: By, run: RunId, agent: NewAgent, now: Millis) -> AgentName;
+    fn agent_stop(by: By, workflow: WorkflowId, agent: AgentName, why: String, now: Millis) -> ();
+    fn agent_resume(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ();
+    fn agent_remove(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ();
     fn agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>;
     fn message_append(by: By, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Millis) -> Once<Seq>;
     fn message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>;
@@ -126,12 +224,15 @@ patient! {
     fn attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Millis) -> Leased;
     fn attempt_by_token(token: Hash) -> Option<AttemptRow>;
     fn attempt_get(attempt: AttemptId) -> AttemptRow;
+    fn attempt_list(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<AttemptRow>;
+    fn turn_list(run: RunId, limit: u32) -> Vec<Turn>;
     fn attempt_live() -> Vec<AttemptRow>;
     fn attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Millis) -> i64;
     fn attempt_finish(fence: Fence, settlement: Settlement, now: Millis) -> FinishedAttempt;
     fn document_put(by: By, write: DocumentWrite, now: Millis) -> Once<Revision>;
     fn document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
     fn document_list(workflow: WorkflowId) -> Vec<DocumentInfo>;
+    fn document_history(workflow: WorkflowId, path: DocumentPath, limit: u32) -> Vec<DocumentInfo>;
     fn resource_put(by: By, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis) -> ResourceId;
     fn resource_get(workflow: WorkflowId, id: ResourceId, range: Range<u64>) -> ResourcePart;
     fn event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Millis) -> ();
@@ -141,6 +242,9 @@ patient! {
     fn token_find(hash: Hash) -> Option<String>;
     fn token_list() -> Vec<TokenView>;
     fn token_remove(name: String) -> ();
+    fn feedback_put(said: FeedbackView) -> ();
+    fn feedback_list(limit: u32) -> Vec<FeedbackView>;
+    fn integrity() -> Vec<String>;
     fn pulse(now: Millis) -> ();
     fn pulse_last() -> Option<Millis>;
     fn effect_expire(before: Millis) -> u32;

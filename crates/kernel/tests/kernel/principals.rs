@@ -1,8 +1,11 @@
 //! Who may do what. The door makes the principal; here every one of them tries everything.
 
-use agent_worker_kernel::{Base, Error, Kernel, Place, Principal, Reading, Watched};
+use agent_worker_kernel::{
+    Base, Breadth, Burial, Error, Kernel, Place, Principal, Reading, Watched,
+};
 use agent_worker_protocol::{
-    AttemptId, Code, EventsRequest, RunId, RunMode, Sender, Seq, api::RunRequest,
+    AttemptId, Code, EventsRequest, RunId, RunMode, Sender, Seq,
+    api::{AgentRequest, DeadRequest, FeedbackRequest, ResumeRequest, RunRequest},
 };
 use tokio::sync::mpsc;
 
@@ -56,8 +59,17 @@ async fn report(kernel: &Kernel, who: &Principal, attempt: AttemptId) -> Option<
     code(kernel.attempt_report(who, attempt, EventsRequest::default()).await)
 }
 
-/// What only the user may: stop, start, and whatever has to do with tokens.
-async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 5] {
+/// What only the user may: whatever begins, ends or changes something for others, what workers print, what is said about
+/// the program, and whatever has to do with tokens. Nothing of it is there, so that a user changes nothing either.
+async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 17] {
+    let nobody = &place("zoe@team");
+    let nowhere = &place("@nowhere");
+    let agent = AgentRequest { backend: Some("none".into()), ..AgentRequest::default() };
+    let dead = |burial| {
+        let (target, seq) = (Some("@team".parse().unwrap()), Some(Seq::new(99)));
+        let request = DeadRequest { target, project: None, seq, agent: None, why: None };
+        kernel.dead_bury(who, None, request, burial)
+    };
     let start = RunRequest {
         file: "/team.yaml".into(),
         cwd: "/".into(),
@@ -65,14 +77,77 @@ async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 5]
         mode: RunMode::Run,
         params: [].into(),
         env: [].into(),
+        replace: false,
     };
     [
-        code(kernel.run_stop(who, run).await),
         code(kernel.run_new(who, start).await),
+        code(kernel.run_resume(who, None, run, ResumeRequest::default()).await),
+        code(kernel.agent_new(who, None, agent).await),
+        code(kernel.agent_stop(who, nobody).await),
+        code(kernel.agent_remove(who, nobody).await),
+        code(kernel.agent_resume(who, nobody).await),
+        code(kernel.log_read(who, nobody, 0).await),
+        code(dead(Burial::Redrive).await),
+        code(dead(Burial::Drop).await),
+        code(kernel.instance_clear(who, None, nowhere).await),
+        code(kernel.instance_remove(who, nowhere).await),
+        code(kernel.store_check(who).await),
+        code(kernel.feedback_list(who).await),
         code(kernel.token_create(who, "mine".into()).await),
         code(kernel.token_list(who).await),
-        code(kernel.token_revoke(who, "ci".into()).await),
+        code(kernel.token_revoke(who, "none".into()).await),
+        code(kernel.run_stop(who, run).await),
     ]
+}
+
+/// What everybody who is known may where `place` is: everything that only looks.
+async fn look(kernel: &Kernel, who: &Principal, place: &Place) -> [Option<Code>; 11] {
+    let file = || "notes.md".parse().unwrap();
+    let of = |target: &str| {
+        let target = place.target.as_ref().map(|whole| format!("{target}{whole}"));
+        Place { target: target.map(|target| target.parse().unwrap()), project: None }
+    };
+    let (own, all) = (of("coder"), Breadth::All);
+    [
+        code(kernel.messages(who, place, Reading::default()).await),
+        code(kernel.receipts(who, place, Seq::new(1)).await),
+        code(kernel.run_views(who, place, all).await),
+        code(kernel.agent_views(who, place, all).await),
+        code(kernel.instance_views(who, place, all).await),
+        code(kernel.dead_list(who, place, all).await),
+        code(kernel.attention(who, place, all).await),
+        code(kernel.stats(who, place, all).await),
+        code(kernel.inbox_look(who, &own).await),
+        code(kernel.document_list(who, place).await),
+        code(kernel.document_history(who, place, file()).await),
+    ]
+}
+
+async fn explain(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code> {
+    code(kernel.agent_detail(who, &place(target)).await)
+}
+
+async fn feedback(kernel: &Kernel, who: &Principal) -> Option<Code> {
+    code(kernel.feedback(who, FeedbackRequest { message: "nice".into() }).await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_user_may_everything() {
+    let Two { world, team, .. } = two().await;
+    let (kernel, who) = (&world.kernel, &Principal::User);
+    for code in rule(kernel, who, team).await {
+        assert!(!matches!(code, Some(Code::Forbidden | Code::Unauthorized)), "{code:?}");
+    }
+    assert_eq!(document(kernel, who, "@other").await, None);
+    for target in ["@team", "@other"] {
+        for code in look(kernel, who, &place(target)).await {
+            assert!(!matches!(code, Some(Code::Forbidden | Code::Unauthorized)), "{code:?}");
+        }
+    }
+    assert_eq!(
+        (explain(kernel, who, "coder@other").await, feedback(kernel, who).await),
+        (None, None)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,11 +165,25 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
     assert_eq!(document(&kernel, &who, "@team").await, None);
     assert_eq!(document(&kernel, &who, "@other").await, no);
     assert_eq!(code(kernel.run_view(&who, other).await), no);
-    assert_eq!(code(kernel.receipts(&who, &place("@other"), Seq::new(1)).await), no);
+    assert_eq!(look(&kernel, &who, &place("@team")).await, [None; 11]);
+    assert_eq!(look(&kernel, &who, &Place::default()).await, [None; 11], "it needs no target");
+    assert_eq!(look(&kernel, &who, &place("@other")).await, [no; 11]);
+    for (list, project) in [(Breadth::All, None), (Breadth::Project, Some("/".into()))] {
+        let everywhere = Place { target: None, project };
+        assert_eq!(kernel.agent_views(&who, &everywhere, list).await.unwrap().len(), 2);
+        assert_eq!(kernel.run_views(&who, &everywhere, list).await.unwrap().len(), 1);
+        assert_eq!(kernel.instance_views(&who, &everywhere, list).await.unwrap().len(), 1);
+        assert_eq!(kernel.stats(&who, &everywhere, list).await.unwrap().len(), 1);
+    }
+    assert_eq!(code(kernel.inbox_look(&who, &place("lead")).await), no, "only its own inbox");
+    assert_eq!(explain(&kernel, &who, "coder").await, None);
+    assert_eq!(explain(&kernel, &who, "lead").await, no);
+    assert_eq!(explain(&kernel, &who, "coder@other").await, no);
+    assert_eq!(feedback(&kernel, &who).await, None);
     assert_eq!(code(kernel.inbox_check(&who).await), None);
     assert_eq!(report(&kernel, &who, coder.job.attempt).await, None);
     assert_eq!(report(&kernel, &who, stranger.job.attempt).await, no);
-    assert_eq!(rule(&kernel, &who, team).await, [no; 5]);
+    assert_eq!(rule(&kernel, &who, team).await, [no; 17]);
     let said = world.channel().await.pop().unwrap();
     assert_eq!(said.from, Sender::Agent("coder".parse().unwrap()));
 }
@@ -112,9 +201,13 @@ async fn a_client_reads_and_sends_and_rules_nothing() {
         assert_eq!(watch(kernel, &who, run).await, None);
     }
     assert_eq!(world.channel().await.pop().unwrap().from, Sender::Client("ci".into()));
+    assert_eq!(document(kernel, &who, "@team").await, None);
+    assert_eq!(look(kernel, &who, &place("@team")).await, [None; 11]);
+    assert_eq!(explain(kernel, &who, "coder@other").await, None);
+    assert_eq!(feedback(kernel, &who).await, None);
     assert_eq!(code(kernel.inbox_check(&who).await), no);
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
-    assert_eq!(rule(kernel, &who, team).await, [no; 5]);
+    assert_eq!(rule(kernel, &who, team).await, [no; 17]);
     kernel.token_revoke(&Principal::User, "ci".into()).await.unwrap();
     assert_eq!(code(kernel.principal(&made.token).await), Some(Code::Unauthorized));
 }
@@ -128,12 +221,17 @@ async fn nobody_may_nothing() {
     assert_eq!(write(kernel, &who, "@team").await, no);
     assert_eq!(watch(kernel, &who, team).await, no);
     assert_eq!(document(kernel, &who, "@team").await, no);
-    assert_eq!(code(kernel.document_list(&who, &place("@team")).await), no);
+    assert_eq!(look(kernel, &who, &place("@team")).await, [no; 11]);
+    assert_eq!(look(kernel, &who, &Place::default()).await, [no; 11]);
+    assert_eq!(explain(kernel, &who, "coder@team").await, no);
+    assert_eq!(feedback(kernel, &who).await, no);
     assert_eq!(code(kernel.run_view(&who, team).await), no);
+    let unknown = RunId::new(uuid::Uuid::nil());
+    assert_eq!(code(kernel.run_view(&who, unknown).await), no, "nor learns what there is");
     assert_eq!(code(kernel.inbox_check(&who).await), no);
     assert_eq!(code(kernel.inbox_ack(&who, Seq::new(1)).await), no);
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
-    assert_eq!(rule(kernel, &who, team).await, [no; 5]);
+    assert_eq!(rule(kernel, &who, team).await, [no; 17]);
 }
 
 #[tokio::test(start_paused = true)]

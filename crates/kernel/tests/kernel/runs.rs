@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::Options;
+use agent_worker_kernel::{Breadth, Options, Place, Principal};
 use agent_worker_protocol::{Code, EventKind, Outcome, RunMode, RunState};
 
 use crate::{
@@ -117,7 +117,7 @@ async fn no_more_workers_live_at_once_than_allowed_on_the_machine_and_in_an_inst
     for run in runs {
         assert_eq!(world.over(run).await.state, DONE);
     }
-    let crowd = Crowd { on_the_machine: 3, in_one_instance: 2, of_one_agent: 1 };
+    let crowd = Crowd { on_the_machine: 3, in_one_instance: 2, of_one_agent: 1, shells: 0 };
     assert_eq!(world.machine.crowd(), crowd);
     assert_eq!(world.after(world.now()), 20_000, "six turns of 10 s, three at once");
 }
@@ -132,4 +132,21 @@ async fn an_instance_has_one_live_run_and_a_start_never_ends_by_itself() {
     assert_eq!(world.view(run).await.state, RunState::Running);
     let second = world.begin(RunMode::Run, "team", &file).await;
     assert_eq!(code(second), Some(Code::Conflict));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_is_told_though_a_hundred_newer_ones_have_ended() {
+    let world = World::new().await;
+    let live = world.start(&team("coder", "")).await;
+    for _ in 0..101 {
+        world.pass(Duration::from_millis(1)).await;
+        let short = world.begin(RunMode::Run, "short", &team("coder", "kickoff: nobody")).await;
+        world.over(short.unwrap().run).await;
+    }
+    let everywhere = Place::default();
+    let all = world.kernel.run_views(&Principal::User, &everywhere, Breadth::All).await.unwrap();
+    assert_eq!((all[0].run, &all[0].state), (live, &RunState::Running));
+    assert_eq!(all.len(), 100);
+    let rest: Vec<_> = all[1..].iter().map(|view| world.after(view.started)).collect();
+    assert_eq!(rest, (3..=101).rev().collect::<Vec<_>>(), "the newest of the others");
 }

@@ -1,8 +1,10 @@
 //! The beginning of a run: its commands, its first message, and what stops it before anybody is woken.
 
-use agent_worker_kernel::{Principal, ShellEnd};
+use std::time::Duration;
+
+use agent_worker_kernel::{Breadth, Principal, ShellEnd};
 use agent_worker_protocol::{
-    EventKind, Outcome, RunState,
+    EventKind, Outcome, RunId, RunState,
     api::{RunError, RunErrorCode},
 };
 
@@ -69,6 +71,9 @@ async fn a_kickoff_that_names_nobody_fails_the_run() {
         let message = message.to_owned();
         assert_eq!(error, RunError { code: RunErrorCode::NobodyWoken, message });
     }
+    let (place, project) = (place("@team"), Breadth::Project);
+    let agents = world.kernel.agent_views(&Principal::User, &place, project).await.unwrap();
+    assert_eq!(agents[0].state.to_string(), "stopped: its run woke nobody");
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,4 +107,57 @@ async fn a_value_of_ten_megabytes_is_a_resource_and_the_mention_after_it_still_w
     let part =
         world.kernel.resource_read(&Principal::User, &place("@team"), id, Some(end)).await.unwrap();
     assert_eq!((part.total, part.content.len()), (SIZE as u64 - 1, 99));
+}
+
+/// A run whose only setup command goes on for ever, once it does.
+async fn endless(world: &World, rest: &str) -> RunId {
+    world.machine.runs(|_| std::future::pending());
+    let setup = "setup: [{ shell: sleep infinity }]\nkickoff: '@coder go'";
+    let run = world.run(&team("coder", &format!("{rest}\n{setup}"))).await;
+    world.pass(Duration::from_secs(1)).await;
+    assert_eq!(world.machine.shells(), 1);
+    run
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setup_that_outlasts_the_wall_limit_fails_the_run_and_its_command_is_ended() {
+    let world = World::new().await;
+    let run = endless(&world, "limits: { wall: 61s }").await;
+    let view = world.over(run).await;
+    assert_eq!(world.after(view.ended.unwrap()), 61_000);
+    assert_eq!(view.state, RunState::Ended { outcome: Outcome::Failed });
+    let message = "its setup took longer than the run may last (`limits: wall`)".to_owned();
+    assert_eq!(view.error, Some(RunError { code: RunErrorCode::SetupFailed, message }));
+    world.pass(Duration::from_millis(1)).await;
+    assert_eq!(world.machine.shells(), 0);
+    assert!(!world.machine.keeps_environment(run) && world.machine.turns().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_a_setup_without_blame_and_the_next_daemon_begins_it_again() {
+    let mut world = World::on_disk().await;
+    let run = endless(&world, "").await;
+    world.drain(10).await;
+    assert_eq!(world.machine.shells(), 0);
+    assert_eq!(world.view(run).await.state, RunState::Setup);
+    world.machine.runs(|_| async { prints("") });
+    world.come_back().await;
+    assert_eq!(world.over(run).await.state, RunState::Ended { outcome: Outcome::Done });
+    assert_eq!(world.machine.commands().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_setup_left_is_ended_before_the_next_daemon_begins_it_again() {
+    let mut world = World::on_disk().await;
+    let run = endless(&world, "").await;
+    world.leave().await;
+    assert_eq!(world.machine.shells(), 1, "a daemon that is gone ends nothing");
+    world.machine.runs(|_| async { prints("") });
+    world.come_back().await;
+    assert_eq!(world.over(run).await.state, RunState::Ended { outcome: Outcome::Done });
+    assert_eq!(
+        (world.machine.crowd().shells, world.machine.shells()),
+        (1, 0),
+        "never side by side"
+    );
 }

@@ -136,3 +136,30 @@ async fn an_instance_is_watched_from_now_on_with_what_is_live_in_between() {
     let stored = [next().await, next().await].map(|event| (event.kind, event.pos.is_some()));
     assert_eq!(stored, [(EventKind::AttemptEnded, true), (EventKind::RunEnded, true)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_agents_watch_ends_with_its_attempt() {
+    let world = World::new().await;
+    let (send, mut feeds) = tokio::sync::mpsc::unbounded_channel();
+    let leave = Gate::default();
+    let gate = leave.clone();
+    world.machine.plays("coder", move |worker| {
+        let (send, gate) = (send.clone(), gate.clone());
+        async move {
+            let (kernel, who) = worker.principal().await.unwrap();
+            let instance = Watched::Instance(place("@team"));
+            send.send(kernel.watch(&who, instance, None).await.ok()).unwrap();
+            gate.pass().await;
+            End::quiet()
+        }
+    });
+    world.start(&team("coder", "kickoff: '@coder go'")).await;
+    let mut feed = within(feeds.recv()).await.unwrap().unwrap();
+    world.say("anything").await;
+    let heard = within(feed.next()).await.unwrap().unwrap();
+    assert_eq!(heard.kind, EventKind::Message);
+    leave.open();
+    while let Some(event) = within(feed.next()).await.unwrap() {
+        assert_ne!(event.kind, EventKind::AttemptEnded, "it lives no more");
+    }
+}

@@ -3,6 +3,7 @@
 //! Time passes only when nobody has anything to do, so an event's time is exact and no test sleeps to be sure.
 
 use std::{
+    path::Path,
     sync::{Arc, mpsc::RecvTimeoutError},
     time::Duration,
 };
@@ -133,17 +134,28 @@ impl World {
         name: &str,
         file: &str,
     ) -> Result<RunStarted, Error> {
+        self.kernel.run_new(&Principal::User, self.asks(mode, name, file)).await
+    }
+
+    /// What is asked for then; `name` may lie in a folder.
+    pub(crate) fn asks(&self, mode: RunMode, name: &str, file: &str) -> RunRequest {
         let path = self.folder.path().join(format!("{name}.yaml"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, file).unwrap();
-        let request = RunRequest {
+        RunRequest {
             file: path,
             cwd: self.folder.path().to_owned(),
             tag: None,
             mode,
             params: [].into(),
             env: [("PATH".to_owned(), "/bin".to_owned())].into(),
-        };
-        self.kernel.run_new(&Principal::User, request).await
+            replace: false,
+        }
+    }
+
+    /// Where the files of a test lie.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The user says something in the team's channel.
@@ -250,6 +262,11 @@ pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
         }
         Ok(()) = late => panic!("the kernel never rests"),
     }
+}
+
+/// What a caller is told went wrong.
+pub(crate) fn problem<T>(answer: Result<T, Error>) -> Problem {
+    Problem::from(&answer.err().expect("it went well"))
 }
 
 /// The kind of error a caller is told of.

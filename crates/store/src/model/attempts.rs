@@ -1,8 +1,10 @@
 //! The life of an attempt: lease, events, finish.
 
+use std::time::Duration;
+
 use agent_worker_protocol::{
     AgentName, AttemptEnd, AttemptId, Finished, Hash, Limits, Message, Millis, PauseCause, RunId,
-    Seq, Usage,
+    RunMode, Seq, Usage,
 };
 
 use super::{Fence, NewMessage, NotBefore};
@@ -19,8 +21,12 @@ pub struct NewAttempt {
 /// What the permission to start one more attempt rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseFacts {
+    /// `run` or `start`.
+    pub mode: RunMode,
     /// Turns taken.
     pub turns: u32,
+    /// Those that ended in the last 24 hours, counted as far as the limit goes.
+    pub turns_today: u32,
     /// Attempts that live.
     pub attempts: u32,
     /// Where the run stops by itself.
@@ -109,6 +115,19 @@ pub struct AttemptRow {
     pub ended: Option<AttemptEnd>,
     /// What it used so far.
     pub usage: Usage,
+}
+
+/// A turn that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// By whom.
+    pub agent: AgentName,
+    /// How long the message it is named after had waited.
+    pub waited: Duration,
+    /// How long it took.
+    pub took: Duration,
+    /// How it ended.
+    pub end: AttemptEnd,
 }
 
 /// How an attempt is to be closed, decided by the kernel's policy.

@@ -13,6 +13,8 @@ pub struct DocumentWrite {
     pub content: String,
     /// How it meets what is there.
     pub base: Base,
+    /// The most bytes the document may have afterwards.
+    pub most: usize,
 }
 
 /// How a write meets the document that is there.

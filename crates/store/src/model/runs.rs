@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{
     AgentName, AttemptId, InstanceRef, Limits, Millis, Outcome, PauseCause, RunId, RunMode,
-    RunState, Usage, WorkflowId, api::RunError,
+    RunState, Tag, Usage, WorkflowId, WorkflowName, api::RunError,
 };
 
 /// One instance of a workflow.
@@ -88,6 +88,32 @@ pub struct RunRow {
     pub messages: u32,
     /// What it used.
     pub usage: Usage,
+}
+
+/// Which instances to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstanceQuery {
+    /// Every one.
+    All,
+    /// Those with a live run.
+    Live,
+    /// Those with this name and tag, one for each project that has one.
+    Named(InstanceRef),
+    /// Those with this name, whatever their tag.
+    Called(WorkflowName),
+    /// Those with this tag, whatever their name.
+    Tagged(Tag),
+    /// Those in whose live, else last, run this agent takes part.
+    With(AgentName),
+}
+
+/// What keeps messages from being acted upon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hindrances {
+    /// Where the run stands.
+    pub state: RunState,
+    /// Its agents that are not woken any more.
+    pub stopped: Vec<AgentName>,
 }
 
 /// Which runs to list, newest first.
@@ -183,6 +209,8 @@ pub struct RunFacts {
     pub attempts: u32,
     /// Turns taken.
     pub turns: u32,
+    /// Those that ended in the last 24 hours, counted as far as the limit goes.
+    pub turns_today: u32,
     /// Dead letters of this run.
     pub dead: u32,
     /// Deliveries of this run that were given up.

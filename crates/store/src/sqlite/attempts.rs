@@ -4,13 +4,13 @@ pub(super) mod events;
 pub(super) mod finish;
 pub(super) mod lease;
 
-use agent_worker_protocol::{AttemptId, Epoch, Hash, WorkflowId};
-use rusqlite::{Connection, OptionalExtension, Row};
+use agent_worker_protocol::{AgentName, AttemptId, Epoch, Hash, RunId, WorkflowId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns;
 use crate::{
     error::{Error, Result},
-    model::{AttemptRow, Fence},
+    model::{AttemptRow, Fence, Turn},
 };
 
 const ATTEMPT: &str = "SELECT t.id, t.workflow, t.agent, t.epoch, r.uuid, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished, t.started, t.how,
@@ -50,6 +50,46 @@ pub(super) fn get(db: &Connection, id: AttemptId) -> Result<AttemptRow> {
         .query_row([id.get().as_bytes()], attempt)
         .optional()?
         .ok_or(Error::NotFound("attempt"))
+}
+
+/// An agent's attempts, newest first.
+pub(super) fn list(
+    db: &Connection,
+    workflow: WorkflowId,
+    agent: &AgentName,
+    limit: u32,
+) -> Result<Vec<AttemptRow>> {
+    let sql = format!(
+        "{ATTEMPT} {ITS_RUN} WHERE t.workflow = ?1 AND t.agent = ?2 ORDER BY t.epoch DESC LIMIT ?3"
+    );
+    let attempts = db
+        .prepare_cached(&sql)?
+        .query_map(params![workflow.get(), agent.as_str(), limit], attempt)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(attempts)
+}
+
+pub(super) const TURNS: &str = "SELECT t.agent, m.ts, t.started, t.ended, t.how
+        FROM run r JOIN attempt t INDEXED BY attempt_turn ON t.workflow = r.workflow AND t.run = r.id AND t.turn = 1
+        LEFT JOIN message m ON m.workflow = t.workflow AND m.seq = t.oldest
+        WHERE r.uuid = ?1 ORDER BY t.ended DESC LIMIT ?2";
+
+/// The turns of a run, newest first.
+pub(super) fn turns(db: &Connection, run: RunId, limit: u32) -> Result<Vec<Turn>> {
+    let turns = db
+        .prepare_cached(TURNS)?
+        .query_map(params![run.get().as_bytes(), limit], |row| {
+            let [started, ended] = [columns::millis(row, 2)?, columns::millis(row, 3)?];
+            let sent = columns::if_any(row, 1, columns::millis)?.unwrap_or(started);
+            Ok(Turn {
+                agent: columns::parsed(row, 0)?,
+                waited: started.since(sent),
+                took: ended.since(started),
+                end: columns::json(row, 4)?,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(turns)
 }
 
 pub(super) fn live(db: &Connection) -> Result<Vec<AttemptRow>> {

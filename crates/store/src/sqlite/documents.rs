@@ -19,6 +19,9 @@ pub(super) fn put(
     once(Head::lock(tx, write.workflow)?, by, now, |head, author| {
         let newest = get(tx, write.workflow, &write.path, At::Newest)?;
         let (before, content) = meet(write, newest)?;
+        if content.len() > write.most {
+            return Err(Error::TooLong(content.len()));
+        }
         let revision = Revision::new(before.get() + 1);
         insert(head, author, write, revision, &content, now)?;
         let mut entry = Entry::of(EventKind::DocumentWritten).by(&author.sender());
@@ -110,6 +113,22 @@ pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<Document
         .query_map([workflow.get()], info)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(documents)
+}
+
+/// The revisions of a document, newest first.
+pub(super) fn history(
+    db: &Connection,
+    workflow: WorkflowId,
+    path: &DocumentPath,
+    limit: u32,
+) -> Result<Vec<DocumentInfo>> {
+    let sql = "SELECT path, revision, author, at, bytes FROM document
+        WHERE workflow = ?1 AND path = ?2 ORDER BY revision DESC LIMIT ?3";
+    let revisions = db
+        .prepare_cached(sql)?
+        .query_map(params![workflow.get(), path.as_str(), limit], info)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(revisions)
 }
 
 fn info(row: &Row<'_>) -> rusqlite::Result<DocumentInfo> {

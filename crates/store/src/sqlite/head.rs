@@ -180,6 +180,11 @@ impl<'a> Head<'a> {
         entry.insert(self.tx, self.workflow, self.last_event, live, now)
     }
 
+    /// The last message.
+    pub(super) fn last_seq(&self) -> Seq {
+        Seq::new(self.last_seq)
+    }
+
     /// Where the last event is.
     pub(super) fn position(&self) -> i64 {
         self.last_event

@@ -1,12 +1,14 @@
 //! Instances: found or made, listed, forgotten.
 
-use agent_worker_protocol::{InstanceRef, RunId, WorkflowId};
+use agent_worker_protocol::{EventKind, InstanceRef, Millis, RunId, Seq, Tag, WorkflowId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{columns, head::Head, writer::Tx};
+use serde_json::json;
+
+use super::{columns, effects::once, events::Entry, head::Head, writer::Tx};
 use crate::{
     error::{Error, Result},
-    model::Instance,
+    model::{By, Instance, InstanceQuery},
 };
 
 pub(super) fn open(tx: &Tx<'_>, project: &str, instance: &InstanceRef) -> Result<WorkflowId> {
@@ -24,13 +26,39 @@ pub(super) fn open(tx: &Tx<'_>, project: &str, instance: &InstanceRef) -> Result
     Ok(WorkflowId::new(id))
 }
 
-pub(super) fn list(db: &Connection) -> Result<Vec<Instance>> {
-    let sql = "SELECT w.id, w.project, w.name, w.tag, live.uuid, last.uuid FROM workflow w
+/// The question, with `?1` and `?2` for what is looked for. A command that names its target must not look at all there are.
+pub(super) fn list_sql(which: &InstanceQuery) -> String {
+    let (from, condition) = match which {
+        InstanceQuery::All => ("", "?1 IS NULL AND ?2 IS NULL"),
+        InstanceQuery::Live => {
+            (" INDEXED BY workflow_live", "w.live_run IS NOT NULL AND ?1 IS NULL AND ?2 IS NULL")
+        }
+        InstanceQuery::Named(_) => ("", "w.name = ?1 AND w.tag = ?2"),
+        InstanceQuery::Called(_) => ("", "w.name = ?1 AND ?2 IS NULL"),
+        InstanceQuery::Tagged(_) => ("", "w.tag = ?1 AND ?2 IS NULL"),
+        InstanceQuery::With(_) => (
+            " JOIN agent a INDEXED BY agent_name ON a.workflow = w.id AND a.run = w.last_run",
+            "a.name = ?1 AND ?2 IS NULL",
+        ),
+    };
+    format!(
+        "SELECT w.id, w.project, w.name, w.tag, live.uuid, last.uuid FROM workflow w{from}
         LEFT JOIN run live ON live.workflow = w.id AND live.id = w.live_run
-        LEFT JOIN run last ON last.workflow = w.id AND last.id = w.last_run ORDER BY w.id";
+        LEFT JOIN run last ON last.workflow = w.id AND last.id = w.last_run WHERE {condition} ORDER BY w.id"
+    )
+}
+
+pub(super) fn list(db: &Connection, which: &InstanceQuery) -> Result<Vec<Instance>> {
+    let (first, second) = match which {
+        InstanceQuery::All | InstanceQuery::Live => (None, None),
+        InstanceQuery::Named(instance) => (Some(instance.name.as_str()), Some(&instance.tag)),
+        InstanceQuery::Called(name) => (Some(name.as_str()), None),
+        InstanceQuery::Tagged(tag) => (Some(tag.as_str()), None),
+        InstanceQuery::With(agent) => (Some(agent.as_str()), None),
+    };
     let instances = db
-        .prepare_cached(sql)?
-        .query_map([], |row| {
+        .prepare_cached(&list_sql(which))?
+        .query_map(params![first, second.map(Tag::as_str)], |row| {
             Ok(Instance {
                 id: WorkflowId::new(row.get(0)?),
                 project: row.get(1)?,
@@ -87,9 +115,38 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
     head.save()
 }
 
-/// A run's place among its instance's messages: after the first, up to and with the second.
+/// Hides what the channel says so far.
+pub(super) fn clear(tx: &Tx<'_>, by: &By, workflow: WorkflowId, now: Millis) -> Result<Seq> {
+    let cleared = once(Head::lock(tx, workflow)?, by, now, |head, author| {
+        let last = head.last_seq();
+        tx.prepare_cached("UPDATE workflow SET cleared = ?2 WHERE id = ?1")?
+            .execute([workflow.get(), last.get()])?;
+        let entry = Entry::of(EventKind::ChannelCleared).by(&author.sender());
+        head.event(&entry.data(json!({ "seq": last })), now)?;
+        Ok(last)
+    })?;
+    Ok(cleared.value())
+}
+
+/// Deletes an instance; its resources' files are swept afterwards.
+pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
+    if let Some(live) = Head::lock(tx, workflow)?.live_if_any() {
+        return Err(Error::RunLive(live.id));
+    }
+    for table in [
+        "run", "agent", "message", "delivery", "attempt", "effect", "document", "resource", "event",
+    ] {
+        let sql = format!("DELETE FROM {table} WHERE workflow = ?1");
+        tx.prepare_cached(&sql)?.execute([workflow.get()])?;
+    }
+    tx.prepare_cached("DELETE FROM workflow WHERE id = ?1")?.execute([workflow.get()])?;
+    tx.touch(workflow);
+    Ok(())
+}
+
+/// A run's place among its instance's messages: after the first, up to and with the second. What was cleared is left out.
 pub(super) fn stretch(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<(i64, i64)> {
-    let sql = "SELECT r.after_seq, coalesce(r.last_seq, w.last_seq) FROM run r
+    let sql = "SELECT max(r.after_seq, w.cleared), coalesce(r.last_seq, w.last_seq) FROM run r
         JOIN workflow w ON w.id = r.workflow WHERE r.uuid = ?1 AND r.workflow = ?2";
     db.prepare_cached(sql)?
         .query_row(params![run.get().as_bytes(), workflow.get()], |row| {

@@ -3,9 +3,10 @@
 use std::{ops::Range, sync::Arc};
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Message, Millis,
-    NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq, WorkflowId,
-    api::TokenView,
+    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
+    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq,
+    WorkflowId,
+    api::{FeedbackView, TokenView},
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -15,7 +16,7 @@ use super::{
     attempts::{self, events as reports, finish, lease},
     content, deliveries,
     documents::{self, At},
-    effects, events, inbox, instances, messages,
+    effects, events, feedback, inbox, instances, members, messages,
     resources::{self, NewResource, Put},
     runs, settle, tokens,
 };
@@ -23,9 +24,9 @@ use crate::{
     error::{Error, Result},
     model::{
         AgentRow, AttemptRow, By, Change, Decide, Document, DocumentInfo, DocumentWrite,
-        EventQuery, Fence, FinishedAttempt, Instance, LeaseRule, Leased, MessageQuery, NewAttempt,
-        NewMessage, NewRun, Once, ReadyAgent, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
-        ShownMessage,
+        EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
+        MessageQuery, NewAgent, NewAttempt, NewMessage, NewRun, Once, ReadyAgent, ResourcePart,
+        RunQuery, RunRow, RunStep, Settlement, ShownMessage, Turn,
     },
     store::Store,
 };
@@ -37,11 +38,18 @@ impl Store for Sqlite {
     async fn instance_open(&self, project: String, instance: InstanceRef) -> Result<WorkflowId> {
         self.write(move |tx| instances::open(tx, &project, &instance)).await
     }
-    async fn instance_list(&self) -> Result<Vec<Instance>> {
-        self.read(instances::list).await
+    async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>> {
+        self.read(move |db| instances::list(db, &which)).await
     }
     async fn instance_verify(&self, workflow: WorkflowId) -> Result<Seq> {
         self.read(move |db| content::verify(db, workflow)).await
+    }
+    async fn instance_clear(&self, by: By, workflow: WorkflowId, now: Millis) -> Result<Seq> {
+        self.write(move |tx| instances::clear(tx, &by, workflow, now)).await
+    }
+    async fn instance_remove(&self, workflow: WorkflowId) -> Result<()> {
+        self.write(move |tx| instances::remove(tx, workflow)).await?;
+        self.sweep(workflow).await
     }
     async fn instance_forget(&self, workflow: WorkflowId) -> Result<()> {
         self.write(move |tx| instances::forget(tx, workflow)).await?;
@@ -59,8 +67,14 @@ impl Store for Sqlite {
     async fn run_settle(&self, run: RunId, decide: Decide, now: Millis) -> Result<RunStep> {
         self.write(move |tx| settle::settle(tx, run, &decide, now)).await
     }
+    async fn run_resume(&self, by: By, run: RunId, limits: Limits, now: Millis) -> Result<()> {
+        self.write(move |tx| runs::resume(tx, &by, run, &limits, now)).await
+    }
     async fn run_get(&self, run: RunId) -> Result<RunRow> {
         self.read(move |db| runs::get(db, run)).await
+    }
+    async fn run_hindrances(&self, run: RunId) -> Result<Hindrances> {
+        self.read(move |db| runs::hindrances(db, run)).await
     }
     async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>> {
         self.read(move |db| runs::list(db, which)).await
@@ -73,6 +87,43 @@ impl Store for Sqlite {
 
     async fn agent_list(&self, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
         self.read(move |db| agents::list(db, workflow)).await
+    }
+    async fn agent_add(
+        &self,
+        by: By,
+        run: RunId,
+        agent: NewAgent,
+        now: Millis,
+    ) -> Result<AgentName> {
+        self.write(move |tx| members::add(tx, &by, run, &agent, now)).await
+    }
+    async fn agent_stop(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        why: String,
+        now: Millis,
+    ) -> Result<()> {
+        self.write(move |tx| members::stop(tx, &by, workflow, &agent, &why, now)).await
+    }
+    async fn agent_resume(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        now: Millis,
+    ) -> Result<()> {
+        self.write(move |tx| members::resume(tx, &by, workflow, &agent, now)).await
+    }
+    async fn agent_remove(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        agent: AgentName,
+        now: Millis,
+    ) -> Result<()> {
+        self.write(move |tx| members::remove(tx, &by, workflow, &agent, now)).await
     }
     async fn agent_ready(&self, workflow: WorkflowId) -> Result<Vec<ReadyAgent>> {
         self.read(move |db| agents::ready(db, workflow)).await
@@ -157,6 +208,17 @@ impl Store for Sqlite {
     async fn attempt_get(&self, attempt: AttemptId) -> Result<AttemptRow> {
         self.read(move |db| attempts::get(db, attempt)).await
     }
+    async fn attempt_list(
+        &self,
+        workflow: WorkflowId,
+        agent: AgentName,
+        limit: u32,
+    ) -> Result<Vec<AttemptRow>> {
+        self.read(move |db| attempts::list(db, workflow, &agent, limit)).await
+    }
+    async fn turn_list(&self, run: RunId, limit: u32) -> Result<Vec<Turn>> {
+        self.read(move |db| attempts::turns(db, run, limit)).await
+    }
     async fn attempt_live(&self) -> Result<Vec<AttemptRow>> {
         self.read(attempts::live).await
     }
@@ -198,6 +260,14 @@ impl Store for Sqlite {
     }
     async fn document_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {
         self.read(move |db| documents::list(db, workflow)).await
+    }
+    async fn document_history(
+        &self,
+        workflow: WorkflowId,
+        path: DocumentPath,
+        limit: u32,
+    ) -> Result<Vec<DocumentInfo>> {
+        self.read(move |db| documents::history(db, workflow, &path, limit)).await
     }
     async fn resource_put(
         &self,
@@ -259,8 +329,20 @@ impl Store for Sqlite {
         self.write(move |tx| tokens::remove(tx, &name)).await
     }
 
+    // Feedback
+
+    async fn feedback_put(&self, said: FeedbackView) -> Result<()> {
+        self.write(move |tx| feedback::put(tx, &said)).await
+    }
+    async fn feedback_list(&self, limit: u32) -> Result<Vec<FeedbackView>> {
+        self.read(move |db| feedback::list(db, limit)).await
+    }
+
     // The store itself
 
+    async fn integrity(&self) -> Result<Vec<String>> {
+        self.read(tokens::integrity).await
+    }
     async fn pulse(&self, now: Millis) -> Result<()> {
         self.write(move |tx| tokens::pulse(tx, now)).await
     }

@@ -4,13 +4,15 @@
 use agent_worker_protocol::Seq;
 use rusqlite::Connection;
 
+use crate::model::InstanceQuery;
+
 use super::{
     agents,
-    attempts::{finish, lease},
+    attempts::{self, finish, lease},
     columns::RunNo,
     connection, effects, events,
     inbox::{self, Which},
-    messages, runs, settle,
+    instances, messages, runs, settle,
 };
 
 /// The tables that grow with history.
@@ -49,8 +51,20 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (agents::READY.to_owned(), open),
         (agents::LIST.to_owned(), open),
         (settle::FACTS.to_owned(), failed),
-        (settle::FACTS.to_owned(), "delivery_open (workflow=? AND state=?)"),
+        (
+            instances::list_sql(&InstanceQuery::Named("w".parse().unwrap())),
+            "INDEX workflow_name (name=? AND tag=?)",
+        ),
+        (
+            instances::list_sql(&InstanceQuery::With("a".parse().unwrap())),
+            "INDEX agent_name (name=?)",
+        ),
+        (instances::list_sql(&InstanceQuery::Live), "INDEX workflow_live"),
+        (settle::FACTS.to_owned(), open),
+        (runs::STOPPED.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),
+        (runs::TURNS_TODAY.to_owned(), "INDEX attempt_turn (workflow=? AND run=? AND ended>?)"),
         (settle::ALL_WAIT_UNTIL.to_owned(), open),
+        (attempts::TURNS.to_owned(), "INDEX attempt_turn (workflow=? AND run=?)"),
         (settle::DROP_OPEN.to_owned(), "delivery_open (workflow=? AND state=?)"),
         (runs::FAILURES.to_owned(), "INDEX delivery_failed (workflow=? AND run=? AND state=?)"),
         (messages::RECEIPTS.to_owned(), "INDEX message_reply (workflow=? AND reply_to=?)"),

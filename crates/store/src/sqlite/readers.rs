@@ -1,33 +1,65 @@
-//! A few connections that only read: each sees everything that was answered before, and stands in nobody's way.
+//! A few threads that only read: each sees everything that was answered before, and stands in nobody's way.
+//!
+//! They are threads of their own because a read takes less time than the runtime needs to hand it over.
 
 use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    collections::VecDeque,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
+use tokio::sync::{oneshot, watch};
 
 use super::connection;
 use crate::error::{Error, Result};
 
-const READERS: u32 = 4;
+const READERS: usize = 4;
 
-/// A handle to the pool. Connections are opened when they are first needed.
+/// A handle to the threads, which end when they are told to or the last handle is gone.
 #[derive(Clone)]
-pub(super) struct Readers(Arc<Pool>);
+pub(super) struct Readers(Arc<Handle>);
 
-struct Pool {
-    path: PathBuf,
-    turns: Arc<Semaphore>,
-    idle: Mutex<Vec<Connection>>,
+struct Handle {
+    desk: Arc<Desk>,
+    open: watch::Receiver<()>,
+}
+
+/// Where reads wait for a thread.
+#[derive(Default)]
+struct Desk {
+    line: Mutex<Line>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Box<dyn Read>>,
+    closed: bool,
+}
+
+trait Read: Send {
+    /// Answers from `db`; hands back what it is worth as a reader from now on.
+    fn carry_out(self: Box<Self>, db: Result<Connection>) -> Option<Connection>;
 }
 
 impl Readers {
-    /// Readers of the file at `path`, which has its schema already.
-    pub(super) fn new(path: PathBuf) -> Self {
-        let turns = Arc::new(Semaphore::new(READERS as usize));
-        Self(Arc::new(Pool { path, turns, idle: Mutex::default() }))
+    /// Readers of the file at `path`, which has its schema by the first read. Each opens it when it is first needed.
+    pub(super) fn start(path: &Path) -> Result<Self> {
+        let desk = Arc::<Desk>::default();
+        let (alive, open) = watch::channel(());
+        let alive = Arc::new(alive);
+        let handle = Handle { desk: Arc::clone(&desk), open };
+        for _ in 0..READERS {
+            let (desk, alive, path) = (Arc::clone(&desk), Arc::clone(&alive), path.to_owned());
+            let serve = move || {
+                desk.serve(&path);
+                drop(alive);
+            };
+            thread::Builder::new().name("store-reader".to_owned()).spawn(serve)?;
+        }
+        Ok(Self(Arc::new(handle)))
     }
 
     /// Runs `work` on one snapshot of the database.
@@ -35,38 +67,159 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let turns = Arc::clone(&self.0.turns);
-        let turn = turns.acquire_owned().await.map_err(|_| Error::Closed)?;
-        let pool = Arc::clone(&self.0);
-        let read = move || {
-            let result = pool.read(work);
-            // Held to here even when the caller has gone: closing waits for it.
-            drop(turn);
-            result
-        };
-        tokio::task::spawn_blocking(read).await.map_err(|_| Error::Closed)?
+        let (answer, answered) = oneshot::channel();
+        self.0.desk.enqueue(Box::new(Pending { work, answer }))?;
+        answered.await.map_err(|_| Error::Closed)?
     }
 
-    /// Waits for the reads under way, then refuses the rest.
+    /// Refuses what comes from now on and waits for what was asked before.
     pub(super) async fn close(self) {
-        let all = self.0.turns.acquire_many(READERS).await;
-        self.0.turns.close();
-        drop(all);
-        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.desk.close();
+        let mut open = self.0.open.clone();
+        while open.changed().await.is_ok() {}
     }
 }
 
-impl Pool {
-    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let db = idle.map_or_else(|| connection::reading(&self.path), Ok)?;
-        let snapshot = db.unchecked_transaction()?;
-        let result = work(&db);
-        drop(snapshot);
-        // After a failure of the file, a fresh connection is the better reader.
-        if !matches!(result, Err(Error::Database(_))) {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(db);
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.desk.close();
+    }
+}
+
+impl Desk {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enqueue(&self, read: Box<dyn Read>) -> Result<()> {
+        let mut line = self.line();
+        if line.closed {
+            return Err(Error::Closed);
         }
-        result
+        line.waiting.push_back(read);
+        drop(line);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    fn close(&self) {
+        self.line().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the next read; none comes once the desk is closed and the line is empty.
+    fn next(&self) -> Option<Box<dyn Read>> {
+        let idle = |line: &mut Line| line.waiting.is_empty() && !line.closed;
+        let line = self.changed.wait_while(self.line(), idle);
+        line.unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
+    }
+
+    /// One thread's life.
+    fn serve(&self, path: &Path) {
+        let mut kept = None;
+        while let Some(read) = self.next() {
+            let db = kept.take().map_or_else(|| connection::reading(path), Ok);
+            kept = read.carry_out(db);
+        }
+    }
+}
+
+struct Pending<W, T> {
+    work: W,
+    answer: oneshot::Sender<Result<T>>,
+}
+
+impl<W, T> Read for Pending<W, T>
+where
+    W: FnOnce(&Connection) -> Result<T> + Send,
+    T: Send,
+{
+    fn carry_out(self: Box<Self>, db: Result<Connection>) -> Option<Connection> {
+        let (result, db) = match db {
+            Ok(db) => (snapshot(&db, self.work), Some(db)),
+            Err(error) => (Err(error), None),
+        };
+        // After a failure of the file, a fresh connection is the better reader.
+        let kept = db.filter(|_| !matches!(result, Err(Error::Database(_))));
+        // A caller that went away does not need its answer.
+        drop(self.answer.send(result));
+        kept
+    }
+}
+
+fn snapshot<T>(db: &Connection, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    db.prepare_cached("BEGIN")?.execute([])?;
+    let result = work(db);
+    let ended = db.prepare_cached("ROLLBACK")?.execute([]);
+    // Its own failure tells more than that of the end.
+    let answer = result?;
+    ended?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, sync::mpsc};
+
+    use super::*;
+
+    fn start(folder: &tempfile::TempDir) -> Readers {
+        let path = folder.path().join("x.db");
+        drop(connection::writing(&path).unwrap());
+        Readers::start(&path).unwrap()
+    }
+
+    #[tokio::test]
+    async fn reads_stand_in_nobodys_way_and_closing_waits_for_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = start(&folder);
+        let (release, released) = mpsc::channel::<()>();
+        let slow = readers.read(move |_| released.recv().map_err(|_| Error::NoRun));
+        let others = async {
+            for _ in 0..10 {
+                let one = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+                let read = readers.read(move |db| Ok(db.query_row("SELECT 1", [], one)?));
+                assert_eq!(read.await.unwrap(), 1);
+            }
+        };
+        let is_closed = Cell::new(false);
+        let close = async {
+            readers.clone().close().await;
+            is_closed.set(true);
+        };
+        let after = async {
+            while readers.read(|_| Ok(())).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+            assert!(!is_closed.get(), "closed while a read was under way");
+            release.send(()).unwrap();
+        };
+        let rest = async {
+            others.await;
+            tokio::join!(close, after);
+        };
+        let (slow, ()) = tokio::join!(slow, rest);
+        slow.unwrap();
+        assert!(matches!(readers.read(|_| Ok(())).await, Err(Error::Closed)));
+    }
+
+    #[tokio::test]
+    async fn the_threads_end_with_the_last_handle() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = start(&folder);
+        let mut open = readers.0.open.clone();
+        drop(readers);
+        while open.changed().await.is_ok() {}
+    }
+
+    #[tokio::test]
+    async fn a_refusal_leaves_no_snapshot_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = start(&folder);
+        for _ in 0..2 * READERS {
+            let refused: Result<()> = readers.read(|_| Err(Error::NoRun)).await;
+            assert!(matches!(refused, Err(Error::NoRun)));
+            assert!(readers.read(|db| Ok(!db.is_autocommit())).await.unwrap());
+        }
     }
 }

@@ -1,22 +1,65 @@
 //! Runs: made, started, read. Their decisions are in `settle`.
 
 use agent_worker_protocol::{
-    EventKind, InstanceRef, Millis, Receipt, RunId, RunMode, RunState, Sender, WorkflowId,
+    EventKind, InstanceRef, Limits, Millis, Receipt, RunId, RunMode, RunState, Sender, WorkflowId,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::{
     author::Author,
     columns::{self, RunNo},
+    effects::once,
     events::Entry,
-    head::Head,
+    head::{Head, LiveRun},
     messages,
     writer::Tx,
 };
 use crate::{
     error::{Error, Result},
-    model::{NewMessage, NewRun, RunQuery, RunRow},
+    model::{By, Hindrances, NewMessage, NewRun, RunQuery, RunRow},
 };
+
+/// Lets a paused run go on, within these limits.
+pub(super) fn resume(tx: &Tx<'_>, by: &By, run: RunId, limits: &Limits, now: Millis) -> Result<()> {
+    let (head, number) = Head::lock_run(tx, run)?;
+    once(head, by, now, |head, author| {
+        let live = head.live()?;
+        match &live.state {
+            RunState::Paused { .. } if live.number == number => {}
+            _ if live.number != number => return Err(Error::NoRun),
+            other => return Err(Error::WrongRunState(other.clone())),
+        }
+        tx.prepare_cached("UPDATE run SET limits = ?3 WHERE workflow = ?1 AND id = ?2")?
+            .execute(params![head.workflow.get(), number.0, serde_json::to_string(limits)?])?;
+        head.enter(RunState::Running, now)?;
+        let data = serde_json::to_value(RunState::Running)?;
+        let entry =
+            Entry::of(EventKind::RunRunning).by(&author.sender()).cause("resumed".to_owned());
+        head.event(&entry.data(data), now)
+    })
+    .map(drop)
+}
+
+/// A turn counts as one of today's for so long.
+const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
+
+pub(super) const TURNS_TODAY: &str = "SELECT count(*) FROM (
+        SELECT 1 FROM attempt INDEXED BY attempt_turn
+        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND ended > ?3 LIMIT ?4)";
+
+/// How many turns ended in the last 24 hours, counted as far as the limit goes.
+pub(super) fn turns_today(
+    head: &Head<'_>,
+    live: &LiveRun,
+    limits: &Limits,
+    now: Millis,
+) -> Result<u32> {
+    let Some(most) = limits.turns else { return Ok(0) };
+    let after = now.get().saturating_sub(DAY_MILLIS);
+    let mut query = head.tx.prepare_cached(TURNS_TODAY)?;
+    Ok(query
+        .query_row([head.workflow.get(), live.number.0, after, most.into()], |row| row.get(0))?)
+}
 
 pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Millis) -> Result<()> {
     let mut head = Head::lock(tx, workflow)?;
@@ -99,6 +142,25 @@ pub(super) fn start(
 pub(super) fn running(head: &mut Head<'_>, now: Millis) -> Result<()> {
     let data = serde_json::to_value(RunState::Running)?;
     head.event(&Entry::of(EventKind::RunRunning).data(data), now)
+}
+
+/// Asked at every send: whether anybody will act on it.
+pub(super) const STOPPED: &str = "SELECT name FROM agent INDEXED BY agent_stopped
+        WHERE workflow = ?1 AND run = ?2 AND stopped IS NOT NULL ORDER BY place";
+
+pub(super) fn hindrances(db: &Connection, run: RunId) -> Result<Hindrances> {
+    let (workflow, number, state) = db
+        .prepare_cached("SELECT workflow, id, state, detail FROM run WHERE uuid = ?1")?
+        .query_row([run.get().as_bytes()], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, columns::state(row, 2)?))
+        })
+        .optional()?
+        .ok_or(Error::NotFound("run"))?;
+    let stopped = db
+        .prepare_cached(STOPPED)?
+        .query_map([workflow, number], |row| columns::parsed(row, 0))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Hindrances { state, stopped })
 }
 
 const RUN: &str = "SELECT r.uuid, r.workflow, w.name, w.tag, w.project, r.mode, r.state, r.detail, r.error, r.limits, r.script,

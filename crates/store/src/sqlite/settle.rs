@@ -27,7 +27,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: RunId, decide: &Decide, now: Millis) -> R
     let Some(live) = head.live_if_any().filter(|live| live.number == number).cloned() else {
         return Ok(RunStep::Stay);
     };
-    let step = decide(&facts(&head, &live)?);
+    let step = decide(&facts(&head, &live, now)?);
     match (&step, &live.state) {
         (RunStep::Pause(cause), RunState::Running) => {
             head.pause(cause.clone(), &Sender::System, now)?;
@@ -49,8 +49,9 @@ pub(super) fn settle(tx: &Tx<'_>, run: RunId, decide: &Decide, now: Millis) -> R
 }
 
 pub(super) const FACTS: &str = "SELECT r.mode, r.limits, r.started, r.turns,
-        (SELECT count(*) FROM delivery d INDEXED BY delivery_open JOIN agent a ON a.workflow = d.workflow AND a.name = d.agent
-          WHERE d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.wakes = 1 AND a.stopped IS NULL),
+        (SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
+          WHERE a.workflow = ?1 AND a.stopped IS NULL
+          AND d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
         (SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
           WHERE a.workflow = ?1 AND a.stopped IS NOT NULL
           AND d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
@@ -61,8 +62,9 @@ pub(super) const FACTS: &str = "SELECT r.mode, r.limits, r.started, r.turns,
           WHERE workflow = ?1 AND run = ?2 AND state = 4 AND state IN (2, 4))
         FROM run r WHERE r.workflow = ?1 AND r.id = ?2";
 
-/// Reads only what is open or failed, so its cost does not grow with the instance's history.
-fn facts(head: &Head<'_>, live: &LiveRun) -> Result<RunFacts> {
+/// Reads only what is open or failed, so its cost does not grow with the instance's history. It starts from the agents:
+/// of what is open, most may be copies that wake nobody.
+fn facts(head: &Head<'_>, live: &LiveRun, now: Millis) -> Result<RunFacts> {
     let mut facts =
         head.tx.prepare_cached(FACTS)?.query_row([head.workflow.get(), live.number.0], |row| {
             Ok(RunFacts {
@@ -71,6 +73,7 @@ fn facts(head: &Head<'_>, live: &LiveRun) -> Result<RunFacts> {
                 limits: columns::json(row, 1)?,
                 started: columns::millis(row, 2)?,
                 turns: row.get(3)?,
+                turns_today: 0,
                 waking: row.get(4)?,
                 all_wait_until: None,
                 stranded: row.get(5)?,
@@ -79,6 +82,7 @@ fn facts(head: &Head<'_>, live: &LiveRun) -> Result<RunFacts> {
                 dropped: row.get(8)?,
             })
         })?;
+    facts.turns_today = runs::turns_today(head, live, &facts.limits, now)?;
     if facts.waking > 0 && facts.attempts == 0 {
         facts.all_wait_until = all_wait_until(head, live)?;
     }
@@ -165,6 +169,20 @@ fn shut_out(head: &Head<'_>, now: Millis) -> Result<Vec<(AgentName, AttemptId)>>
 pub(super) const DROP_OPEN: &str =
     "UPDATE delivery INDEXED BY delivery_open SET state = 4, why = ?2
         WHERE workflow = ?1 AND state IN (0, 1) AND state <= 2 RETURNING seq, agent";
+
+const DROP_OPEN_OF: &str = "UPDATE delivery INDEXED BY delivery_open SET state = 4, why = ?3
+        WHERE workflow = ?1 AND state IN (0, 1) AND state <= 2 AND agent = ?2 RETURNING seq";
+
+/// Drops what is pending for one agent.
+pub(super) fn drop_open_of(head: &Head<'_>, agent: &AgentName, why: &str) -> Result<Vec<Seq>> {
+    let mut dropped = head
+        .tx
+        .prepare_cached(DROP_OPEN_OF)?
+        .query_map(params![head.workflow.get(), agent.as_str(), why], |row| columns::seq(row, 0))?
+        .collect::<rusqlite::Result<Vec<Seq>>>()?;
+    dropped.sort();
+    Ok(dropped)
+}
 
 /// Drops what is pending or leased, in the order in which it was written. Dead letters stay dead.
 fn drop_open(head: &Head<'_>, why: &str) -> Result<Vec<(Seq, AgentName)>> {

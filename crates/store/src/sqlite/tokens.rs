@@ -1,7 +1,7 @@
-//! Clients' tokens, and the store's own pulse.
+//! Clients' tokens, and the store's own health.
 
 use agent_worker_protocol::{Hash, Millis, api::TokenView};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::{columns, writer::Tx};
 use crate::error::{Error, Result};
@@ -35,6 +35,20 @@ pub(super) fn list(db: &Connection) -> Result<Vec<TokenView>> {
 pub(super) fn remove(tx: &Tx<'_>, name: &str) -> Result<()> {
     let removed = tx.prepare_cached("DELETE FROM token WHERE name = ?1")?.execute([name])?;
     if removed == 0 { Err(Error::NotFound("token")) } else { Ok(()) }
+}
+
+/// What SQLite finds wrong with its own file. Some damage it cannot describe, and fails over.
+pub(super) fn integrity(db: &Connection) -> Result<Vec<String>> {
+    let check = || -> rusqlite::Result<Vec<String>> {
+        db.prepare("PRAGMA quick_check(20)")?.query_map([], |row| row.get(0))?.collect()
+    };
+    match check() {
+        Ok(said) => Ok(said.into_iter().filter(|line| line != "ok").collect()),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+            Ok(vec![error.to_string()])
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 pub(super) fn pulse(tx: &Tx<'_>, now: Millis) -> Result<()> {

@@ -14,6 +14,7 @@ async fn is_shut_out(team: &Team, old: &Lease) {
         path: "notes.md".parse().unwrap(),
         content: "late".into(),
         base: Base::Append,
+        most: 4096,
     };
     let fence = || old.fence.clone();
     let refusals = [

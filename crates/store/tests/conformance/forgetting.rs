@@ -33,6 +33,7 @@ async fn live_and_end(team: &Team) -> ResourceId {
         path: "notes.md".parse().unwrap(),
         content: "noted".into(),
         base: Base::Append,
+        most: 4096,
     };
     store.document_put(agent(&lease), write, NOW).await.unwrap();
     let put = |size| store.resource_put(user(), team.workflow, "t".into(), vec![7; size], NOW);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_protocol::{Epoch, LimitKind, PauseCause, Priority, RunState};
+use agent_worker_protocol::{Epoch, LimitKind, PauseCause, Priority, RunMode, RunState};
 use agent_worker_store::{
     Blame, LeaseFacts, Leased, NewMessage, NotBefore, ReadyAgent, RunStep, Settlement, Store, Wait,
     Wake,
@@ -126,7 +126,8 @@ pub(crate) async fn a_run_that_does_not_run_leases_nothing(store: Arc<dyn Store>
 
 pub(crate) async fn a_limit_pauses_the_run_in_the_lease(store: Arc<dyn Store>) {
     fn one_turn(facts: &LeaseFacts) -> Option<PauseCause> {
-        assert_eq!(facts.limits, LIMITS);
+        assert_eq!((facts.mode, facts.limits), (RunMode::Run, LIMITS));
+        assert_eq!(facts.turns_today, facts.turns);
         let detail = format!("{} + {} of 1", facts.turns, facts.attempts);
         let reached = facts.turns + facts.attempts >= 1;
         reached.then_some(PauseCause::Limit { limit: LimitKind::Turns, detail })
@@ -136,7 +137,7 @@ pub(crate) async fn a_limit_pauses_the_run_in_the_lease(store: Arc<dyn Store>) {
     let lease = team.lease("a").await;
     let ask = || store.attempt_lease(team.workflow, name("b"), attempt(), one_turn, NOW);
     let Leased::Paused(cause) = ask().await.unwrap() else { panic!("a pause was expected") };
-    assert_eq!(cause.to_string(), "turns limit (0 + 1 of 1)");
+    assert_eq!(cause.to_string(), "turn limit (0 + 1 of 1)");
     assert_eq!(store.run_get(team.run).await.unwrap().state, RunState::Paused { cause });
     assert!(matches!(ask().await.unwrap(), Leased::Nothing));
     // A live attempt finishes.

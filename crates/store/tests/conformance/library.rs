@@ -10,7 +10,8 @@ use crate::team::{NOW, Team, agent, client, keyed, user};
 
 async fn put(team: &Team, by: By, content: &str, base: Base) -> Result<Once<Revision>, Error> {
     let path = DocumentPath::default();
-    let write = DocumentWrite { workflow: team.workflow, path, content: content.into(), base };
+    let write =
+        DocumentWrite { workflow: team.workflow, path, content: content.into(), base, most: 4096 };
     team.store.document_put(by, write, NOW).await
 }
 
@@ -51,7 +52,10 @@ pub(crate) async fn documents_lose_no_update(store: Arc<dyn Store>) {
         ts: NOW,
         bytes: 3,
     };
-    assert_eq!(store.document_list(team.workflow).await.unwrap(), [info]);
+    assert_eq!(store.document_list(team.workflow).await.unwrap(), std::slice::from_ref(&info));
+    let history = store.document_history(team.workflow, path.clone(), 3).await.unwrap();
+    let revisions: Vec<_> = history.iter().map(|info| info.revision.get()).collect();
+    assert_eq!((&history[0], &revisions[..]), (&info, &[18, 17, 16][..]));
 }
 
 pub(crate) async fn a_document_is_written_once_per_key(store: Arc<dyn Store>) {
@@ -66,6 +70,20 @@ pub(crate) async fn a_document_is_written_once_per_key(store: Arc<dyn Store>) {
     let told = serde_json::json!({ "path": "notes.md", "revision": 1 });
     assert_eq!((event.kind.word(), event.data), ("document.written", told));
     assert_eq!((event.by.as_deref(), event.attempt), (Some("a"), Some(lease.id)));
+}
+
+pub(crate) async fn a_document_grows_no_longer_than_it_may(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let half = "x".repeat(2048);
+    put(&team, keyed(user(), "k", "half"), &half, Base::Append).await.unwrap();
+    put(&team, user(), &half, Base::Append).await.unwrap();
+    let more = put(&team, user(), "y", Base::Append).await;
+    assert!(matches!(more, Err(Error::TooLong(4097))), "{more:?}");
+    // What was answered before is answered again.
+    let again = put(&team, keyed(user(), "k", "half"), &half, Base::Append).await;
+    assert_eq!(again.unwrap(), Once::Deduplicated(revision(1)));
+    let newest = store.document_get(team.workflow, DocumentPath::default(), None).await.unwrap();
+    assert_eq!(newest.unwrap().info.revision, revision(2));
 }
 
 pub(crate) async fn a_resource_is_kept_once_under_its_hash(store: Arc<dyn Store>) {

@@ -11,6 +11,7 @@ mod inboxes;
 mod leases;
 mod library;
 mod log;
+mod members;
 mod race;
 mod reports;
 mod runs;
@@ -116,6 +117,7 @@ conformance! {
     library {
         documents_lose_no_update,
         a_document_is_written_once_per_key,
+        a_document_grows_no_longer_than_it_may,
         a_resource_is_kept_once_under_its_hash,
         a_large_resource_is_read_in_parts,
     }
@@ -125,6 +127,16 @@ conformance! {
         a_change_is_heard_once_it_is_there,
         a_token_is_given_once_and_can_be_taken_back,
         a_pulse_is_found_again,
+    }
+    members {
+        an_agent_joins_a_live_run_under_a_name_that_is_free,
+        a_stopped_agent_is_not_woken_until_it_is_resumed,
+        an_agent_that_leaves_takes_its_open_mail_with_it,
+        a_paused_run_goes_on_within_its_new_limits,
+        what_was_cleared_is_hidden_and_kept,
+        a_removed_instance_leaves_nothing_behind,
+        attempts_and_turns_are_listed_newest_first,
+        what_is_said_about_the_program_is_kept,
     }
     race {
         a_run_never_ends_with_waking_mail,
@@ -141,6 +153,7 @@ conformance! {
         a_run_starts_once,
         who_is_not_named_again_takes_no_part_but_keeps_its_epoch,
         the_facts_are_what_is_open,
+        a_turn_counts_for_a_day_and_an_interrupted_one_never,
         the_facts_tell_when_everybody_waits,
         a_step_is_carried_out_only_where_it_fits,
         an_end_drops_what_is_open_and_shuts_out_who_works,

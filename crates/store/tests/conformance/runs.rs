@@ -3,13 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    AttemptEnd, DeliveryState, Epoch, Outcome, PauseCause, RunMode, RunState, Seq,
+    AttemptEnd, DeliveryState, Epoch, Limits, Millis, Outcome, PauseCause, RunMode, RunState, Seq,
     api::{RunError, RunErrorCode},
 };
-use agent_worker_store::{Error, NotBefore, RunQuery, RunStep, Settlement, Store, Wait, Wake};
+use agent_worker_store::{
+    Blame, Error, InstanceQuery, NewRun, NotBefore, RunQuery, RunStep, Settlement, Store, Wait,
+    Wake,
+};
 
 use crate::team::{
-    LIMITS, NOW, Team, agent, crashed, delivered, end, name, new_run, ok, run_id, text, user,
+    LIMITS, NOW, Team, agent, crashed, cut_short, delivered, end, name, new_run, ok, run_id, text,
+    user,
 };
 
 pub(crate) async fn an_instance_is_found_again_by_its_names(store: Arc<dyn Store>) {
@@ -24,11 +28,31 @@ pub(crate) async fn an_instance_is_found_again_by_its_names(store: Arc<dyn Store
     let new = new_run(&["a"]);
     let run = new.id;
     store.run_create(first, new, NOW).await.unwrap();
-    let listed = store.instance_list().await.unwrap();
+    let list = async |which| store.instance_list(which).await.unwrap();
+    let listed = list(InstanceQuery::All).await;
     assert_eq!(listed.len(), 4);
     assert_eq!((listed[0].id, listed[0].live, listed[0].last), (first, Some(run), Some(run)));
     assert_eq!(listed[0].instance.to_string(), "review:pr-1");
     assert_eq!((listed[1].project.as_str(), listed[1].live), ("/q", None));
+    for (which, expected) in [
+        (InstanceQuery::Live, &["/p review:pr-1"][..]),
+        (
+            InstanceQuery::Named("review:pr-1".parse().unwrap()),
+            &["/p review:pr-1", "/q review:pr-1"],
+        ),
+        (
+            InstanceQuery::Called("review".parse().unwrap()),
+            &["/p review:pr-1", "/q review:pr-1", "/p review"],
+        ),
+        (InstanceQuery::Tagged("main".parse().unwrap()), &["/p review"]),
+        (InstanceQuery::With(name("A")), &["/p review:pr-1"]),
+        (InstanceQuery::With(name("b")), &[]),
+    ] {
+        let found = list(which.clone()).await;
+        let found: Vec<_> =
+            found.iter().map(|one| format!("{} {}", one.project, one.instance)).collect();
+        assert_eq!(found, expected, "{which:?}");
+    }
 }
 
 pub(crate) async fn an_instance_has_one_live_run(store: Arc<dyn Store>) {
@@ -117,6 +141,33 @@ pub(crate) async fn the_facts_are_what_is_open(store: Arc<dyn Store>) {
     let why = "enough".to_owned();
     store.delivery_drop(user(), team.workflow, name("c"), two, why, NOW).await.unwrap();
     assert_eq!(counts().await, (0, 1, 0, 5, 0, 1));
+}
+
+pub(crate) async fn a_turn_counts_for_a_day_and_an_interrupted_one_never(store: Arc<dyn Store>) {
+    let tomorrow = NOW.plus(Duration::from_hours(24));
+    let just_before = Millis::new(tomorrow.get() - 1);
+    let mut team = Team::new(&store, &["a"]).await;
+    for (end, turns) in [(ok(), 1), (crashed(), 2), (cut_short(Blame::None), 2), (ok(), 3)] {
+        team.say("go", &["a"]).await;
+        let lease = team.lease("a").await;
+        team.finish(&lease, end).await;
+        let facts = team.facts_at(just_before).await;
+        assert_eq!((facts.turns, facts.turns_today), (turns, turns));
+    }
+    let facts = team.facts_at(tomorrow).await;
+    assert_eq!((facts.turns, facts.turns_today), (3, 0));
+    team.settle(end(Outcome::Done)).await;
+    // Another run's turns are not this one's; beyond the limit there is nothing to count.
+    let limits = Limits { turns: Some(1), ..LIMITS };
+    team.start(NewRun { limits, ..new_run(&["a"]) }).await;
+    assert_eq!(team.facts().await.turns_today, 0);
+    for _ in 0..2 {
+        team.say("go", &["a"]).await;
+        let lease = team.lease("a").await;
+        team.finish(&lease, ok()).await;
+    }
+    let facts = team.facts().await;
+    assert_eq!((facts.turns, facts.turns_today), (2, 1));
 }
 
 pub(crate) async fn the_facts_tell_when_everybody_waits(store: Arc<dyn Store>) {

@@ -205,12 +205,16 @@ impl Team {
 
     /// The facts, as a decision sees them.
     pub(crate) async fn facts(&self) -> RunFacts {
+        self.facts_at(NOW).await
+    }
+
+    pub(crate) async fn facts_at(&self, now: Millis) -> RunFacts {
         let (tell, told) = std::sync::mpsc::channel();
         let look = move |facts: &RunFacts| {
             tell.send(facts.clone()).unwrap();
             RunStep::Stay
         };
-        self.store.run_settle(self.run, Box::new(look), NOW).await.unwrap();
+        self.store.run_settle(self.run, Box::new(look), now).await.unwrap();
         told.recv().unwrap()
     }
 

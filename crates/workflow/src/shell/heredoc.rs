@@ -4,7 +4,7 @@ use super::{
     command::Command,
     quoting::Inside,
     refusal::Why,
-    scan::{Scanner, Stop, Symbol},
+    scan::{Lost, Scanner, Symbol},
 };
 
 /// A here-document whose operator was read and whose text was not.
@@ -19,16 +19,16 @@ pub(super) struct Heredoc {
 
 impl Scanner<'_> {
     /// After `<<`: an optional `-` and the delimiter.
-    pub(super) fn heredoc_operator(&mut self, command: &mut Command) -> Result<(), Stop> {
+    pub(super) fn heredoc_operator(&mut self, command: &mut Command) -> Result<(), Lost> {
         let strips_tabs = self.eat('-');
         while self.eat(' ') || self.eat('\t') {}
         let mut delimiter = String::new();
         let mut quoted = false;
         while let Some(symbol) = self.peek() {
             let c = match symbol {
-                Symbol::Reference => return self.refused(Why::HeredocDelimiter),
+                Symbol::Reference => return self.unknown_delimiter(),
                 Symbol::Char(c) if " \t\n;&|<>()".contains(c) => break,
-                Symbol::Char('$' | '`') => return Err(Stop::Lost("an odd delimiter after `<<`")),
+                Symbol::Char('$' | '`') => return Err(Lost("an odd delimiter after `<<`")),
                 Symbol::Char(c) => c,
             };
             self.at += 1;
@@ -52,34 +52,37 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn quoted_delimiter(&mut self, quote: char, delimiter: &mut String) -> Result<(), Stop> {
+    fn quoted_delimiter(&mut self, quote: char, delimiter: &mut String) -> Result<(), Lost> {
         loop {
             match self.next() {
                 Some(Symbol::Char(c)) if c == quote => return Ok(()),
                 Some(Symbol::Char(c)) if !"\\$`\n".contains(c) => delimiter.push(c),
-                Some(Symbol::Reference) => {
-                    self.at -= 1;
-                    return self.refused(Why::HeredocDelimiter);
-                }
+                Some(Symbol::Reference) => return self.unknown_delimiter(),
                 Some(Symbol::Char(_)) | None => {
-                    return Err(Stop::Lost("an odd delimiter after `<<`"));
+                    return Err(Lost("an odd delimiter after `<<`"));
                 }
             }
         }
     }
 
+    /// Nobody knows where the text of such a here-document ends.
+    fn unknown_delimiter(&mut self) -> Result<(), Lost> {
+        self.refuse(Why::HeredocDelimiter);
+        Err(Lost("a here-document without an end"))
+    }
+
     /// After a line break: the text of every here-document of the line.
-    pub(super) fn heredoc_texts(&mut self) -> Result<(), Stop> {
+    pub(super) fn heredoc_texts(&mut self) -> Result<(), Lost> {
         for heredoc in std::mem::take(&mut self.heredocs) {
             if heredoc.substitution != self.substitution {
-                return Err(Stop::Lost("a here-document whose text begins in a `$( )`"));
+                return Err(Lost("a here-document whose text begins in a `$( )`"));
             }
             self.heredoc_text(&heredoc)?;
         }
         Ok(())
     }
 
-    fn heredoc_text(&mut self, heredoc: &Heredoc) -> Result<(), Stop> {
+    fn heredoc_text(&mut self, heredoc: &Heredoc) -> Result<(), Lost> {
         let start = self.at;
         let text_end = self.skip_to_delimiter(heredoc);
         let after = std::mem::replace(&mut self.at, start);
@@ -87,7 +90,7 @@ impl Scanner<'_> {
         let mut word = Command::anything();
         while let Some(symbol) = self.next() {
             match symbol {
-                Symbol::Reference if heredoc.quoted => return self.refused(Why::QuotedHeredoc),
+                Symbol::Reference if heredoc.quoted => self.refuse(Why::QuotedHeredoc),
                 _ if heredoc.quoted => {}
                 symbol => self.expanded(symbol, Inside::Heredoc, &mut word)?,
             }

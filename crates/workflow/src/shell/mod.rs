@@ -19,12 +19,13 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    complaint::Complaints,
     error::Error,
     reference::{self, Flaw, Form, Known, Reference},
     scope::Scope,
     template::{Flawed, Piece, pieces},
 };
-use scan::Symbol;
+use scan::{Misplaced, Symbol};
 
 /// A command that waits for its values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,26 +84,38 @@ impl ShellTemplate {
         text: &str,
         dialect: Option<Dialect>,
         known: &Known,
-    ) -> Result<Self, Flawed> {
-        let pieces = pieces(text)?;
-        let mut references = Vec::new();
+    ) -> Result<Self, Vec<Flawed>> {
+        let (pieces, unclosed) = pieces(text);
+        let (mut references, mut flaws) = (Vec::new(), Vec::new());
         let mut symbols = Vec::new();
         for piece in &pieces {
             match piece {
                 Piece::Text(text) => symbols.extend(text.chars().map(Symbol::Char)),
                 Piece::Reference { inner, nth } => {
-                    let (reference, form) =
-                        checked(inner, known).map_err(|flaw| Flawed { nth: *nth, flaw })?;
-                    references.push((reference, form, *nth));
                     symbols.push(Symbol::Reference);
+                    match checked(inner, known) {
+                        Ok((reference, form)) => references.push((reference, form, *nth)),
+                        Err(flaw) => flaws.push(Flawed { nth: *nth, flaw }),
+                    }
                 }
             }
+            if flaws.len() > Complaints::TOLD {
+                break;
+            }
+        }
+        flaws.extend(unclosed);
+        if !flaws.is_empty() {
+            return Err(flaws);
         }
         let quotes = match (dialect, references.first()) {
             (_, None) => Vec::new(),
-            (None, Some((.., nth))) => return Err(Flawed { nth: *nth, flaw: unknown_program() }),
+            (None, Some((.., nth))) => {
+                return Err(vec![Flawed { nth: *nth, flaw: unknown_program() }]);
+            }
             (Some(dialect), Some(_)) => scan::quotes(&symbols, dialect).map_err(|misplaced| {
-                Flawed { nth: references[misplaced.index].2, flaw: misplaced.why.flaw() }
+                let flawed =
+                    |one: Misplaced| Flawed { nth: references[one.index].2, flaw: one.why.flaw() };
+                misplaced.into_iter().map(flawed).collect::<Vec<_>>()
             })?,
         };
         let mut values = references.into_iter().zip(quotes);

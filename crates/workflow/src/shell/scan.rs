@@ -10,6 +10,7 @@ use super::{
     quoting::Inside,
     refusal::Why,
 };
+use crate::complaint::Complaints;
 
 /// Deeper than anybody writes; each level costs stack.
 const MAX_DEPTH: usize = 30;
@@ -28,11 +29,8 @@ pub(super) struct Misplaced {
     pub(super) why: Why,
 }
 
-/// Why the scan ended before the script did.
-pub(super) enum Stop {
-    Refused(Misplaced),
-    Lost(&'static str),
-}
+/// The scan ended before the script did: from here on nothing is sure.
+pub(super) struct Lost(pub(super) &'static str);
 
 /// Where a run of commands ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +40,7 @@ pub(super) enum Until {
 }
 
 /// Finds the quotes around each reference, in order.
-pub(super) fn quotes(symbols: &[Symbol], dialect: Dialect) -> Result<Vec<Quotes>, Misplaced> {
+pub(super) fn quotes(symbols: &[Symbol], dialect: Dialect) -> Result<Vec<Quotes>, Vec<Misplaced>> {
     let total = symbols.iter().filter(|symbol| **symbol == Symbol::Reference).count();
     let mut scanner = Scanner {
         symbols,
@@ -50,20 +48,21 @@ pub(super) fn quotes(symbols: &[Symbol], dialect: Dialect) -> Result<Vec<Quotes>
         at: 0,
         end: symbols.len(),
         placed: Vec::new(),
+        misplaced: Vec::new(),
         walls: Vec::new(),
         depth: 0,
         substitution: 0,
         heredocs: Vec::new(),
     };
     let lost = match scanner.commands(Until::End, Command::default()) {
-        Err(Stop::Refused(misplaced)) => return Err(misplaced),
-        Err(Stop::Lost(what)) => what,
+        Err(Lost(what)) => what,
         Ok(()) => "its end",
     };
-    match scanner.placed.len() {
-        placed if placed == total => Ok(scanner.placed),
-        index => Err(Misplaced { index, why: Why::Lost(lost) }),
+    let (placed, mut misplaced) = (scanner.placed, scanner.misplaced);
+    if placed.len() != total {
+        misplaced.push(Misplaced { index: placed.len(), why: Why::Lost(lost) });
     }
+    if misplaced.is_empty() { Ok(placed) } else { Err(misplaced) }
 }
 
 pub(super) struct Scanner<'a> {
@@ -72,7 +71,9 @@ pub(super) struct Scanner<'a> {
     pub(super) at: usize,
     /// Before the end of the script while the text of a here-document is read.
     pub(super) end: usize,
+    /// One for each reference so far, the misplaced ones too.
     placed: Vec<Quotes>,
+    misplaced: Vec<Misplaced>,
     /// Constructs around this point in which nothing can be placed.
     walls: Vec<Why>,
     depth: usize,
@@ -99,24 +100,28 @@ impl Scanner<'_> {
         found
     }
 
-    pub(super) fn refused<T>(&self, why: Why) -> Result<T, Stop> {
-        Err(Stop::Refused(Misplaced { index: self.placed.len(), why }))
-    }
-
-    pub(super) fn place(&mut self, quotes: Quotes, command: &mut Command) -> Result<(), Stop> {
-        if let Some(why) = self.walls.last().cloned().or_else(|| command.refusal()) {
-            return self.refused(why);
+    /// Refuses the reference at hand, and with it the script. What follows is looked at all the same, for
+    /// what else is wrong with it.
+    pub(super) fn refuse(&mut self, why: Why) {
+        if self.misplaced.len() <= Complaints::TOLD {
+            self.misplaced.push(Misplaced { index: self.placed.len(), why });
         }
-        self.placed.push(quotes);
-        command.push_unknown();
-        Ok(())
+        self.placed.push(Quotes::None);
     }
 
-    pub(super) fn commands(&mut self, until: Until, mut command: Command) -> Result<(), Stop> {
+    pub(super) fn place(&mut self, quotes: Quotes, command: &mut Command) {
+        match self.walls.last().cloned().or_else(|| command.refusal()) {
+            Some(why) => self.refuse(why),
+            None => self.placed.push(quotes),
+        }
+        command.push_unknown();
+    }
+
+    pub(super) fn commands(&mut self, until: Until, mut command: Command) -> Result<(), Lost> {
         let mut cases = 0_usize;
         while let Some(symbol) = self.next() {
             let Symbol::Char(c) = symbol else {
-                self.place(Quotes::None, &mut command)?;
+                self.place(Quotes::None, &mut command);
                 continue;
             };
             if " \t\n;|&)".contains(c) {
@@ -137,20 +142,20 @@ impl Scanner<'_> {
                 // In a `case`, a `)` without a `(` ends a pattern.
                 ')' if cases > 0 => command.end(),
                 ')' if until == Until::Paren => return Ok(()),
-                ')' => return Err(Stop::Lost("a `)` without its `(`")),
+                ')' => return Err(Lost("a `)` without its `(`")),
                 '<' => self.less(&mut command)?,
                 '>' => self.greater(&mut command)?,
-                '#' if command.between_words() => self.comment()?,
+                '#' if command.between_words() => self.comment(),
                 c => self.in_word(c, &mut command)?,
             }
         }
         match until {
             Until::End => Ok(()),
-            Until::Paren => Err(Stop::Lost("a `(` without its `)`")),
+            Until::Paren => Err(Lost("a `(` without its `)`")),
         }
     }
 
-    fn word_ends(&mut self, command: &mut Command, cases: &mut usize) -> Result<(), Stop> {
+    fn word_ends(&mut self, command: &mut Command, cases: &mut usize) -> Result<(), Lost> {
         match command.end_word() {
             Ended::Word => {}
             Ended::Case => *cases += 1,
@@ -165,11 +170,11 @@ impl Scanner<'_> {
     }
 
     /// `((`, a subshell, a function's `()`, a list `a=(`, or a pattern such as `@(a|b)`.
-    fn paren(&mut self, command: &mut Command) -> Result<(), Stop> {
+    fn paren(&mut self, command: &mut Command) -> Result<(), Lost> {
         if command.may_begin_arithmetic() && self.eat('(') {
             return match self.dialect {
                 Dialect::Bash => self.behind(Why::Arithmetic, Self::arithmetic),
-                Dialect::Posix => Err(Stop::Lost("`((`")),
+                Dialect::Posix => Err(Lost("`((`")),
             };
         }
         let inner = if command.begins_list() { Command::list() } else { Command::default() };
@@ -183,7 +188,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn less(&mut self, command: &mut Command) -> Result<(), Stop> {
+    fn less(&mut self, command: &mut Command) -> Result<(), Lost> {
         self.refuse_torn()?;
         if self.eat('(') {
             command.push_unknown();
@@ -198,7 +203,7 @@ impl Scanner<'_> {
         if self.eat('<') { Ok(()) } else { self.heredoc_operator(command) }
     }
 
-    fn greater(&mut self, command: &mut Command) -> Result<(), Stop> {
+    fn greater(&mut self, command: &mut Command) -> Result<(), Lost> {
         if self.eat('(') {
             command.push_unknown();
             return self.substituted();
@@ -208,33 +213,30 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn comment(&mut self) -> Result<(), Stop> {
-        loop {
-            match self.peek() {
-                None | Some(Symbol::Char('\n')) => return Ok(()),
-                Some(Symbol::Reference) => return self.refused(Why::Comment),
-                Some(Symbol::Char(_)) => self.at += 1,
+    fn comment(&mut self) {
+        while let Some(symbol) = self.peek().filter(|symbol| *symbol != Symbol::Char('\n')) {
+            self.at += 1;
+            if symbol == Symbol::Reference {
+                self.refuse(Why::Comment);
             }
         }
     }
 
     /// A character of a word, outside quotes.
-    fn in_word(&mut self, c: char, command: &mut Command) -> Result<(), Stop> {
+    fn in_word(&mut self, c: char, command: &mut Command) -> Result<(), Lost> {
         match c {
-            '\'' => self.single_quoted(command),
-            '"' => self.double_quoted(command),
+            '\'' => self.single_quoted(command)?,
+            '"' => self.double_quoted(command)?,
             '\\' => self.escaped(command),
-            '`' => self.backticks(command),
-            '$' => self.dollar(Inside::Nothing, command),
-            c => {
-                command.push(c);
-                Ok(())
-            }
+            '`' => self.backticks(command)?,
+            '$' => self.dollar(Inside::Nothing, command)?,
+            c => command.push(c),
         }
+        Ok(())
     }
 
     /// `[[ … ]]`, after the `[[`. Whether it does arithmetic is known at its end only.
-    fn condition(&mut self) -> Result<(), Stop> {
+    fn condition(&mut self) -> Result<(), Lost> {
         let first = self.placed.len();
         let mut word = Command::anything();
         let mut arithmetic = false;
@@ -255,20 +257,23 @@ impl Scanner<'_> {
             }
             let step = match symbol {
                 Some(Symbol::Char('\n')) if !self.heredocs.is_empty() => {
-                    break Err(Stop::Lost("a here-document before `[[`"));
+                    break Err(Lost("a here-document before `[[`"));
                 }
-                None => break Err(Stop::Lost("a `[[` without its `]]`")),
+                None => break Err(Lost("a `[[` without its `]]`")),
                 Some(Symbol::Char(_)) if boundary => Ok(()),
                 Some(Symbol::Char(c)) => self.in_word(c, &mut word),
-                Some(Symbol::Reference) => self.place(Quotes::None, &mut word),
+                Some(Symbol::Reference) => {
+                    self.place(Quotes::None, &mut word);
+                    Ok(())
+                }
             };
             if step.is_err() {
                 break step;
             }
         };
-        let doubtful = arithmetic || matches!(ended, Err(Stop::Lost(_)));
+        let doubtful = arithmetic || ended.is_err();
         if doubtful && self.placed.len() > first {
-            return Err(Stop::Refused(Misplaced { index: first, why: Why::Condition }));
+            self.misplaced.push(Misplaced { index: first, why: Why::Condition });
         }
         ended
     }
@@ -277,8 +282,8 @@ impl Scanner<'_> {
     pub(super) fn behind(
         &mut self,
         why: Why,
-        scan: impl FnOnce(&mut Self) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
+        scan: impl FnOnce(&mut Self) -> Result<(), Lost>,
+    ) -> Result<(), Lost> {
         self.walls.push(why);
         self.deeper(scan)?;
         self.walls.pop();
@@ -287,10 +292,10 @@ impl Scanner<'_> {
 
     pub(super) fn deeper(
         &mut self,
-        scan: impl FnOnce(&mut Self) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
+        scan: impl FnOnce(&mut Self) -> Result<(), Lost>,
+    ) -> Result<(), Lost> {
         if self.depth == MAX_DEPTH {
-            return Err(Stop::Lost("it is nested too deeply"));
+            return Err(Lost("it is nested too deeply"));
         }
         self.depth += 1;
         scan(self)?;
@@ -299,10 +304,10 @@ impl Scanner<'_> {
     }
 
     /// A shell joins lines before it looks for operators; we do not.
-    pub(super) fn refuse_torn(&self) -> Result<(), Stop> {
+    pub(super) fn refuse_torn(&self) -> Result<(), Lost> {
         match self.symbols[self.at..self.end] {
             [Symbol::Char('\\'), Symbol::Char('\n'), ..] => {
-                Err(Stop::Lost("a line break inside an operator"))
+                Err(Lost("a line break inside an operator"))
             }
             _ => Ok(()),
         }

@@ -5,12 +5,38 @@ use std::{
     time::{Duration, Instant},
 };
 
+use agent_worker_workflow::{Paint, load};
 use proptest::prelude::*;
+use rustix::time::{ClockId, clock_gettime};
 
-use crate::{read, read_with_agent};
+use crate::{AGENTS, read, read_with_agent};
 
-/// It takes a fraction of a second; a bomb that goes off takes minutes, so a busy machine gets ten.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// What any file may cost this thread's processor, to be read or refused and the refusal to be told.
+const COST: Duration = Duration::from_secs(1);
+/// A busy machine may make a thread wait; a bomb that goes off takes minutes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap()
+}
+
+/// Does the work, which must not cost much.
+fn cheaply<T>(name: &str, work: impl FnOnce() -> T) -> T {
+    let (cost, start) = (processor_time(), Instant::now());
+    let done = work();
+    let (cost, took) = (processor_time().saturating_sub(cost), start.elapsed());
+    assert!(cost < COST, "{name} cost {cost:?}");
+    assert!(took < DEADLINE, "{name} took {took:?}");
+    done
+}
+
+/// What a person and a program are told about a file that is refused.
+fn refusal(text: &str) -> String {
+    let error = read(text).unwrap_err();
+    assert!(error.render(Paint::Plain).len() < 64 << 10, "a refusal is read by people");
+    assert!(error.mistakes().len() <= 20);
+    error.summary()
+}
 
 fn numbered(count: usize, line: fn(usize) -> String) -> String {
     (0..count).map(line).collect::<Vec<_>>().concat()
@@ -27,26 +53,101 @@ fn bomb() -> String {
 
 #[test]
 fn a_file_that_is_a_bomb_is_refused_at_once() {
+    const TOO_MUCH: &str = "more than a workflow may have";
     let keys = numbered(1_000_000, |n| format!("k{n}: 1\n"));
     let fewer_keys = numbered(100_000, |n| format!("k{n}: 1\n"));
     let merges = numbered(190, |n| format!("m{n}: {{ <<: *base }}\n"));
     let base = numbered(500, |n| format!("k{n}: 1, "));
+    let copies = vec!["*a"; 190].join(", ");
     for (name, text, part) in [
-        ("aliases", bomb(), "more than a workflow may have"),
+        ("aliases", bomb(), TOO_MUCH),
         ("a million keys", keys, "longer than 1024 KiB"),
-        ("many keys", fewer_keys, "more than a workflow may have"),
+        ("many keys", fewer_keys, TOO_MUCH),
         ("flow nesting", "[".repeat(20_000), "not valid YAML"),
-        ("block nesting", "- ".repeat(20_000), "more than a workflow may have"),
-        ("keys of keys", "? ".repeat(20_000), "more than a workflow may have"),
-        ("merges", format!("base: &base {{ {base} }}\n{merges}"), "more than a workflow may have"),
+        ("more flow nesting", "[".repeat(1_000_000), "not valid YAML"),
+        ("mappings in mappings", "{a: ".repeat(20_000), "not valid YAML"),
+        ("block nesting", "- ".repeat(20_000), TOO_MUCH),
+        ("more block nesting", "- ".repeat(500_000), TOO_MUCH),
+        ("keys of keys", "? ".repeat(20_000), TOO_MUCH),
+        ("merges", format!("base: &base {{ {base} }}\n{merges}"), TOO_MUCH),
+        ("long copies", format!("a: &a {}\nb: [{copies}]", "x".repeat(800_000)), TOO_MUCH),
         ("a long file", "#\n".repeat(50 << 20), "longer than 1024 KiB"),
         ("documents", "---\n".repeat(200_000), "second YAML document"),
         ("an open quote", "'".repeat(1_000_001), "not valid YAML"),
+        ("blanks", "\t".repeat(1_000_000), "must be a mapping"),
+        ("line breaks", "\n".repeat(1_000_000), "must be a mapping"),
     ] {
-        let start = Instant::now();
-        let error = read(&text).unwrap_err().to_string();
-        assert!(start.elapsed() < DEADLINE, "{name}: {:?}", start.elapsed());
+        let error = cheaply(name, || refusal(&text));
         assert!(error.contains(part), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_file_that_is_all_mistakes_is_refused_at_once() {
+    let strangers = numbered(9_900, |n| format!("{}{n}: 1\n", "system_prompt".repeat(5)));
+    let agents = numbered(3_300, |n| format!("  a{n}: {{ bakend: 1 }}\n"));
+    let params = numbered(1_500, |n| format!("{{ name: {}{n} }}, ", "p".repeat(55)));
+    let unknown = format!("${{{{ params.{}x }}}} ", "p".repeat(57)).repeat(12_000);
+    for (name, text) in [
+        ("strangers", strangers),
+        ("agents", format!("agents:\n{agents}")),
+        ("names", format!("{AGENTS}agents2: [{}]\n", "1, ".repeat(15_000))),
+        ("lists", format!("{AGENTS}params: [{}]\n", "{ name: 5 }, ".repeat(4_000))),
+        ("references", format!("{AGENTS}params: [{params}]\nkickoff: \"{unknown}\"\n")),
+        (
+            "scripts",
+            format!("{AGENTS}setup: [{}]\n", "{ shell: 'eval ${{ instance }}' }, ".repeat(6_000)),
+        ),
+        (
+            "one long script",
+            format!("{AGENTS}setup: [{{ shell: '{}' }}]\n", "eval ${{ instance }};".repeat(45_000)),
+        ),
+    ] {
+        let error = cheaply(name, || refusal(&text));
+        assert!(error.contains("team.yaml:"), "{name}: {error}");
+    }
+}
+
+/// What this thread has read so far, from anywhere.
+fn bytes_read() -> u64 {
+    let accounts = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+    let read = accounts.lines().find_map(|line| line.strip_prefix("rchar: "));
+    read.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_hundred_megabytes_are_refused_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("huge.yaml");
+    std::fs::File::create(&path).unwrap().set_len(100 << 20).unwrap();
+    let before = bytes_read();
+    let error = cheaply("the file", || load(&path).unwrap_err().to_string());
+    assert!(error.contains("longer than 1024 KiB"), "{error}");
+    assert!(bytes_read() - before < 4096, "it was read");
+}
+
+#[test]
+fn a_long_file_is_read_at_once() {
+    let params = numbered(6_000, |n| format!("{{ name: p{n} }}, "));
+    let steps = numbered(2_000, |n| format!("  - {{ shell: 'ls', as: o{n} }}\n"));
+    for (name, sections) in [
+        (
+            "parameters",
+            format!("params: [{params}]\nkickoff: \"{}\"\n", "${{ params.p9 }} ".repeat(40_000)),
+        ),
+        (
+            "outputs",
+            format!(
+                "{}setup:\n{steps}kickoff: '{}'\n",
+                "\n".repeat(99_999),
+                "${{ o9 }} ".repeat(60_000)
+            ),
+        ),
+        ("mentions", format!("kickoff: '{}'\n", "@a `@a` ".repeat(120_000))),
+        ("nobody", format!("kickoff: '{}'\n", numbered(100_000, |n| format!("@x{n} ")))),
+        ("links", format!("kickoff: '@{}'\n", "[a](".repeat(250_000))),
+    ] {
+        cheaply(name, || read_with_agent(&sections).unwrap().silence());
     }
 }
 
@@ -56,10 +157,8 @@ fn a_long_script_is_followed_at_once() {
         ["echo ${{ x }} \"a 'b' $(c)\"; ".repeat(30_000), "$(".repeat(300_000) + "${{ x }}"]
     {
         let script = serde_json::to_string(&script).unwrap();
-        let start = Instant::now();
         let yaml = format!("setup: [{{ shell: 'true', as: x }}, {{ shell: {script} }}]\n");
-        let _ = read_with_agent(&yaml);
-        assert!(start.elapsed() < DEADLINE, "{:?}", start.elapsed());
+        let _ = cheaply("the script", || read_with_agent(&yaml));
     }
 }
 

@@ -1,11 +1,13 @@
 //! The room from outside: files in, workflows and messages out, scripts run by real shells.
 
-#![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod agreement;
 mod budgets;
 mod files;
 mod messages;
+mod mistakes;
+mod schema;
 mod sections;
 mod shell;
 mod values;

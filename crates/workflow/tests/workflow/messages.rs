@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use agent_worker_workflow::{Paint, parse};
+use agent_worker_workflow::{Mistake, Paint, parse};
 
-use crate::{read, read_with_agent};
+use crate::read;
 
 fn rendered(text: &str) -> String {
     read(text).unwrap_err().render(Paint::Plain)
@@ -113,6 +113,145 @@ tasks: []
     );
 }
 
+/// The mistakes of a file as a program sees them, one on each line.
+fn mistakes(text: &str) -> String {
+    let mistakes = read(text).unwrap_err().mistakes();
+    let line =
+        |mistake: &Mistake| format!("{}:{} {}\n", mistake.line, mistake.column, mistake.message);
+    mistakes.iter().map(line).collect()
+}
+
+#[test]
+fn every_wrong_value_of_an_agent_is_told() {
+    let text = "agents:
+  reviewer:
+    backend: mok
+    modle: x
+    max_steps: 0
+    timeout: 5
+    env: [A=b, OK, C-d]
+    retry: { backoff: no, multiplier: 0.5 }
+  2x: { backend: claude, cwd: '' }
+  coder:
+    mock:
+      - { sleep: 5, fail: crsh, times: 0 }
+      - { say: 5, calls: [{}, { tool: 5 }] }
+  Coder: { model: 5 }
+";
+    insta::assert_snapshot!(mistakes(text), @r"
+    3:14 there is no backend `mok`
+    4:5 unknown key `agents.reviewer.modle`
+    5:16 `agents.reviewer.max_steps` must be between 1 and 10000
+    6:14 `agents.reviewer.timeout` must be a length of time such as `30s`, not a number
+    7:11 `A=b` is not the name of an environment variable
+    7:20 `C-d` is not the name of an environment variable
+    8:23 `agents.reviewer.retry.backoff`: `no` is not a length of time: write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `30s`
+    8:39 `agents.reviewer.retry.multiplier` must be between 1 and 100
+    9:3 `2x` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter
+    9:18 the backend `claude` is not in this version
+    9:31 `agents.2x.cwd` must be the path of a folder
+    12:18 `agents.coder.mock[0].sleep` must be a length of time such as `30s`, not a number
+    12:27 `agents.coder.mock[0].fail` must be `transient` or `rate_limited` or `fatal` or `crash` or `hang`, not `crsh`
+    12:40 `agents.coder.mock[0].times` must be between 1 and 1000
+    13:16 `agents.coder.mock[1].say` must be text, not a number
+    13:27 `agents.coder.mock[1].calls[0]` needs `tool`
+    13:39 `agents.coder.mock[1].calls[1].tool` must be text, not a number
+    14:3 there are two agents called `Coder`
+    14:19 `agents.Coder.model` must be text, not a number
+    ");
+}
+
+#[test]
+fn every_wrong_value_of_the_other_sections_is_told() {
+    let text = "agents: { a: { backend: mock } }
+context: { provider: sqlit, documents: [] }
+params: [{ name: a-b, required: 1 }, { name: ok, default: 5 }]
+setup:
+  - { shell: 'echo ${{ a }} ${{ b }}', as: env, shell_program: bash -x }
+  - shell: |
+      eval ${{ instance }}
+      echo ${{ instance }} # ${{ instance }}
+      cat <<'EOF'
+      ${{ instance }}
+      EOF
+      echo \\${{ instance }} `${{ instance }}` $'${{ instance }}'
+kickoff: ${{ c }} ${{ instance }} ${{ d }
+limits: { hops: 0, turns: x, wall: 5 }
+";
+    insta::assert_snapshot!(mistakes(text), @r"
+    2:22 `context.provider` must be `sqlite` or `memory`, not `sqlit`
+    2:40 `context.documents` must be text, not a list
+    3:18 `a-b` cannot be a parameter's name
+    3:33 `params[0].required` must be `true` or `false`, not a number
+    3:59 `params[1].default` must be text, not a number
+    5:20 nothing is called `a`
+    5:29 nothing is called `b`
+    5:44 `env` is reserved
+    5:64 `setup[0].shell_program` must be the name or path of one program
+    7:12 a value cannot be placed here: `eval` would run it as code
+    8:30 a value cannot be placed here: this is a comment
+    10:7 a value cannot be placed here: the delimiter of this here-document is quoted, so nothing in it is filled in
+    12:13 a value cannot be placed here: a backslash stands before it
+    12:30 a value cannot be placed here: this is inside backticks
+    12:49 a value cannot be placed here: this is inside `$'…'`
+    13:10 nothing is called `c`
+    13:35 this `${{` is never closed
+    14:17 `limits.hops` must be between 1 and 1000000
+    14:27 `limits.turns` must be a whole number, not text
+    14:36 `limits.wall` must be a length of time such as `30s`, not a number
+    ");
+}
+
+#[test]
+fn behind_a_place_that_cannot_be_followed_one_reference_speaks_for_all() {
+    let text = "agents: { a: { backend: mock } }
+setup:
+  - shell: |
+      eval ${{ instance }}
+      echo ) ${{ instance }} ${{ instance }}
+  - { shell: 'cat <<${{ instance }} ${{ instance }}' }
+";
+    insta::assert_snapshot!(mistakes(text), @r"
+    4:12 a value cannot be placed here: `eval` would run it as code
+    5:14 a value cannot be placed here: the text before it cannot be followed (a `)` without its `(`)
+    6:21 a value cannot be placed here: this is the delimiter of a here-document
+    6:37 a value cannot be placed here: the text before it cannot be followed (a here-document without an end)
+    ");
+}
+
+#[test]
+fn of_very_many_mistakes_the_first_are_told() {
+    let names: Vec<String> = (0..50).map(|n| format!("  a{n}: {{ backend: mok }}\n")).collect();
+    let text = format!("agents:\n{}", names.concat());
+    assert_eq!(mistakes(&text).lines().count(), 20);
+    let error = read(&text).unwrap_err();
+    assert!(
+        error.summary().ends_with("there is no backend `mok` (and at least 20 more)"),
+        "{error}"
+    );
+    let shown = error.render(Paint::Plain);
+    assert_eq!(shown.matches("error: ").count(), 20);
+    assert!(shown.ends_with("\n\n… and more: these are the first to put right"), "{shown}");
+}
+
+#[test]
+fn of_a_very_long_line_what_surrounds_the_mistake_is_shown() {
+    let text = format!(
+        "agents: {{ a: {{ backend: mock }} }}\nkickoff: '{} ${{{{ dif }}}} {}'\n",
+        "é".repeat(500),
+        "b".repeat(500)
+    );
+    insta::assert_snapshot!(rendered(&text), @r"
+    error: nothing is called `dif`
+      |
+    2 | …éééééééééééééééééééé ${{ dif }} bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb…
+      |                       ^^^^^^^^^^
+      |
+      = note: at team.yaml:2:512
+      = help: there are: workflow.name, workflow.tag, instance
+    ");
+}
+
 #[test]
 fn colours_are_there_only_when_asked_for() {
     let error = read("agents: 5\n").unwrap_err();
@@ -125,267 +264,5 @@ fn a_file_cannot_speak_to_the_terminal() {
     let error = parse("\"\\e[31mred\\a\": 1\n", Path::new("a\u{1b}b.yaml")).unwrap_err();
     for text in [error.summary(), error.render(Paint::Plain)] {
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
-    }
-}
-
-/// Files with one mistake, the place it is found at, the message and the suggestion.
-const MISTAKES: [(&str, &str, &str, &str); 62] = [
-    // YAML itself
-    ("a: [1\nb: 2", "2:2", "not valid YAML", ""),
-    (
-        "agents: { a: { backend: mock } }\nagents: {}\n",
-        "2:1",
-        "the key `agents` is written twice",
-        "keep one",
-    ),
-    (
-        "agents: { a: { backend: mock }, a: {} }\n",
-        "1:33",
-        "the key `a` is written twice",
-        "keep one",
-    ),
-    ("a: 1\n---\nb: 2\n", "3:1", "a second YAML document begins here", "remove `---`"),
-    ("? [a]\n: b\n", "1:3", "a key must be plain text", ""),
-    ("a: *b\n", "1:4", "not valid YAML", ""),
-    ("a: &a [*a]\n", "1:8", "an alias cannot stand inside what it names", ""),
-    ("a: !custom x\n", "1:12", "not valid YAML: unsupported tag", ""),
-    // the whole
-    ("", "1:1", "the file must be a mapping, not nothing", "`agents:`"),
-    ("- a\n", "1:1", "the file must be a mapping, not a list", "`agents:`"),
-    ("name: x\n", "1:1", "`agents` is missing", ""),
-    ("agents: {}\n", "1:9", "a workflow needs at least one agent", ""),
-    ("agents: [a]\n", "1:9", "`agents` must be a mapping, not a list", ""),
-    (
-        "name: a b\nagents: { a: { backend: mock } }\n",
-        "1:7",
-        "`a b` cannot be a workflow's name",
-        "",
-    ),
-    (
-        "name: 5\nagents: { a: { backend: mock } }\n",
-        "1:7",
-        "`name` must be text, not a number",
-        "put it in quotes",
-    ),
-    (
-        "name: global\nagents: { a: { backend: mock } }\n",
-        "1:7",
-        "`global` is where agents live",
-        "",
-    ),
-    ("tasks: []\nagents: { a: { backend: mock } }\n", "1:1", "`tasks` is not in this version", ""),
-    (
-        "Kickof: x\nagents: { a: { backend: mock } }\n",
-        "1:1",
-        "unknown key `Kickof`",
-        "did you mean `kickoff`?",
-    ),
-    (
-        "zebra: x\nagents: { a: { backend: mock } }\n",
-        "1:1",
-        "unknown key `zebra`",
-        "the keys here are: name, params",
-    ),
-    // agents
-    ("agents:\n  2x: { backend: mock }\n", "2:3", "`2x` cannot be an agent's name", ""),
-    ("agents:\n  all: { backend: mock }\n", "2:3", "`all` is reserved", ""),
-    (
-        "agents:\n  A: { backend: mock }\n  a: { backend: mock }\n",
-        "3:3",
-        "there are two agents called `a`",
-        "case",
-    ),
-    ("agents:\n  a:\n", "2:3", "`a` needs a `backend`", "`backend: mock`"),
-    ("agents:\n  a: {}\n", "2:3", "`a` needs a `backend`", "`backend: mock`"),
-    (
-        "agents:\n  a: { backend: claude }\n",
-        "2:17",
-        "the backend `claude` is not in this version",
-        "`backend: mock`",
-    ),
-    (
-        "agents:\n  a: { backend: cladue }\n",
-        "2:17",
-        "there is no backend `cladue`",
-        "did you mean `claude`?",
-    ),
-    (
-        "agents:\n  a: { model: anthropic/x }\n",
-        "2:15",
-        "the model `anthropic/x` is not in this version",
-        "mock",
-    ),
-    (
-        "agents:\n  a: { backend: mock, tools: [] }\n",
-        "2:23",
-        "`agents.a.tools` is not in this version",
-        "",
-    ),
-    (
-        "agents:\n  a: { backend: mock, modle: x }\n",
-        "2:23",
-        "unknown key `agents.a.modle`",
-        "did you mean `model`?",
-    ),
-    (
-        "agents:\n  a: { backend: mock, timeout: 5 }\n",
-        "2:32",
-        "`agents.a.timeout` must be a length of time",
-        "",
-    ),
-    ("agents:\n  a: { backend: mock, timeout: 5x }\n", "2:32", "`5x` is not a length of time", ""),
-    (
-        "agents:\n  a: { backend: mock, timeout: 0s }\n",
-        "2:32",
-        "`agents.a.timeout` must be between 1ms and 7d",
-        "",
-    ),
-    (
-        "agents:\n  a: { backend: mock, max_steps: -1 }\n",
-        "2:34",
-        "`agents.a.max_steps` must be between 1 and 10000",
-        "",
-    ),
-    (
-        "agents:\n  a: { backend: mock, max_steps: 1.5 }\n",
-        "2:34",
-        "must be a whole number, not a decimal number",
-        "",
-    ),
-    (
-        "agents:\n  a: { backend: mock, retry: { max_attempts: 0 } }\n",
-        "2:46",
-        "`agents.a.retry.max_attempts` must be between 1 and 100",
-        "",
-    ),
-    (
-        "agents:\n  a: { backend: mock, retry: { multiplier: 0.5 } }\n",
-        "2:44",
-        "must be between 1 and 100",
-        "",
-    ),
-    (
-        "agents:\n  a: { backend: mock, env: [A=b] }\n",
-        "2:29",
-        "`A=b` is not the name of an environment variable",
-        "names alone",
-    ),
-    (
-        "agents:\n  a: { backend: mock, cwd: '${{ x }}' }\n",
-        "2:28",
-        "`agents.a.cwd` is not filled in in this version",
-        "",
-    ),
-    (
-        "agents:\n  a: { mock: [{ fail: crsh }] }\n",
-        "2:23",
-        "`agents.a.mock[0].fail` must be `transient` or",
-        "did you mean `crash`?",
-    ),
-    (
-        "agents:\n  a: { mock: [{ fail: crash, exit: 3 }] }\n",
-        "2:36",
-        "`fail` or `exit`, not both",
-        "",
-    ),
-    (
-        "agents:\n  a: { mock: [{ exit: 256 }] }\n",
-        "2:23",
-        "`agents.a.mock[0].exit` must be between 0 and 255",
-        "",
-    ),
-    (
-        "agents:\n  a: { mock: [{ calls: [{}] }] }\n",
-        "2:25",
-        "`agents.a.mock[0].calls[0]` needs `tool`",
-        "",
-    ),
-    // the other sections, beside one agent on lines 1 and 2
-    (
-        "+context: { provider: file }\n",
-        "3:22",
-        "`context.provider: file` is not in this version",
-        "",
-    ),
-    (
-        "+context: { provider: sqlit }\n",
-        "3:22",
-        "`context.provider` must be `sqlite` or `memory`, not `sqlit`",
-        "did you mean `sqlite`?",
-    ),
-    (
-        "+context: { documentOwner: a }\n",
-        "3:12",
-        "`context.documentOwner` is not in this version",
-        "",
-    ),
-    ("+context: true\n", "3:10", "`context` must be a mapping or `false`", ""),
-    ("+limits: { cost_usd: 5 }\n", "3:11", "`limits.cost_usd` is not in this version", ""),
-    ("+params: [{ required: true }]\n", "3:10", "`params[0]` needs `name`", ""),
-    ("+params: [{ name: a-b }]\n", "3:18", "`a-b` cannot be a parameter's name", "`_`"),
-    ("+params: [{ name: a }, { name: a }]\n", "3:31", "there are two parameters `a`", ""),
-    (
-        "+params: [{ name: a, required: true, default: x }]\n",
-        "3:46",
-        "its default is never used",
-        "remove",
-    ),
-    ("+setup: [{ as: x }]\n", "3:9", "`setup[0]` needs `shell`", ""),
-    ("+setup: [{ shell: ls, as: env }]\n", "3:26", "`env` is reserved", ""),
-    (
-        "+setup: [{ shell: ls, as: x }, { shell: ls, as: x }]\n",
-        "3:48",
-        "there are two outputs called `x`",
-        "",
-    ),
-    (
-        "+setup:\n  - shell: echo ${{ b }}\n  - { shell: ls, as: b }\n",
-        "4:17",
-        "`b` has no value yet",
-        "move that step up",
-    ),
-    (
-        "+setup: [{ shell: ls, shell_program: bash -x }]\n",
-        "3:37",
-        "must be the name or path of one program",
-        "without options",
-    ),
-    ("+kickoff: ${{ a + b }}\n", "3:10", "expressions are not in this version", "plain name"),
-    (
-        "+kickoff: hi ${{ context.channel }}\n",
-        "3:13",
-        "`context.channel` is not in this version",
-        "",
-    ),
-    (
-        "+kickoff: \"\\n \\\" ${{ env.API_KEY }}\"\n",
-        "3:17",
-        "`env.API_KEY` is a secret by its name",
-        "`env:`",
-    ),
-    ("+kickoff: ${{ x\n", "3:10", "never closed", "`}}`"),
-    // what an alias repeats is wrong where it is written
-    (
-        "+params: [{ name: p, default: &t \"hi ${{ dif }}\" }]\nkickoff: *t\n",
-        "3:37",
-        "nothing is called `dif`",
-        "",
-    ),
-    ("+kickoff: \"\\x24{{ a }} ${{ instance }}\"\n", "3:10", "nothing is called `a`", ""),
-];
-
-#[test]
-fn every_mistake_is_told_with_its_place_and_what_to_do() {
-    for (text, place, message, hint) in MISTAKES {
-        let error = match text.strip_prefix('+') {
-            Some(sections) => read_with_agent(sections),
-            None => read(text),
-        };
-        let error = error.expect_err(text);
-        let summary = error.summary();
-        assert!(summary.starts_with(&format!("team.yaml:{place}: ")), "{text}\n{summary}");
-        assert!(summary.contains(message), "{text}\n{summary}");
-        assert!(error.hint().unwrap_or_default().contains(hint), "{text}\n{:?}", error.hint());
-        assert!(!summary.contains("more)"), "{text}\n{}", error.render(Paint::Plain));
     }
 }

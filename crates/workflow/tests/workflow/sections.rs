@@ -199,16 +199,20 @@ fn setup_steps_keep_their_order_and_their_lines() {
 #[test]
 fn parameters_and_limits_are_taken_as_written() {
     let workflow = read_with_agent(
-        "params: [{ name: target, required: true }, { name: depth, default: '3' }, { name: note }]
+        "params:
+  - { name: target, required: true, description: What to look at. }
+  - { name: depth, default: '3' }
+  - { name: note }
 limits: { hops: 9, turns: 12, wall: 30m }
 ",
     )
     .unwrap();
-    let param = |name: &str, required, default| Param { name: name.into(), required, default };
+    let note = Param { name: "note".into(), description: None, required: false, default: None };
+    let description = text!("What to look at.");
     let expected = [
-        param("target", true, None),
-        param("depth", false, text!("3")),
-        param("note", false, None),
+        Param { name: "target".into(), description, required: true, default: None },
+        Param { name: "depth".into(), default: text!("3"), ..note.clone() },
+        note,
     ];
     assert_eq!(workflow.params, expected);
     let limits = workflow.limits.for_mode(RunMode::Start);

@@ -1,18 +1,23 @@
-//! Workers as tasks of the machine: the kernel's future for one may be dropped, the worker goes on.
+//! Workers and shell commands as tasks of the machine: the kernel's future for one may be dropped, the process goes on.
 
 use std::{
     collections::BTreeMap,
     io,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use agent_worker_kernel::{AttemptPlace, Departure, Runner, ShellCommand, ShellEnd, Sighting};
 use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerEvent, WorkerJob};
 use async_trait::async_trait;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Machine, Process, Script};
+use super::{Life, Machine, Process, Script, Shell};
 use crate::worker::{End, Worker};
+
+/// How long it takes to see that a process is gone.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 #[async_trait]
 impl Runner for Machine {
@@ -27,14 +32,15 @@ impl Runner for Machine {
 
     async fn run_close(&self, run: RunId) -> u32 {
         self.state().environments.remove(&run);
-        0
+        self.end_shells(run).await
     }
 
     async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
         Ok(Vec::new())
     }
 
-    async fn run_erase(&self, _run: RunId) -> io::Result<()> {
+    async fn run_erase(&self, run: RunId) -> io::Result<()> {
+        self.state().erased.push(run);
         Ok(())
     }
 
@@ -74,11 +80,24 @@ impl Runner for Machine {
         Ok(process.map(|process| process.written_after(after)).unwrap_or_default())
     }
 
+    async fn attempt_log(
+        &self,
+        _: RunId,
+        attempt: AttemptId,
+        after: u64,
+        most: usize,
+    ) -> io::Result<Vec<u8>> {
+        let printed = format!("printed by {attempt}\n");
+        let after = usize::try_from(after).unwrap();
+        Ok(printed.bytes().skip(after).take(most).collect())
+    }
+
     async fn marks(&self) -> Vec<AttemptId> {
         Vec::new()
     }
-    async fn attempt_sweep(&self, _attempt: AttemptId) -> u32 {
-        0
+
+    async fn attempt_sweep(&self, attempt: AttemptId) -> u32 {
+        self.end_shells(RunId::new(attempt.get())).await
     }
 
     async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd> {
@@ -87,10 +106,13 @@ impl Runner for Machine {
         let Some(shell) = shell else {
             return Ok(ShellEnd { status: Some(0), ..ShellEnd::default() });
         };
+        let (life, mut end) = self.spawn_shell(command, shell);
         tokio::select! {
-            end = shell(command) => Ok(end),
-            () = stop.cancelled() => Ok(ShellEnd::default()),
+            () = life.gone.cancelled() => {}
+            () = stop.cancelled() => life.end().await,
         }
+        // Without a word when a signal ended it.
+        Ok(end.try_recv().unwrap_or_default())
     }
 }
 
@@ -100,17 +122,17 @@ impl Machine {
             agent: job.agent.clone(),
             instance: job.instance.clone(),
             journal: Mutex::default(),
-            kill: CancellationToken::new(),
-            gone: CancellationToken::new(),
+            life: Life::default(),
         });
         let (script, nth) = self.state().begin(&job, &process, self.now());
         let worker = Worker::new(job, nth, self.clone(), Arc::clone(&process));
-        let kill = process.kill.clone();
+        let kill = process.life.kill.clone();
         // Also when a script panics: a worker that is not there must not be waited for.
-        let gone = process.gone.clone().drop_guard();
+        let gone = process.life.gone.clone().drop_guard();
+        let machine = self.clone();
         self.tracker.spawn(async move {
             tokio::select! {
-                () = kill.cancelled() => {}
+                () = machine.dies(&kill) => {}
                 () = live(worker, script) => {}
             }
             drop(gone);
@@ -118,12 +140,50 @@ impl Machine {
         process
     }
 
+    /// Returns when a worker that was told to end does.
+    async fn dies(&self, kill: &CancellationToken) {
+        kill.cancelled().await;
+        let stubborn = self.state().stubborn;
+        tokio::time::sleep(stubborn).await;
+    }
+
+    fn spawn_shell(
+        &self,
+        command: ShellCommand,
+        shell: Shell,
+    ) -> (Arc<Life>, oneshot::Receiver<ShellEnd>) {
+        let (say, end) = oneshot::channel();
+        let life = Arc::new(Life::default());
+        self.state().begin_shell(command.run, &life);
+        let kill = life.kill.clone();
+        let gone = life.gone.clone().drop_guard();
+        self.tracker.spawn(async move {
+            tokio::select! {
+                () = kill.cancelled() => {}
+                end = shell(command) => drop(say.send(end)),
+            }
+            drop(gone);
+        });
+        (life, end)
+    }
+
+    /// Ends what lives of a run's shell commands, and looks once more, as one has to with processes.
+    async fn end_shells(&self, run: RunId) -> u32 {
+        let shells = self.state().shells.clone();
+        let mut ended = 0;
+        for (_, life) in shells.iter().filter(|(of, life)| *of == run && life.is_alive()) {
+            life.end().await;
+            ended += 1;
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        ended
+    }
+
     async fn wait(&self, process: &Process, stop: &CancellationToken) -> Departure {
         let ended = tokio::select! {
-            () = process.gone.cancelled() => 0,
+            () = process.life.gone.cancelled() => 0,
             () = stop.cancelled() => {
-                process.kill.cancel();
-                process.gone.cancelled().await;
+                process.life.end().await;
                 1
             }
         };

@@ -212,18 +212,21 @@ fn close(
     answer: Option<Seq>,
     now: Millis,
 ) -> Result<()> {
-    head.tx
-        .prepare_cached("UPDATE attempt SET ended = ?2, how = ?3, answer = ?4 WHERE id = ?1")?
-        .execute(params![
-        live.id.get().as_bytes(),
-        now.get(),
-        serde_json::to_string(&settlement.end)?,
-        answer.map(Seq::get)
-    ])?;
     let turn = match settlement.end {
         AttemptEnd::Ok | AttemptEnd::Failed { .. } => 1,
         AttemptEnd::Interrupted { .. } | AttemptEnd::Stopped => 0,
     };
+    head.tx
+        .prepare_cached(
+            "UPDATE attempt SET ended = ?2, how = ?3, answer = ?4, turn = ?5 WHERE id = ?1",
+        )?
+        .execute(params![
+            live.id.get().as_bytes(),
+            now.get(),
+            serde_json::to_string(&settlement.end)?,
+            answer.map(Seq::get),
+            turn
+        ])?;
     let run = head.live()?.number;
     head.tx
         .prepare_cached("UPDATE run SET turns = turns + ?3 WHERE workflow = ?1 AND id = ?2")?

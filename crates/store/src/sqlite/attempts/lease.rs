@@ -1,7 +1,7 @@
 //! Starting an attempt: whether one may start, what it takes, and that it is the only one.
 
 use agent_worker_protocol::{
-    AgentName, Epoch, EventKind, Millis, RunState, Sender, Seq, WorkflowId,
+    AgentName, Epoch, EventKind, Millis, RunMode, RunState, Sender, Seq, WorkflowId,
 };
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::{
         events::Entry,
         head::{Head, LiveRun},
         inbox::{self, Which},
-        messages,
+        messages, runs,
         writer::Tx,
     },
 };
@@ -77,13 +77,13 @@ pub(in crate::sqlite) fn lease(
 
 /// The agent, if it takes part, has no attempt, is not stopped and is due.
 fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Result<Option<Free>> {
-    let sql = "SELECT a.name, a.epoch + 1, a.settings, r.turns, r.limits,
+    let sql = "SELECT a.name, a.epoch + 1, a.settings, r.mode, r.turns, r.limits,
         (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL)
         FROM agent a JOIN run r ON r.workflow = a.workflow AND r.id = a.run
         WHERE a.workflow = ?1 AND a.name = ?2 AND a.run = ?3 AND a.live IS NULL AND a.stopped IS NULL
         AND coalesce(a.not_before, ?4) <= ?4";
     let values = params![head.workflow.get(), agent.as_str(), live.number.0, now.get()];
-    Ok(head
+    let mut free = head
         .tx
         .prepare_cached(sql)?
         .query_row(values, |row| {
@@ -95,13 +95,19 @@ fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Resu
                 },
                 settings: row.get(2)?,
                 facts: LeaseFacts {
-                    turns: row.get(3)?,
-                    limits: columns::json(row, 4)?,
-                    attempts: row.get(5)?,
+                    mode: columns::word(row, 3, RunMode::from_word)?,
+                    turns: row.get(4)?,
+                    turns_today: 0,
+                    limits: columns::json(row, 5)?,
+                    attempts: row.get(6)?,
                 },
             })
         })
-        .optional()?)
+        .optional()?;
+    if let Some(Free { facts, .. }) = &mut free {
+        facts.turns_today = runs::turns_today(head, live, &facts.limits, now)?;
+    }
+    Ok(free)
 }
 
 pub(in crate::sqlite) const OLDEST: &str =

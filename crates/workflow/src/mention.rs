@@ -3,80 +3,82 @@
 //! Invariant: only the author's own words address anybody. Code spans, fenced blocks, quoted lines and interpolated
 //! data are read, never obeyed.
 
-use std::ops::Range;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
-use agent_worker_protocol::{AgentName, api::UnknownMention};
+use agent_worker_protocol::AgentName;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
 /// Everybody a text addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mentions {
+pub struct Mentions {
     /// Agents, in the order of their first mention.
-    pub(crate) agents: Vec<AgentName>,
+    pub agents: Vec<AgentName>,
     /// Whether `@all` is among them.
-    pub(crate) everyone: bool,
-    /// What looks like a mention and is nobody.
-    pub(crate) unknown: Vec<UnknownMention>,
+    pub everyone: bool,
+    /// What looks like a mention and is nobody, each once, as written.
+    pub unknown: Vec<String>,
 }
 
 /// Reads the mentions of `text`, whose byte ranges `data` came from elsewhere. `team` is everybody there is.
-pub(crate) fn mentions(text: &str, data: &[Range<usize>], team: &[AgentName]) -> Mentions {
-    let mut found = Mentions::default();
+pub fn mentions(text: &str, data: &[Range<usize>], team: &[AgentName]) -> Mentions {
     if !text.contains('@') {
-        return found;
+        return Mentions::default();
     }
     let deaf = deaf_ranges(text, data);
+    let mut finding = Finding {
+        team: team.iter().map(|agent| (agent.folded(), agent)).collect(),
+        seen: BTreeSet::new(),
+        found: Mentions::default(),
+    };
     for (at, _) in text.match_indices('@') {
         let token = token_after(text, at);
-        if token.is_empty() || !may_precede(&text[..at]) || touches(&deaf, at..at + 1 + token.len())
-        {
-            continue;
+        let whole = at..at + 1 + token.len();
+        if !token.is_empty() && may_precede(&text[..at]) && !touches(&deaf, &whole) {
+            finding.add(token);
         }
-        found.add(token, team);
     }
-    found
+    finding.found
 }
 
-/// The name nearest to `word`, if one is near enough to have been meant.
-pub(crate) fn nearest<'a>(word: &str, names: &'a [AgentName]) -> Option<&'a AgentName> {
-    let word = word.to_ascii_lowercase();
-    let distance = |name: &AgentName| strsim::osa_distance(&word, &name.folded());
-    let best = names.iter().min_by_key(|name| distance(name))?;
-    (distance(best) <= 1 + word.len() / 4).then_some(best)
+/// What was found so far, and what is asked for each mention: both by name, for a text may be one long list of them.
+struct Finding<'a> {
+    team: BTreeMap<String, &'a AgentName>,
+    seen: BTreeSet<String>,
+    found: Mentions,
 }
 
-impl Mentions {
-    fn add(&mut self, token: &str, team: &[AgentName]) {
+impl Finding<'_> {
+    fn add(&mut self, token: &str) {
         // `_@reviewer_` and `@reviewer--` mean the reviewer, unless somebody is called exactly that.
-        let mut name = token;
+        let mut name = token.to_ascii_lowercase();
         loop {
-            if let Some(agent) =
-                team.iter().find(|agent| agent.to_string().eq_ignore_ascii_case(name))
-            {
-                if !self.agents.contains(agent) {
-                    self.agents.push(agent.clone());
+            if let Some(agent) = self.team.get(&name).copied() {
+                if self.seen.insert(name) {
+                    self.found.agents.push(agent.clone());
                 }
                 return;
             }
-            match name.to_ascii_lowercase().as_str() {
+            match name.as_str() {
                 "all" => {
-                    self.everyone = true;
+                    self.found.everyone = true;
                     return;
                 }
                 // People and the daemon are spoken of, not woken.
                 "user" | "system" => return,
                 _ => {}
             }
-            match name.strip_suffix(['-', '_']) {
-                Some(shorter) => name = shorter,
-                None => break,
+            if !name.ends_with(['-', '_']) {
+                break;
             }
+            name.pop();
         }
-        if name.is_empty() || self.unknown.iter().any(|unknown| unknown.name == name) {
-            return;
+        let written = &token[..name.len()];
+        if !name.is_empty() && self.seen.insert(format!("@{written}")) {
+            self.found.unknown.push(written.to_owned());
         }
-        let suggestion = nearest(name, team).cloned();
-        self.unknown.push(UnknownMention { name: name.to_owned(), suggestion });
     }
 }
 
@@ -92,8 +94,10 @@ fn may_precede(before: &str) -> bool {
     !last.is_some_and(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '@' | '/' | '\\'))
 }
 
-fn touches(ranges: &[Range<usize>], wanted: Range<usize>) -> bool {
-    ranges.iter().any(|range| range.start < wanted.end && wanted.start < range.end)
+/// Whether `wanted` lies in any of `ranges`, which are in order and apart.
+fn touches(ranges: &[Range<usize>], wanted: &Range<usize>) -> bool {
+    let next = ranges.partition_point(|range| range.end <= wanted.start);
+    ranges.get(next).is_some_and(|range| range.start < wanted.end)
 }
 
 fn deaf_ranges(text: &str, data: &[Range<usize>]) -> Vec<Range<usize>> {
@@ -112,7 +116,20 @@ fn deaf_ranges(text: &str, data: &[Range<usize>]) -> Vec<Range<usize>> {
         }
         start += line.len();
     }
-    deaf
+    apart(deaf)
+}
+
+/// The same bytes as ranges in order that do not touch.
+fn apart(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut apart: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match apart.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => apart.push(range),
+        }
+    }
+    apart
 }
 
 /// The author's text with data made neutral, so that a stray fence in a diff cannot swallow what follows it.
@@ -142,7 +159,7 @@ mod tests {
     fn spelt(found: &Mentions) -> String {
         let mut words: Vec<String> = found.agents.iter().map(ToString::to_string).collect();
         words.extend(found.everyone.then(|| "@all".to_owned()));
-        words.extend(found.unknown.iter().map(|unknown| format!("?{}", unknown.name)));
+        words.extend(found.unknown.iter().map(|unknown| format!("?{unknown}")));
         words.join(" ")
     }
 
@@ -260,16 +277,6 @@ mod tests {
             ("⟨请⟩@coder", "coder"),
         ] {
             assert_eq!(spelt(&with_data(text)), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_misspelt_name_is_told_with_the_one_it_may_have_meant() {
-        for (written, meant) in
-            [("codr", Some("coder")), ("Reviwer", Some("reviewer")), ("zebra", None)]
-        {
-            let meant = meant.map(|name| name.parse::<AgentName>().unwrap());
-            assert_eq!(nearest(written, &team()), meant.as_ref(), "{written}");
         }
     }
 

@@ -1,0 +1,79 @@
+//! What a person waits for where there is a lot: a thousand agents, a hundred thousand messages, one command.
+
+use std::{fmt::Write as _, process::Stdio, time::Instant};
+
+use agent_worker_protocol::api::{SendReply, SendRequest};
+use anyhow::ensure;
+use tokio::task::JoinSet;
+
+use crate::{
+    archive::BODY,
+    house::House,
+    sample::{Sample, millis},
+    table::{Figure, Table, Unit},
+};
+
+const AGENTS: usize = 1000;
+const MESSAGES: usize = 100_000;
+const SENDERS: usize = 32;
+const COMMANDS: usize = 21;
+const MOST_MILLIS: f64 = 20.0;
+
+/// Measures commands against a daemon with a large team and a long channel.
+pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
+    let house = House::with_daemon()?;
+    let mut yaml = String::from("name: team\nagents:\n");
+    for number in 1..=AGENTS {
+        writeln!(yaml, "  agent-{number}: {{ backend: mock, mock: [{{}}] }}")?;
+    }
+    house.team(&yaml)?;
+    fill(&house).await?;
+    for words in [
+        &["ls"][..],
+        &["ls", "agent-500@team"],
+        &["send", "@team", "a word for everybody to read, and for nobody to act upon"],
+        &["peek", "@team"],
+    ] {
+        let mut sample = Sample::default();
+        for _ in 0..COMMANDS {
+            let mut command = house.command(words);
+            let began = Instant::now();
+            let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+            sample.push(began.elapsed());
+            ensure!(status.success(), "{words:?}: {status}");
+        }
+        let name = format!(
+            "{}, {AGENTS} agents, {MESSAGES} messages",
+            words[..words.len().min(2)].join(" ")
+        );
+        let figure = Figure::new(name, Unit::Millis, millis(sample.median()));
+        table.add(&figure.at_most(MOST_MILLIS))?;
+    }
+    Ok(())
+}
+
+async fn fill(house: &House) -> anyhow::Result<()> {
+    let mut senders = JoinSet::new();
+    for _ in 0..SENDERS {
+        let daemon = house.dial();
+        senders.spawn(async move {
+            let request = SendRequest {
+                target: Some("@team".parse()?),
+                project: None,
+                message: BODY.replace('@', ""),
+                to: Vec::new(),
+                cc: Vec::new(),
+                reply_to: None,
+                alone: false,
+            };
+            for _ in 0..MESSAGES / SENDERS {
+                let _: SendReply = daemon.post("/messages", &request).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(sent) = senders.join_next().await {
+        sent??;
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The endpoints of commands that act: agents that join and leave, documents, inboxes, feedback.
+
+use agent_worker_protocol::{
+    DocumentPath, Revision, Seq, Target,
+    api::{
+        AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, DocumentEntry,
+        DocumentRequest, DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, InboxReply,
+        StoreReport,
+    },
+};
+
+use super::{Answer, Client, Query, Scope, escaped};
+
+impl Client {
+    /// `POST /agents`; asked again with the same key, it is still one agent.
+    pub(crate) async fn agent_new(&self, key: &str, request: &AgentRequest) -> Answer<AgentView> {
+        self.daemon.post_once("/agents", key, request).await
+    }
+
+    /// `DELETE /agents/{target}`
+    pub(crate) async fn agent_remove(&self, who: &Target, scope: &Scope) -> Answer<AgentStopped> {
+        let path = format!("/agents/{}", escaped(&who.to_string()));
+        let query = Query::new(&path).with("project", scope.project.to_str());
+        self.daemon.delete(&query.done()).await
+    }
+
+    /// `GET /inbox`; an agent that names nobody asks for its own.
+    pub(crate) async fn inbox(&self, scope: &Scope) -> Answer<InboxReply> {
+        self.daemon.get(&scope.query("/inbox").done()).await
+    }
+
+    /// `POST /inbox/ack`
+    pub(crate) async fn inbox_ack(&self, until: Seq) -> Answer<AckReply> {
+        self.daemon.post("/inbox/ack", &AckRequest { until }).await
+    }
+
+    /// `GET /documents`
+    pub(crate) async fn documents(&self, scope: &Scope) -> Answer<Vec<DocumentEntry>> {
+        self.daemon.get(&scope.query("/documents").done()).await
+    }
+
+    /// `GET /documents/{path}`: its newest revision, or an older one.
+    pub(crate) async fn document(
+        &self,
+        scope: &Scope,
+        file: &DocumentPath,
+        revision: Option<Revision>,
+    ) -> Answer<DocumentText> {
+        let revision = revision.map(|revision| revision.to_string());
+        let query = scope.query(&format!("/documents/{file}"));
+        self.daemon.get(&query.with("revision", revision.as_deref()).done()).await
+    }
+
+    /// `POST /documents/{path}`; asked again with the same key, it is still one revision.
+    pub(crate) async fn document_write(
+        &self,
+        key: &str,
+        file: &DocumentPath,
+        request: &DocumentRequest,
+    ) -> Answer<DocumentWritten> {
+        self.daemon.post_once(&format!("/documents/{file}"), key, request).await
+    }
+
+    /// `GET /revisions/{path}`, newest first
+    pub(crate) async fn revisions(
+        &self,
+        scope: &Scope,
+        file: &DocumentPath,
+    ) -> Answer<Vec<DocumentEntry>> {
+        self.daemon.get(&scope.query(&format!("/revisions/{file}")).done()).await
+    }
+
+    /// `GET /feedback`
+    pub(crate) async fn feedback_list(&self) -> Answer<Vec<FeedbackView>> {
+        self.daemon.get("/feedback").await
+    }
+
+    /// `POST /feedback`
+    pub(crate) async fn feedback(&self, request: &FeedbackRequest) -> Answer<FeedbackView> {
+        self.daemon.post("/feedback", request).await
+    }
+
+    /// `GET /doctor`
+    pub(crate) async fn store_report(&self) -> Answer<StoreReport> {
+        self.daemon.get("/doctor").await
+    }
+}

@@ -1,0 +1,40 @@
+//! `agent-worker completions`: what a shell needs to complete our words.
+
+use clap::ValueEnum;
+use clap_complete::Shell;
+
+use crate::{context::Context, error::CliError, invocation, verdict::Verdict};
+
+/// Print a script that lets a shell complete commands
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  bash: agent-worker completions bash > ~/.local/share/bash-completion/completions/agent-worker
+  zsh:  agent-worker completions zsh > \"${fpath[1]}/_agent-worker\"
+  fish: agent-worker completions fish > ~/.config/fish/completions/agent-worker.fish")]
+pub(crate) struct Args {
+    /// Which shell
+    #[arg(value_enum)]
+    shell: Known,
+}
+
+/// The shells it is known for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Known {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let shell = match args.shell {
+        Known::Bash => Shell::Bash,
+        Known::Zsh => Shell::Zsh,
+        Known::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut invocation::grammar(), "agent-worker", &mut script);
+    ctx.console.raw(&String::from_utf8_lossy(&script))?;
+    Ok(Verdict::Done)
+}

@@ -1,0 +1,71 @@
+//! What a daemon that died left behind: workers that go on for a while by themselves, and what they started.
+//!
+//! They are known by their mark, which is the name of their folder in the home. Ending them is a daemon's work, since
+//! only it knows what to write down about it: one is started, and told to stop at once.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use agent_worker_host::{Process, marked, marks, walk};
+use agent_worker_protocol::api::ShutdownMode;
+use serde_json::json;
+
+use super::until_gone;
+use crate::{
+    context::{Context, Format},
+    discovery,
+    error::{CliError, Kind},
+    text::count,
+    verdict::Verdict,
+};
+
+/// Ends what is left where no daemon runs, and says what that was.
+pub(super) async fn end(format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let left = left(&ctx.settings.home).await;
+    let mut alive: Vec<Process> = Vec::new();
+    if !left.is_empty() {
+        if format == Format::Text {
+            let found = processes(left.len());
+            ctx.console.note(&format!("no daemon is running, but one that died left {found}"))?;
+        }
+        let client = discovery::open(ctx.settings).await?;
+        client.shutdown(ShutdownMode::Now).await?;
+        until_gone(ctx).await?;
+        alive.extend(left.iter().filter(|process| process.is_alive()).copied());
+    }
+    let ended = left.len() - alive.len();
+    match format {
+        Format::Json => ctx.console.json(&json!({ "stopped": false, "ended": ended }))?,
+        Format::Text if left.is_empty() => ctx.console.note("no daemon is running")?,
+        Format::Text => ctx.console.note(&format!("ended {}", processes(ended)))?,
+    }
+    if alive.is_empty() {
+        return Ok(Verdict::Done);
+    }
+    let pids: Vec<String> = alive.iter().map(|process| process.pid.to_string()).collect();
+    let what = format!("{} still there: {}", count(alive.len(), "process"), pids.join(", "));
+    Err(CliError::new(Kind::Failed, what)
+        .hint("what a setup command left stays until its run ends: agent-worker stop --all"))
+}
+
+fn processes(number: usize) -> String {
+    if number == 1 { "1 process".to_owned() } else { format!("{number} processes") }
+}
+
+/// Every living process of a run or an attempt of this home.
+async fn left(home: &Path) -> BTreeSet<Process> {
+    let runs = home.join("runs");
+    let look = move || {
+        let ours = names(&runs);
+        let ours: BTreeSet<String> =
+            ours.iter().flat_map(|run| names(&runs.join(run))).chain(ours.clone()).collect();
+        let living = marks().into_iter().filter(|mark| ours.contains(mark));
+        living.flat_map(|mark| marked(&mark)).collect()
+    };
+    walk(look).await.unwrap_or_default()
+}
+
+/// The names in a folder; none where there is no such folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}

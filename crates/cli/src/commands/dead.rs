@@ -1,0 +1,210 @@
+//! `agent-worker dead`: messages nobody will act upon any more, and what to do about them.
+
+use agent_worker_protocol::{
+    AgentName, DeliveryState, Seq, Target,
+    api::{DeadLetter, DeadReply, DeadRequest},
+};
+use uuid::Uuid;
+
+use super::receipts::seq;
+use crate::{
+    client::Reach,
+    context::{Context, Format, Output},
+    error::{CliError, Kind},
+    line::{Line, Tone},
+    text::one_line,
+    verdict::Verdict,
+};
+
+/// List dead letters, try them again or give them up
+///
+/// A message is dead for an agent when the tries it had for it are used up.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  agent-worker dead
+  agent-worker dead redrive 12 @review:pr-123
+  agent-worker dead drop --agent coder --why \"done by hand\""
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    act: Option<Act>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Act {
+    /// List them
+    #[command(after_help = "Example: agent-worker dead list --all")]
+    List(ListArgs),
+    /// Try them again, with as many tries as at first
+    ///
+    /// Possible while their run goes on.
+    #[command(after_help = "Example: agent-worker dead redrive 12 @review:pr-123")]
+    Redrive(LetterArgs),
+    /// Give them up
+    #[command(
+        after_help = "Example: agent-worker dead drop 12 @review:pr-123 --why \"done by hand\""
+    )]
+    Drop {
+        #[command(flatten)]
+        letters: LetterArgs,
+        /// Why, for whoever looks at the message
+        #[arg(long, value_name = "TEXT")]
+        why: Option<String>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Only these: `@workflow:tag`, or one of its agents
+    target: Option<Target>,
+    /// Those of every folder, and of runs that are over
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Args)]
+struct LetterArgs {
+    /// Which message, as `dead` shows it; without it, all of the instance
+    #[arg(value_name = "NUMBER", value_parser = letter)]
+    first: Option<Letter>,
+    /// Of which instance: `@workflow:tag`; without it, the only run of this folder
+    target: Option<Target>,
+    /// Only for this recipient
+    #[arg(long, value_name = "NAME")]
+    agent: Option<AgentName>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What may stand first: a number, or a target where all of its letters are meant.
+#[derive(Clone, Debug)]
+enum Letter {
+    Number(Seq),
+    Of(Target),
+}
+
+fn letter(text: &str) -> Result<Letter, String> {
+    match (seq(text), text.parse::<Target>()) {
+        (Ok(number), _) => Ok(Letter::Number(number)),
+        (Err(_), Ok(target)) => Ok(Letter::Of(target)),
+        (Err(why), Err(_)) => Err(why),
+    }
+}
+
+impl Args {
+    /// How to answer.
+    pub(super) fn format(&self) -> Format {
+        match &self.act {
+            None => self.list.output.format(),
+            Some(Act::List(list)) => list.output.format(),
+            Some(Act::Redrive(letters) | Act::Drop { letters, .. }) => letters.output.format(),
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    match args.act {
+        None => list(args.list, ctx).await,
+        Some(Act::List(args)) => list(args, ctx).await,
+        Some(Act::Redrive(letters)) => {
+            let client = ctx.daemon().await?;
+            let (key, format) = (Uuid::now_v7().to_string(), letters.output.format());
+            let reply = client.dead_redrive(&key, &letters.request(None, ctx)?).await?;
+            told(&reply, format, ctx)
+        }
+        Some(Act::Drop { letters, why }) => {
+            let client = ctx.daemon().await?;
+            let (key, format) = (Uuid::now_v7().to_string(), letters.output.format());
+            let reply = client.dead_drop(&key, &letters.request(why, ctx)?).await?;
+            told(&reply, format, ctx)
+        }
+    }
+}
+
+impl LetterArgs {
+    fn request(self, why: Option<String>, ctx: &Context<'_>) -> Result<DeadRequest, CliError> {
+        let (seq, target) = match (self.first, self.target) {
+            (Some(Letter::Of(_)), Some(target)) => {
+                return Err(CliError::new(
+                    Kind::Usage,
+                    "a message's number stands before its target",
+                )
+                .hint(format!("such as: agent-worker dead redrive 12 {target}")));
+            }
+            (Some(Letter::Of(target)), None) => (None, Some(target)),
+            (Some(Letter::Number(seq)), target) => (Some(seq), target),
+            (None, target) => (None, target),
+        };
+        let named = target.as_ref().and_then(|target| target.agent.clone());
+        let agent = self.agent.or(named);
+        let project = Some(ctx.settings.cwd.clone());
+        Ok(DeadRequest { target, project, seq, agent, why })
+    }
+}
+
+async fn list(args: ListArgs, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let format = args.output.format();
+    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+    let only = args.target.as_ref().and_then(|target| target.agent.clone());
+    let scope = ctx.scope(args.target, reach);
+    let mut letters = match ctx.daemon_if_any().await? {
+        Some(client) => client.dead(&scope).await?,
+        None => Vec::new(),
+    };
+    letters.retain(|letter| only.as_ref().is_none_or(|only| *only == letter.receipt.agent));
+    match format {
+        Format::Json => ctx.console.json(&letters)?,
+        Format::Text if letters.is_empty() => ctx.console.note("no dead letters")?,
+        Format::Text => show(&letters, ctx)?,
+    }
+    Ok(Verdict::Done)
+}
+
+fn show(letters: &[DeadLetter], ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let row = |letter: &DeadLetter| {
+        [
+            format!("#{}", letter.receipt.seq),
+            Target::agent(letter.receipt.agent.clone(), &letter.instance).to_string(),
+            letter.receipt.failures.to_string(),
+            one_line(letter.receipt.why.as_deref().unwrap_or("no reason given")),
+            one_line(&format!("{}: {}", letter.message.from, letter.message.body)),
+        ]
+    };
+    let rows: Vec<_> = letters.iter().map(row).collect();
+    ctx.console.table(["MESSAGE", "FOR", "FAILURES", "WHY", "WHAT"], &rows)?;
+    let Some(first) = letters.iter().find(|letter| letter.live) else {
+        return ctx.console.hint("their runs are over: fix it and run them again");
+    };
+    let (seq, target) = (first.receipt.seq, Target::instance(&first.instance));
+    ctx.console.hint(&format!("try one again: agent-worker dead redrive {seq} {target}"))?;
+    ctx.console.hint(&format!("give it up: agent-worker dead drop {seq} {target}"))
+}
+
+fn told(reply: &DeadReply, format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    if format == Format::Json {
+        ctx.console.json(reply)?;
+        return Ok(Verdict::Done);
+    }
+    for receipt in &reply.receipts {
+        let who = Target::agent(receipt.agent.clone(), &reply.instance);
+        let what = match receipt.state {
+            DeliveryState::Dropped => "is given up".to_owned(),
+            DeliveryState::Pending => "waits to be tried again".to_owned(),
+            // It may have been taken, or done, by the time it was looked at.
+            DeliveryState::Leased | DeliveryState::Acted | DeliveryState::Dead => {
+                format!("is {}", receipt.state)
+            }
+        };
+        let line = Line::of(Tone::Strong, format!("#{} for {who}", receipt.seq));
+        ctx.console.answer(&line.and(Tone::Plain, format!(" {what}")))?;
+    }
+    Ok(Verdict::Done)
+}

@@ -1,0 +1,119 @@
+//! Looks at the home and its disk that need no daemon.
+
+use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+
+use rustix::fs::{Access, access, statvfs};
+
+use super::Finding;
+use crate::{discovery::LONGEST_SOCKET, settings::Settings};
+
+/// Less than this is too little to work with, and less than that is worth knowing.
+const TOO_LITTLE: u64 = 50 << 20;
+const LITTLE: u64 = 1 << 30;
+/// What only its owner may open.
+const PRIVATE: [&str; 7] = [
+    "agent-worker.db",
+    "agent-worker.db-wal",
+    "agent-worker.db-shm",
+    "daemon.sock",
+    "logs",
+    "runs",
+    "cli",
+];
+
+/// The home: whose it is, who can look in, whether it can be written to.
+pub(super) fn home(settings: &Settings) -> Vec<Finding> {
+    let home = &settings.home;
+    let shown = home.display();
+    let socket = settings.socket();
+    let length = socket.as_os_str().len();
+    if length > LONGEST_SOCKET {
+        let over = length - LONGEST_SOCKET;
+        return vec![
+            Finding::broken("home", format!("{shown} is too long for a socket by {over} bytes"))
+                .hint("set AGENT_WORKER_HOME to a shorter path"),
+        ];
+    }
+    let Ok(found) = fs::metadata(home) else {
+        return vec![Finding::ok(
+            "home",
+            format!("{shown} is not there yet; the first run makes it"),
+        )];
+    };
+    let (owner, us) = (found.uid(), rustix::process::getuid().as_raw());
+    if owner != us {
+        let what = format!("{shown} belongs to somebody else (uid {owner}, you are {us})");
+        return vec![
+            Finding::broken("home", what).hint("set AGENT_WORKER_HOME to a folder of your own"),
+        ];
+    }
+    let mut findings = Vec::new();
+    if found.mode() & 0o077 != 0 {
+        let mode = found.mode() & 0o777;
+        findings.push(
+            Finding::broken("home", format!("others can look into {shown} (mode {mode:o})"))
+                .hint(format!("chmod 700 {shown}")),
+        );
+    }
+    if access(home, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        findings.push(
+            Finding::broken("home", format!("{shown} cannot be written to"))
+                .hint(format!("chmod 700 {shown}, or set AGENT_WORKER_HOME to another folder")),
+        );
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok("home", format!("{shown}, yours alone")));
+    }
+    findings.extend(files(home));
+    findings
+}
+
+/// What lies in it and is nobody else's business, whoever opens the home one day.
+fn files(home: &Path) -> Option<Finding> {
+    let is_open = |name: &&str| {
+        fs::symlink_metadata(home.join(name)).is_ok_and(|found| found.mode() & 0o077 != 0)
+    };
+    let open: Vec<&str> = PRIVATE.into_iter().filter(is_open).collect();
+    (!open.is_empty()).then(|| {
+        let paths: Vec<String> =
+            open.iter().map(|name| home.join(name).display().to_string()).collect();
+        Finding::broken("files", format!("others may open {}", open.join(", ")))
+            .hint(format!("chmod go= {}", paths.join(" ")))
+    })
+}
+
+/// How much room is left where the home is.
+pub(super) fn disk(settings: &Settings) -> Option<Finding> {
+    let there = settings.home.ancestors().find(|folder| folder.exists())?;
+    let disk = statvfs(there).ok()?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let told = format!("{} free where the home is", size(free));
+    Some(match free {
+        ..TOO_LITTLE => {
+            Finding::broken("disk", told).hint("make room: nothing can be written soon")
+        }
+        TOO_LITTLE..LITTLE => Finding::note("disk", told),
+        LITTLE.. => Finding::ok("disk", told),
+    })
+}
+
+/// `12.3 GiB`, `40 MiB`.
+fn size(bytes: u64) -> String {
+    let mib = bytes >> 20;
+    match mib {
+        ..1024 => format!("{mib} MiB"),
+        1024.. => format!("{}.{} GiB", mib / 1024, mib % 1024 * 10 / 1024),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_the_unit_people_think_in() {
+        for (bytes, shown) in [(0, "0 MiB"), (40 << 20, "40 MiB"), (3 << 29, "1.5 GiB")] {
+            assert_eq!(size(bytes), shown);
+        }
+    }
+}

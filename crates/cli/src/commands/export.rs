@@ -1,0 +1,170 @@
+//! `agent-worker export`: a whole transcript, page by page.
+
+use agent_worker_host::DialError;
+use agent_worker_protocol::{Code, InstanceRef, Message, MessageKind, Seq, Target};
+use serde_json::json;
+
+use crate::{
+    client::{Client, Reach, Runs, Scope},
+    context::Context,
+    error::CliError,
+    line::Line,
+    text::{harmless, one_line},
+    verdict::Verdict,
+};
+
+/// As many messages as are held at once.
+const PAGE: u32 = 500;
+
+/// Print everything that was said
+///
+/// Of the run that goes on, else of the last one. As Markdown the documents follow; as JSON it is one document, a message
+/// a line. Of a message over 32 KiB its beginning is there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: agent-worker export @review:pr-123 --format md > review.md")]
+pub(crate) struct Args {
+    /// Whose channel: `@workflow:tag`, or one of its agents
+    target: Target,
+    /// How it is written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Written::Json)]
+    format: Written,
+    /// Those of earlier runs too
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Written {
+    /// For programs
+    Json,
+    /// For people
+    Md,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let scope = ctx.scope(Some(args.target), Reach::Here);
+    let runs = if args.all { Runs::All } else { Runs::Current };
+    let instance = messages(&client, &scope, runs, args.format, ctx).await?;
+    match args.format {
+        Written::Json => ctx.console.answer(&Line::plain("]}"))?,
+        Written::Md => documents(&client, &scope, &instance, ctx).await?,
+    }
+    Ok(Verdict::Done)
+}
+
+/// Prints the messages, a page at a time, and says whose they were.
+async fn messages(
+    client: &Client,
+    scope: &Scope,
+    runs: Runs,
+    written: Written,
+    ctx: &mut Context<'_>,
+) -> Result<InstanceRef, CliError> {
+    let mut since = Seq::new(0);
+    let mut first = true;
+    loop {
+        let page = client.messages_after(scope, since, PAGE, runs).await?;
+        if first {
+            head(&page.instance, written, ctx)?;
+        }
+        for message in &page.messages {
+            match written {
+                Written::Json => {
+                    let comma = if first { " " } else { "," };
+                    ctx.console.answer(&Line::plain(format!("{comma}{}", json!(message))))?;
+                }
+                Written::Md => said(message, ctx)?,
+            }
+            first = false;
+        }
+        first = false;
+        match page.messages.last() {
+            Some(last) => since = last.seq,
+            None => return Ok(page.instance),
+        }
+    }
+}
+
+fn head(instance: &InstanceRef, written: Written, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let line = match written {
+        Written::Json => format!("{{\"instance\":{},\"messages\":[", json!(instance)),
+        Written::Md => format!("# {}", Target::instance(instance)),
+    };
+    ctx.console.answer(&Line::plain(line))
+}
+
+fn said(message: &Message, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let names = |names: &[agent_worker_protocol::AgentName]| {
+        names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let to =
+        if message.to.is_empty() { String::new() } else { format!(" → {}", names(&message.to)) };
+    let cc =
+        if message.cc.is_empty() { String::new() } else { format!(" (cc {})", names(&message.cc)) };
+    let kind = match message.kind {
+        MessageKind::Message => "",
+        MessageKind::Answer => " (answer)",
+        MessageKind::System => " (told by the daemon)",
+    };
+    let from = one_line(&message.from.to_string());
+    let lines = [
+        String::new(),
+        format!("## #{} {from}{to}{cc}{kind}", message.seq),
+        format!("*{}*", message.ts),
+        String::new(),
+        harmless(message.body.trim_end()),
+    ];
+    lines.iter().try_for_each(|line| ctx.console.answer(&Line::plain(line)))
+}
+
+/// What the team wrote down, as an appendix.
+async fn documents(
+    client: &Client,
+    scope: &Scope,
+    instance: &InstanceRef,
+    ctx: &mut Context<'_>,
+) -> Result<(), CliError> {
+    for entry in client.documents(scope).await? {
+        let newest = None;
+        let document = match client.document(scope, &entry.file, newest).await {
+            Ok(document) => document,
+            Err(DialError::Refused(problem)) if problem.code == Code::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let fence = fence(&document.content);
+        let lines = [
+            String::new(),
+            format!("# {} of {}", document.file, Target::instance(instance)),
+            format!("*revision {} by {}*", document.revision, one_line(&document.author)),
+            String::new(),
+            fence.clone(),
+            harmless(document.content.trim_end()),
+            fence,
+        ];
+        lines.iter().try_for_each(|line| ctx.console.answer(&Line::plain(line)))?;
+    }
+    Ok(())
+}
+
+/// A fence that nothing in the text closes.
+fn fence(text: &str) -> String {
+    let run = |line: &str| line.trim_start().bytes().take_while(|byte| *byte == b'`').count();
+    let longest = text.lines().map(run).max().unwrap_or(0);
+    "`".repeat((longest + 1).max(3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_longer_than_any_in_the_text() {
+        for (text, expected) in
+            [("", "```"), ("a ``` b", "```"), ("```sh\nls\n```", "````"), ("  `````", "``````")]
+        {
+            assert_eq!(fence(text), expected, "{text}");
+        }
+    }
+}

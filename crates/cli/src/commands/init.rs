@@ -1,0 +1,85 @@
+//! `agent-worker init`: a first workflow file, with comments, that runs as it is.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use agent_worker_protocol::{BadName, WorkflowName};
+use serde_json::json;
+
+use crate::{
+    context::{Context, Format, Output},
+    error::{CliError, Kind},
+    line::Line,
+    text::one_line,
+    verdict::Verdict,
+};
+
+const TEAM: &str = include_str!("team.yaml");
+
+/// Write a first workflow file, with comments, that runs as it is
+///
+/// Asks nothing, and writes over nothing unless told to.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: agent-worker init review.yaml")]
+pub(crate) struct Args {
+    /// Where
+    #[arg(value_name = "FILE", default_value = "team.yaml")]
+    file: PathBuf,
+    /// Write over what is there
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let path = ctx.settings.cwd.join(&args.file);
+    let shown = one_line(&args.file.to_string_lossy());
+    let text = TEAM.replace("FILE", &shown);
+    let workflow = name(&path, &shown)?;
+    let written = if args.force { write_over(&path, &text) } else { write_new(&path, &text) };
+    written.map_err(|error| refused(&error, &shown))?;
+    match args.output.format() {
+        Format::Json => {
+            ctx.console.json(&json!({ "file": path, "workflow": workflow }))?;
+        }
+        Format::Text => {
+            ctx.console.answer(&Line::plain(shown.as_str()))?;
+            ctx.console.hint(&format!("try it: agent-worker run {shown}"))?;
+        }
+    }
+    Ok(Verdict::Done)
+}
+
+/// The file's name is the workflow's, and not every name is one.
+fn name(path: &Path, shown: &str) -> Result<WorkflowName, CliError> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    stem.parse().map_err(|bad: BadName| {
+        CliError::new(Kind::Usage, format!("a workflow is called as its file is, and {bad}"))
+            .hint(format!("choose another name than {shown}, such as team.yaml"))
+    })
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+fn write_over(path: &Path, text: &str) -> io::Result<()> {
+    std::fs::write(path, text)
+}
+
+fn refused(error: &io::Error, shown: &str) -> CliError {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            CliError::new(Kind::Failed, format!("{shown} is there already")).hint(format!(
+                "choose another name, or write over it: agent-worker init {shown} --force"
+            ))
+        }
+        _ => CliError::new(Kind::Failed, format!("could not write {shown}: {error}")),
+    }
+}

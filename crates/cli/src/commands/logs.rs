@@ -1,0 +1,159 @@
+//! `agent-worker logs`: what the worker of an agent's last turn printed.
+
+use agent_worker_host::DialError;
+use agent_worker_protocol::{AttemptId, EventKind, Target, api::LogReply};
+
+use crate::{
+    client::{Client, Reach, Scope, Watched},
+    clock,
+    context::{Context, Format, Output},
+    error::{CliError, Kind},
+    verdict::Verdict,
+    words,
+};
+
+/// Show what an agent's worker printed
+///
+/// That of its turn under way, else of its last one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: agent-worker logs coder@review:pr-123 --follow")]
+pub(crate) struct Args {
+    /// Whose: `agent` or `agent@workflow:tag`
+    target: Target,
+    /// Go on showing what is printed, in later turns too, until the run ends
+    #[arg(long, short, conflicts_with = "json")]
+    follow: bool,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    if args.target.agent.is_none() {
+        let what = format!("{} is a whole instance, and logs are an agent's", args.target);
+        return Err(CliError::new(Kind::Usage, what)
+            .hint(format!("see who is there: agent-worker ls {}", args.target)));
+    }
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let scope = ctx.scope(Some(args.target.clone()), Reach::Here);
+    let shown = match (args.follow, args.output.format()) {
+        (true, _) => follow(&client, &scope, ctx).await,
+        (false, Format::Json) => match whole(&client, &scope).await {
+            Ok(whole) => ctx.console.json(&whole),
+            Err(error) => Err(error),
+        },
+        (false, Format::Text) => show(&client, &scope, ctx).await,
+    };
+    match shown {
+        Ok(()) => Ok(Verdict::Done),
+        Err(error) if is_not_found(&error) => {
+            // Not there, or only not woken yet.
+            let who = client.agent(&args.target, &scope).await?.view;
+            let who = Target::agent(who.name, &who.instance);
+            Err(CliError::new(error.kind(), format!("{who} has not had a turn yet"))
+                .hint(format!("give it one: agent-worker send {who} \"…\"")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn show(client: &Client, scope: &Scope, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let mut printed = Printed::default();
+    printed.catch_up(client, scope, ctx).await?;
+    printed.end_line(ctx)?;
+    match printed.next {
+        0 => ctx.console.note("nothing was printed"),
+        _ => Ok(()),
+    }
+}
+
+/// The whole log as one reply.
+async fn whole(client: &Client, scope: &Scope) -> Result<LogReply, CliError> {
+    let mut whole = client.log(scope, 0).await?;
+    loop {
+        let more = client.log(scope, whole.next).await?;
+        if more.attempt != whole.attempt || more.text.is_empty() {
+            return Ok(whole);
+        }
+        whole.text.push_str(&more.text);
+        whole.next = more.next;
+    }
+}
+
+/// Shows the log as it grows. What happens in the run is the reason to look: a worker that works is heard of.
+async fn follow(client: &Client, scope: &Scope, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    // Watched from before it is read, so that nothing falls between what was read and what follows.
+    let from_now = None;
+    let mut events = client.events(&Watched::Scope(scope.clone()), from_now).await?;
+    let mut printed = Printed::default();
+    let away =
+        || CliError::new(Kind::Lost, "the daemon went away").hint("follow again: the same command");
+    loop {
+        match printed.catch_up(client, scope, ctx).await {
+            Ok(()) => {}
+            // It has not had a turn yet.
+            Err(error) if printed.attempt.is_none() && is_not_found(&error) => {}
+            Err(error) => return Err(error),
+        }
+        match events.next().await {
+            Ok(Some((_, event))) if event.kind == EventKind::RunEnded => {
+                printed.catch_up(client, scope, ctx).await?;
+                printed.end_line(ctx)?;
+                return ctx.console.note("the run is over");
+            }
+            Ok(Some(_)) => {}
+            Ok(None) | Err(DialError::Lost { .. }) => return Err(away()),
+            Err(other) => return Err(other.into()),
+        }
+    }
+}
+
+fn is_not_found(error: &CliError) -> bool {
+    error.kind() == Kind::Refused(agent_worker_protocol::Code::NotFound)
+}
+
+/// How much of which turn's log was printed.
+#[derive(Default)]
+struct Printed {
+    attempt: Option<AttemptId>,
+    next: u64,
+    is_mid_line: bool,
+}
+
+impl Printed {
+    /// Prints what is there and was not printed yet.
+    async fn catch_up(
+        &mut self,
+        client: &Client,
+        scope: &Scope,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), CliError> {
+        loop {
+            let page = client.log(scope, self.next).await?;
+            if self.attempt != Some(page.attempt) {
+                // Where to read on was another log's: this one is read from its beginning.
+                self.turn_to(&page, ctx)?;
+                continue;
+            }
+            if page.text.is_empty() {
+                return Ok(());
+            }
+            ctx.console.piece(&page.text)?;
+            self.is_mid_line = !page.text.ends_with('\n');
+            self.next = page.next;
+        }
+    }
+
+    /// Begins with another turn's log.
+    fn turn_to(&mut self, page: &LogReply, ctx: &mut Context<'_>) -> Result<(), CliError> {
+        self.end_line(ctx)?;
+        self.attempt = Some(page.attempt);
+        self.next = 0;
+        let begun = words::ago(page.started, clock::now());
+        ctx.console.note(&format!("{}, a turn begun {begun}:", page.agent))
+    }
+
+    fn end_line(&mut self, ctx: &mut Context<'_>) -> Result<(), CliError> {
+        if std::mem::take(&mut self.is_mid_line) { ctx.console.piece("\n") } else { Ok(()) }
+    }
+}

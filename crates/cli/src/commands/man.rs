@@ -1,0 +1,60 @@
+//! `agent-worker man`: the manual, a page for each command.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap_mangen::Man;
+
+use crate::{
+    context::Context,
+    error::{CliError, Kind},
+    invocation,
+    text::count,
+    verdict::Verdict,
+};
+
+/// Print the manual page, or write one for each command into a folder
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  agent-worker man | man -l -
+  agent-worker man ~/.local/share/man/man1")]
+pub(crate) struct Args {
+    /// Where the pages go
+    #[arg(value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let grammar = invocation::grammar();
+    match &args.folder {
+        None => {
+            let mut page = Vec::new();
+            let rendered = Man::new(grammar).render(&mut page);
+            rendered.map_err(CliError::printing)?;
+            ctx.console.raw(&String::from_utf8_lossy(&page))?;
+        }
+        Some(folder) => {
+            let written = write(grammar, &ctx.settings.cwd.join(folder)).map_err(|error| {
+                let what = format!("could not write the pages to {}", folder.display());
+                CliError::because(Kind::Failed, what, error)
+            })?;
+            ctx.console.note(&format!(
+                "{} in {}; with that folder's parent in MANPATH, `man agent-worker` finds them",
+                count(written, "page"),
+                folder.display()
+            ))?;
+        }
+    }
+    Ok(Verdict::Done)
+}
+
+fn write(grammar: clap::Command, folder: &Path) -> io::Result<usize> {
+    fs::create_dir_all(folder)?;
+    clap_mangen::generate_to(grammar, folder)?;
+    let names = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.file_name()));
+    Ok(names.filter(|name| name.to_string_lossy().starts_with("agent-worker")).count())
+}

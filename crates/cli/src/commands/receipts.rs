@@ -1,0 +1,64 @@
+//! `agent-worker receipts`: where a message is, for each recipient.
+
+use agent_worker_protocol::{Receipt, Seq, Target};
+
+use crate::{
+    client::Reach,
+    context::{Context, Format, Output},
+    error::CliError,
+    text::one_line,
+    verdict::Verdict,
+};
+
+/// Say where a message is, for each recipient
+///
+/// Pending: waits. Leased: is being shown to a turn. Acted: a turn that was shown it succeeded. Dead: its tries are used
+/// up. Dropped: given up, with a reason.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: agent-worker receipts 12 @review:pr-123")]
+pub(crate) struct Args {
+    /// Which message: its number, as `peek` shows it
+    #[arg(value_name = "NUMBER", value_parser = seq)]
+    seq: Seq,
+    /// Whose channel: `@workflow:tag`, or one of its agents
+    target: Option<Target>,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// Reads a message's number as it is shown: `12` or `#12`.
+pub(super) fn seq(text: &str) -> Result<Seq, String> {
+    let number = text.strip_prefix('#').unwrap_or(text).parse::<i64>().ok();
+    let number = number.filter(|number| *number > 0).map(Seq::new);
+    number.ok_or_else(|| "a message's number is a whole number from 1, as `peek` shows it".into())
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let reply = client.receipts(&ctx.scope(args.target, Reach::Here), args.seq).await?;
+    match args.output.format() {
+        Format::Json => ctx.console.json(&reply)?,
+        Format::Text if reply.receipts.is_empty() => {
+            ctx.console.note(&format!("#{} is for nobody in particular", args.seq))?;
+        }
+        Format::Text => show(&reply.receipts, ctx)?,
+    }
+    Ok(Verdict::Done)
+}
+
+/// Prints receipts as a table.
+pub(super) fn show(receipts: &[Receipt], ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let row = |receipt: &Receipt| {
+        let more = receipt.why.as_deref().or(receipt.answer.as_deref()).unwrap_or_default();
+        [
+            format!("#{}", receipt.seq),
+            receipt.agent.to_string(),
+            receipt.state.to_string(),
+            receipt.failures.to_string(),
+            one_line(more),
+        ]
+    };
+    let rows: Vec<_> = receipts.iter().map(row).collect();
+    ctx.console.table(["MESSAGE", "AGENT", "STATE", "FAILURES", "WHY OR ANSWER"], &rows)
+}

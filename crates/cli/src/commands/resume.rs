@@ -1,0 +1,97 @@
+//! `agent-worker resume`: let a paused run go on, or wake a stopped agent again.
+
+use agent_worker_protocol::{
+    Span, Target,
+    api::{AgentView, ResumeRequest, RunStarted},
+};
+use uuid::Uuid;
+
+use crate::{
+    client::{Client, Reach, Scope},
+    clock,
+    context::{Context, Format},
+    ending,
+    error::{CliError, Kind},
+    line::{Line, Tone},
+    rejoin::{FollowArgs, rejoin},
+    verdict::Verdict,
+    which, words,
+};
+
+/// Let a paused run go on, or wake a stopped agent again
+///
+/// A run that stopped at a limit needs a higher one. Then follows it as `attach` does; Ctrl-C only stops following. An
+/// agent that waits after a failure is tried at once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  agent-worker resume @review:pr-123 --hops 100
+  agent-worker resume coder@review
+
+Exits as the run does: see `agent-worker run --help`.")]
+pub(crate) struct Args {
+    /// Which: `@workflow:tag`, or an agent; without it, the only run of this folder
+    target: Option<Target>,
+    /// How many messages may lead to a message
+    #[arg(long, value_name = "COUNT")]
+    hops: Option<u32>,
+    /// How many turns it may take
+    #[arg(long, value_name = "COUNT")]
+    turns: Option<u32>,
+    /// How long it may last, from its beginning
+    #[arg(long, value_name = "TIME")]
+    wall: Option<Span>,
+    /// Return while it goes on
+    #[arg(long)]
+    detach: bool,
+    #[command(flatten)]
+    follow: FollowArgs,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let format = args.follow.format();
+    ending::in_an_envelope(resumed(args, ctx).await, format, ctx)
+}
+
+async fn resumed(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let client = ctx.daemon().await?;
+    let scope = ctx.scope(args.target.clone(), Reach::Here);
+    let limits = ResumeRequest { hops: args.hops, turns: args.turns, wall: args.wall };
+    if let Some(agent) = args.target.as_ref().filter(|target| target.agent.is_some()) {
+        if limits != ResumeRequest::default() {
+            return Err(CliError::new(Kind::Usage, "limits are a run's, not an agent's")
+                .hint("resume the run: agent-worker resume @workflow:tag --turns COUNT"));
+        }
+        return wake(&client, agent, &scope, args.follow.format(), ctx).await;
+    }
+    let run = which::run(&client, &scope).await?.run;
+    let asked = clock::now();
+    let run = client.run_resume(&Uuid::now_v7().to_string(), run, &limits).await?;
+    if args.detach {
+        let agents = run.agents.iter().map(|agent| agent.name.clone()).collect();
+        let started = RunStarted { run: run.run, instance: run.instance, agents };
+        return ending::left(&started, args.follow.format(), ctx);
+    }
+    rejoin(run, asked, client, args.follow, ctx).await
+}
+
+async fn wake(
+    client: &Client,
+    target: &Target,
+    scope: &Scope,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<Verdict, CliError> {
+    let agent: AgentView = client.agent_resume(target, scope).await?;
+    match format {
+        Format::Json => ctx.console.json(&agent)?,
+        Format::Text => {
+            let state = words::agent(&agent.state, clock::now());
+            let who = Target::agent(agent.name, &agent.instance).to_string();
+            let line = Line::of(Tone::Strong, who).and(Tone::Plain, format!(" is {state}"));
+            ctx.console.answer(&line)?;
+        }
+    }
+    Ok(Verdict::Done)
+}

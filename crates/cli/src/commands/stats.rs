@@ -1,0 +1,96 @@
+//! `agent-worker stats`: what agents did, what it cost and how long it took.
+
+use std::time::Duration;
+
+use agent_worker_protocol::{
+    Target,
+    api::{Spread, StatsView, Tally},
+};
+
+use crate::{
+    client::Reach,
+    context::{Context, Format, Output},
+    error::CliError,
+    line::{Line, Tone},
+    text::{lasted, one_line},
+    verdict::Verdict,
+    words,
+};
+
+/// Show turns, messages, tokens, cost and latencies
+///
+/// Of the run that goes on, else of the last one. Times are `half took no longer / nineteen of twenty took no longer`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: agent-worker stats @review:pr-123")]
+pub(crate) struct Args {
+    /// Only these: `agent`, `agent@workflow:tag` or `@workflow:tag`
+    target: Option<Target>,
+    /// The same as the target
+    #[arg(long, value_name = "TARGET", conflicts_with = "target")]
+    to: Option<Target>,
+    /// Those of every folder, and of runs that are over
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let format = args.output.format();
+    let target = args.target.or(args.to);
+    let only = target.as_ref().and_then(|target| target.agent.clone());
+    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+    let scope = ctx.scope(target, reach);
+    let mut stats = match ctx.daemon_if_any().await? {
+        Some(client) => client.stats(&scope).await?,
+        None => Vec::new(),
+    };
+    for run in &mut stats {
+        run.agents.retain(|agent| only.as_ref().is_none_or(|only| *only == agent.name));
+    }
+    match format {
+        Format::Json => ctx.console.json(&stats)?,
+        Format::Text if stats.is_empty() => ctx
+            .console
+            .note("nothing is running here; name a run that is over, or look with --all")?,
+        Format::Text => stats.iter().try_for_each(|run| show(run, ctx))?,
+    }
+    Ok(Verdict::Done)
+}
+
+fn show(run: &StatsView, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let target = Target::instance(&run.instance).to_string();
+    let state = one_line(&run.state.to_string());
+    let time = lasted(Duration::from_millis(run.lasted_ms));
+    let head = Line::of(Tone::Strong, target).and(Tone::Plain, format!("  {state} · {time}"));
+    ctx.console.answer(&head)?;
+    let mut rows: Vec<_> =
+        run.agents.iter().map(|agent| row(agent.name.as_str(), &agent.tally)).collect();
+    if run.agents.len() > 1 {
+        rows.push(row("(all)", &run.total));
+    }
+    let head =
+        ["AGENT", "TURNS", "FAILED", "MESSAGES", "TOKENS IN", "OUT", "COST", "TOOK", "WAITED"];
+    ctx.console.table(head, &rows)
+}
+
+fn row(who: &str, tally: &Tally) -> [String; 9] {
+    let usage = &tally.usage;
+    [
+        who.to_owned(),
+        tally.turns.to_string(),
+        tally.failed.to_string(),
+        tally.messages.to_string(),
+        usage.input_tokens.to_string(),
+        usage.output_tokens.to_string(),
+        usage.cost_micros.map_or_else(|| "-".to_owned(), words::cost),
+        tally.took.map_or_else(|| "-".to_owned(), spread),
+        tally.waited.map_or_else(|| "-".to_owned(), spread),
+    ]
+}
+
+fn spread(spread: Spread) -> String {
+    let time = |millis| lasted(Duration::from_millis(millis));
+    format!("{} / {}", time(spread.p50_ms), time(spread.p95_ms))
+}

@@ -1,0 +1,213 @@
+//! `agent-worker why`: why an agent or a run stands as it does, and what would change it.
+
+use agent_worker_protocol::{
+    AgentState, LimitKind, Millis, Outcome, PauseCause, RunMode, RunState, Target,
+    api::{AgentDetail, RunView},
+};
+use serde::Serialize;
+
+use super::status;
+use crate::{
+    client::Reach,
+    clock,
+    context::{Context, Format, Output},
+    error::CliError,
+    line::{Line, Tone},
+    text::{count, one_line},
+    verdict::Verdict,
+    which, words,
+};
+
+/// Say why an agent or a run stands as it does
+///
+/// Its state, the cause, since when, and what would wake it or let it go on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: agent-worker why coder@review:pr-123")]
+pub(crate) struct Args {
+    /// Which: `agent`, `agent@workflow:tag` or `@workflow:tag`; without it, the only run of this folder
+    target: Option<Target>,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// What `why --json` prints, for an agent and for a run alike.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Why {
+    target: Target,
+    /// In a word.
+    state: String,
+    /// As every list shows it.
+    words: String,
+    /// What led to it, one line each.
+    because: Vec<String>,
+    /// Since when, where that is known.
+    since: Option<Millis>,
+    /// What would wake it, or let it go on.
+    wakes_when: String,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let scope = ctx.scope(args.target.clone(), Reach::Here);
+    let why = match args.target.filter(|target| target.agent.is_some()) {
+        Some(target) => of_agent(&client.agent(&target, &scope).await?, clock::now()),
+        None => of_run(&which::run(&client, &scope).await?, clock::now()),
+    };
+    match args.output.format() {
+        Format::Json => ctx.console.json(&why)?,
+        Format::Text => show(&why, ctx)?,
+    }
+    Ok(Verdict::Done)
+}
+
+fn show(why: &Why, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let head = Line::of(Tone::Strong, why.target.to_string());
+    ctx.console.answer(&head.and(Tone::Plain, format!(" is {}", one_line(&why.words))))?;
+    let since = why.since.map(|since| ("since", words::ago(since, clock::now())));
+    let because = why.because.iter().map(|because| ("because", because.clone()));
+    let wakes = [("wakes when", why.wakes_when.clone())];
+    let facts: Vec<_> = since.into_iter().chain(because).chain(wakes).collect();
+    ctx.console.facts(&facts)
+}
+
+fn of_agent(agent: &AgentDetail, now: Millis) -> Why {
+    let view = &agent.view;
+    let mail = (view.waiting > 0).then(|| {
+        let first = agent.inbox.iter().find(|mail| mail.wakes);
+        let first =
+            first.map(|mail| format!(", first #{} of {}", mail.message.seq, mail.message.from));
+        let messages = count(view.waiting as usize, "message");
+        format!("{messages} for it{}", first.unwrap_or_default())
+    });
+    let nothing = view.state == AgentState::Idle && agent.attempts.is_empty();
+    let nothing = nothing.then(|| "nothing was for it yet".to_owned());
+    let last = agent.attempts.first().map(|last| format!("last turn {}", status::turn(last, now)));
+    Why {
+        target: Target::agent(view.name.clone(), &view.instance),
+        state: word(&view.state),
+        words: words::agent(&view.state, now),
+        because: mail.into_iter().chain(nothing).chain(last).collect(),
+        since: match &view.state {
+            AgentState::Running { since, .. } => Some(*since),
+            _ => None,
+        },
+        wakes_when: agent.wakes_when.clone(),
+    }
+}
+
+fn of_run(run: &RunView, now: Millis) -> Why {
+    let target = Target::instance(&run.instance);
+    let busy = run.agents.iter().filter(|agent| agent.state != AgentState::Idle);
+    let busy = busy.map(|agent| format!("{} is {}", agent.name, words::agent(&agent.state, now)));
+    let undone = run.dead_letters.iter().chain(&run.dropped).map(|receipt| {
+        let why = receipt.why.as_deref().unwrap_or("no reason given");
+        format!("#{} for {} is {}: {why}", receipt.seq, receipt.agent, receipt.state)
+    });
+    let because: Vec<String> = match &run.state {
+        RunState::Setup | RunState::Electing => vec!["its setup commands run".to_owned()],
+        RunState::Running => busy.collect(),
+        RunState::Paused { cause } => vec![cause.to_string()],
+        RunState::Ended { outcome: Outcome::Done } => {
+            vec!["everything for everybody was acted upon".to_owned()]
+        }
+        RunState::Ended { outcome: Outcome::Stopped } => vec!["somebody stopped it".to_owned()],
+        RunState::Ended { outcome: Outcome::Failed } => {
+            run.error.iter().map(|error| error.message.clone()).chain(undone).collect()
+        }
+    };
+    let nobody = because.is_empty() && matches!(run.state, RunState::Running);
+    let nobody = nobody.then(|| "nobody has anything to do".to_owned());
+    Why {
+        state: word(&run.state),
+        words: match run.state {
+            RunState::Paused { .. } => "paused".to_owned(),
+            _ => run.state.to_string(),
+        },
+        because: because.into_iter().chain(nobody).collect(),
+        since: match run.state {
+            RunState::Ended { .. } => run.ended,
+            RunState::Setup | RunState::Electing => Some(run.started),
+            // When it came to this is not told.
+            RunState::Running | RunState::Paused { .. } => None,
+        },
+        wakes_when: goes_on(run, &target),
+        target,
+    }
+}
+
+/// A state's one word, as every document has it.
+fn word(state: &impl Serialize) -> String {
+    let state = serde_json::to_value(state).unwrap_or_default();
+    state["state"].as_str().unwrap_or_default().to_owned()
+}
+
+/// What would change how a run stands.
+fn goes_on(run: &RunView, target: &Target) -> String {
+    match (&run.state, run.mode) {
+        (RunState::Setup | RunState::Electing, _) => "its setup is done".to_owned(),
+        (RunState::Running, RunMode::Run) => {
+            "it works already; it ends when nobody has anything left to do".to_owned()
+        }
+        (RunState::Running, RunMode::Start) => {
+            format!("somebody sends something: agent-worker send {target} \"…\"")
+        }
+        (RunState::Paused { cause: PauseCause::Limit { limit, .. } }, _) => {
+            let more = match limit {
+                LimitKind::Hops | LimitKind::Turns => "COUNT",
+                LimitKind::Wall => "TIME",
+            };
+            format!("it gets more: agent-worker resume {target} --{limit} {more}")
+        }
+        (RunState::Paused { .. }, _) => format!("it is resumed: agent-worker resume {target}"),
+        (RunState::Ended { .. }, _) => format!("it is begun again: agent-worker restart {target}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn a_run_says_what_would_change_how_it_stands() {
+        let limit = PauseCause::Limit { limit: LimitKind::Wall, detail: "2h".into() };
+        let ended = |outcome| RunState::Ended { outcome };
+        for (state, mode, because, wakes) in [
+            (RunState::Setup, RunMode::Run, "its setup commands run", "its setup is done"),
+            (
+                RunState::Running,
+                RunMode::Run,
+                "nobody has anything to do",
+                "it works already; it ends when nobody has anything left to do",
+            ),
+            (
+                RunState::Running,
+                RunMode::Start,
+                "nobody has anything to do",
+                "somebody sends something: agent-worker send @review:pr-1 \"…\"",
+            ),
+            (
+                RunState::Paused { cause: limit },
+                RunMode::Run,
+                "wall limit (2h)",
+                "it gets more: agent-worker resume @review:pr-1 --wall TIME",
+            ),
+            (
+                RunState::Paused { cause: PauseCause::Interrupted },
+                RunMode::Run,
+                "interrupted",
+                "it is resumed: agent-worker resume @review:pr-1",
+            ),
+            (
+                ended(Outcome::Done),
+                RunMode::Run,
+                "everything for everybody was acted upon",
+                "it is begun again: agent-worker restart @review:pr-1",
+            ),
+        ] {
+            let why = of_run(&RunView { state, mode, ..samples::run() }, samples::at(90));
+            assert_eq!((why.because, why.wakes_when), (vec![because.to_owned()], wakes.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What becomes of a message somebody waits for.
+//!
+//! Events say when to look. What is true is asked: first how the run stands, then the receipts. In that order, since
+//! a run that does not go on starts nothing: what still waits after that was seen will not be acted upon.
+
+use std::time::Duration;
+
+use agent_worker_host::{DialError, EventStream};
+use agent_worker_protocol::{
+    AgentName, DeliveryState, Event, EventKind, Receipt, RunState, Target,
+    api::{RunView, SendReply},
+};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    client::{Client, Scope, Watched},
+    discovery,
+    error::CliError,
+    settings::Settings,
+    verdict::Verdict,
+};
+
+/// How long to wait for an event before looking anyway.
+const SWEEP: Duration = Duration::from_secs(5);
+/// How long to wait before asking a daemon that went away again.
+const PAUSE: Duration = Duration::from_millis(200);
+/// So often in a row a daemon may go away before anything could be asked.
+const MOST_LOSSES: u32 = 5;
+
+/// Where a message came to rest.
+#[derive(Debug)]
+pub(crate) struct Fate {
+    /// One for each agent it woke.
+    pub(crate) receipts: Vec<Receipt>,
+    /// Agents it woke of which nothing is kept any more.
+    pub(crate) forgotten: Vec<AgentName>,
+    /// The run it was sent to, or a later one of the same instance; `None` when nothing is left of it.
+    run: Option<RunView>,
+}
+
+/// Whoever wants to hear what happens meanwhile.
+pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Event);
+
+/// Waits until everybody it woke has acted or will not.
+pub(crate) async fn of(reply: &SendReply, settings: &Settings) -> Result<Fate, CliError> {
+    let nobody: Listener<'_> = &mut |_| {};
+    let client = discovery::open(settings).await?;
+    let from_now = None;
+    of_heard(reply, settings, &client, from_now, nobody).await
+}
+
+/// The same, with somebody who hears every event: those of `events`, which began before it was sent, and what follows.
+pub(crate) async fn of_heard(
+    reply: &SendReply,
+    settings: &Settings,
+    client: &Client,
+    mut events: Option<EventStream>,
+    heard: Listener<'_>,
+) -> Result<Fate, CliError> {
+    let scope = Scope::instance(&reply.instance, settings.cwd.clone());
+    let mut client = client.clone();
+    let mut losses = 0;
+    loop {
+        match watched(&client, events.take(), reply, &scope, &mut losses, heard).await {
+            Ok(Watch::Over(fate)) => return Ok(*fate),
+            Ok(Watch::Closed) => client = discovery::successor(settings).await?,
+            Err(error @ (DialError::Lost { .. } | DialError::Absent { .. })) => {
+                losses += 1;
+                if losses > MOST_LOSSES {
+                    return Err(error.into());
+                }
+                sleep(PAUSE * losses).await;
+                client = discovery::open(settings).await?;
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+}
+
+enum Watch {
+    Over(Box<Fate>),
+    /// The daemon left in good order.
+    Closed,
+}
+
+async fn watched(
+    client: &Client,
+    events: Option<EventStream>,
+    reply: &SendReply,
+    scope: &Scope,
+    losses: &mut u32,
+    heard: Listener<'_>,
+) -> Result<Watch, DialError> {
+    // From now on; what happened before is seen by looking, which is done after this has begun.
+    let from_now = None;
+    let mut events = match events {
+        Some(events) => events,
+        None => client.events(&Watched::Scope(scope.clone()), from_now).await?,
+    };
+    loop {
+        let runs = client.runs(scope).await?;
+        let run = runs.into_iter().find(|run| run.instance == reply.instance);
+        let mut receipts = client.receipts(scope, reply.seq).await?.receipts;
+        receipts.retain(|receipt| reply.woken.contains(&receipt.agent));
+        *losses = 0;
+        let has_one = |name: &AgentName| receipts.iter().any(|receipt| receipt.agent == *name);
+        let forgotten = reply.woken.iter().filter(|name| !has_one(name)).cloned().collect();
+        let fate = Fate { receipts, forgotten, run };
+        if fate.is_sealed() {
+            return Ok(Watch::Over(Box::new(fate)));
+        }
+        // After a while without any an event may have been missed.
+        let reason =
+            timeout(SWEEP, reason_to_look(&mut events, heard)).await.unwrap_or(Ok(Reason::News));
+        match reason? {
+            Reason::News => {}
+            Reason::Closed => {
+                sleep(PAUSE).await;
+                return Ok(Watch::Closed);
+            }
+        }
+    }
+}
+
+enum Reason {
+    News,
+    Closed,
+}
+
+async fn reason_to_look(
+    events: &mut EventStream,
+    heard: Listener<'_>,
+) -> Result<Reason, DialError> {
+    while let Some((_, event)) = events.next().await? {
+        heard(&event);
+        if may_decide(&event) {
+            return Ok(Reason::News);
+        }
+    }
+    Ok(Reason::Closed)
+}
+
+/// Whether an event may have decided what becomes of a message.
+fn may_decide(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::AttemptEnded
+            | EventKind::DeliveryDead
+            | EventKind::DeliveryDropped
+            | EventKind::RunPaused
+            | EventKind::RunEnded
+    )
+}
+
+impl Fate {
+    /// Whether nothing more will happen to it for now. A turn that has begun is finished even where the run is paused.
+    fn is_sealed(&self) -> bool {
+        let run = self.run.as_ref().map(|run| &run.state);
+        self.receipts.iter().all(|receipt| match (receipt.state, run) {
+            (DeliveryState::Acted | DeliveryState::Dead | DeliveryState::Dropped, _)
+            | (_, Some(RunState::Ended { .. }) | None)
+            | (DeliveryState::Pending, Some(RunState::Paused { .. })) => true,
+            (DeliveryState::Pending | DeliveryState::Leased, Some(_)) => false,
+        })
+    }
+
+    /// How that counts: where it was not acted upon because of how the run stands, that is the word.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let is = |state| move |receipt: &Receipt| receipt.state == state;
+        if self.receipts.iter().all(is(DeliveryState::Acted)) && self.forgotten.is_empty() {
+            return Verdict::Done;
+        }
+        let run = self.run.as_ref().and_then(Verdict::of);
+        match run {
+            _ if self.receipts.iter().any(is(DeliveryState::Dead)) => Verdict::Failed,
+            Some(
+                because @ (Verdict::Limit
+                | Verdict::Human
+                | Verdict::Interrupted
+                | Verdict::Stopped),
+            ) => because,
+            Some(Verdict::Done | Verdict::Failed | Verdict::Invalid) | None => Verdict::Failed,
+        }
+    }
+
+    /// Why somebody has not acted. Mail that still waits does so because of how the run stands, whatever was tried before.
+    pub(crate) fn why(&self, receipt: &Receipt) -> String {
+        let settled = match receipt.state {
+            DeliveryState::Pending | DeliveryState::Leased => None,
+            DeliveryState::Acted | DeliveryState::Dead | DeliveryState::Dropped => {
+                receipt.why.clone()
+            }
+        };
+        settled.unwrap_or_else(|| self.run_words())
+    }
+
+    /// How the run stands.
+    pub(crate) fn run_words(&self) -> String {
+        match &self.run {
+            Some(run) => format!("its run is {}", run.state),
+            None => "its run is gone".to_owned(),
+        }
+    }
+
+    /// What to do about a run that waits.
+    pub(crate) fn advice(&self) -> Option<String> {
+        let run = self.run.as_ref()?;
+        let waits = matches!(run.state, RunState::Paused { .. });
+        let target = Target::instance(&run.instance);
+        (waits && self.verdict() != Verdict::Done).then(|| {
+            format!("go on: agent-worker resume {target}; or end it: agent-worker stop {target}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{LimitKind, Outcome, PauseCause};
+
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn how_the_run_stands_decides_about_mail_nobody_took() {
+        use DeliveryState::{Acted, Dead, Dropped, Leased, Pending};
+        let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "3 of 3".into() };
+        let paused = |cause| Some(RunState::Paused { cause });
+        let ended = |outcome| Some(RunState::Ended { outcome });
+        let goes_on = None;
+        for (state, run, expected) in [
+            (Pending, Some(RunState::Running), goes_on),
+            (Leased, Some(RunState::Running), goes_on),
+            (Acted, Some(RunState::Running), Some(0)),
+            (Dead, Some(RunState::Running), Some(1)),
+            (Dropped, Some(RunState::Running), Some(1)),
+            (Pending, paused(limit.clone()), Some(3)),
+            (Leased, paused(limit.clone()), goes_on),
+            (Acted, paused(limit.clone()), Some(0)),
+            (Dead, paused(limit), Some(1)),
+            (Pending, paused(PauseCause::Human), Some(4)),
+            (Pending, paused(PauseCause::User), Some(5)),
+            (Dropped, ended(Outcome::Stopped), Some(130)),
+            (Dropped, ended(Outcome::Failed), Some(1)),
+            (Pending, ended(Outcome::Done), Some(1)),
+            (Pending, None, Some(1)),
+        ] {
+            let shown = format!("{state} {run:?}");
+            let run = run.map(|state| RunView { state, ..samples::run() });
+            let receipts = vec![samples::receipt(7, "coder", state)];
+            let fate = Fate { receipts, forgotten: Vec::new(), run };
+            let code = fate.is_sealed().then(|| fate.verdict().code());
+            assert_eq!(code, expected, "{shown}");
+        }
+    }
+
+    #[test]
+    fn whatever_may_decide_is_a_reason_to_look() {
+        for (kind, decides) in [
+            (EventKind::AttemptEnded, true),
+            (EventKind::DeliveryDead, true),
+            (EventKind::DeliveryDropped, true),
+            (EventKind::RunPaused, true),
+            (EventKind::RunEnded, true),
+            (EventKind::Message, false),
+            (EventKind::Heartbeat, false),
+        ] {
+            let event = samples::event(1, kind, "coder", serde_json::Value::Null);
+            assert_eq!(may_decide(&event), decides, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_remembers_was_not_acted_upon() {
+        let forgotten = vec![samples::name("coder")];
+        let fate = Fate { receipts: Vec::new(), forgotten, run: Some(samples::run()) };
+        assert!(fate.is_sealed());
+        assert_eq!(fate.verdict(), Verdict::Failed);
+    }
+}

@@ -1,0 +1,120 @@
+//! What the command line itself remembers between two commands: the agent `use` chose, and how far a run was followed.
+//!
+//! A file for each, exchanged whole, so that two commands at once lose nothing of each other's. Nothing here is the truth
+//! about anything: without it, the next command asks for a target or tells a run from its beginning.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use agent_worker_protocol::{RunId, Target, hash};
+use serde::{Deserialize, Serialize};
+
+/// The memory, in a folder of the home.
+pub(crate) struct Memory {
+    folder: PathBuf,
+}
+
+/// What `use` wrote down. The folder is in it for whoever reads the file.
+#[derive(Serialize, Deserialize)]
+struct Chosen {
+    project: PathBuf,
+    target: Target,
+}
+
+impl Memory {
+    /// The memory in this home.
+    pub(crate) fn of(home: &Path) -> Self {
+        Self { folder: home.join("cli") }
+    }
+
+    /// Whom commands in this folder mean when they name nobody.
+    pub(crate) fn default_agent(&self, project: &Path) -> Option<Target> {
+        let text = fs::read(self.chosen(project)).ok()?;
+        serde_json::from_slice::<Chosen>(&text).ok().map(|chosen| chosen.target)
+    }
+
+    /// Chooses that agent.
+    pub(crate) fn choose(&self, project: &Path, target: &Target) -> io::Result<()> {
+        let chosen = Chosen { project: project.to_owned(), target: target.clone() };
+        self.exchange(&self.chosen(project), &serde_json::to_vec(&chosen)?)
+    }
+
+    /// Chooses nobody.
+    pub(crate) fn choose_nobody(&self, project: &Path) -> io::Result<()> {
+        removed(fs::remove_file(self.chosen(project)))
+    }
+
+    /// The last event that was shown of a run, when somebody stopped following it.
+    pub(crate) fn left_at(&self, run: RunId) -> Option<String> {
+        fs::read_to_string(self.followed(run)).ok()
+    }
+
+    /// Notes the last event that was shown of a run.
+    pub(crate) fn leave(&self, run: RunId, event: &str) -> io::Result<()> {
+        self.exchange(&self.followed(run), event.as_bytes())
+    }
+
+    /// Forgets a run that was followed to its end.
+    pub(crate) fn forget(&self, run: RunId) -> io::Result<()> {
+        removed(fs::remove_file(self.followed(run)))
+    }
+
+    fn chosen(&self, project: &Path) -> PathBuf {
+        let digest = hash(&[project.as_os_str().as_encoded_bytes()]);
+        let name =
+            digest.iter().take(8).fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
+        self.folder.join(format!("use-{name}"))
+    }
+
+    fn followed(&self, run: RunId) -> PathBuf {
+        self.folder.join(format!("left-{run}"))
+    }
+
+    fn exchange(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let fresh = path.with_extension(format!("{}.new", std::process::id()));
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        io::Write::write_all(&mut file, text)?;
+        fs::rename(&fresh, path)
+    }
+}
+
+/// What is not there need not be removed.
+fn removed(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_folder_and_each_run_is_remembered_by_itself() {
+        let home = tempfile::tempdir().unwrap();
+        let memory = Memory::of(home.path());
+        let (here, there) = (Path::new("/a"), Path::new("/b"));
+        let coder: Target = "coder@review".parse().unwrap();
+        assert_eq!(memory.default_agent(here), None);
+        memory.choose(here, &coder).unwrap();
+        assert_eq!(memory.default_agent(here), Some(coder.clone()));
+        assert_eq!(memory.default_agent(there), None);
+        memory.choose(there, &"owl".parse().unwrap()).unwrap();
+        memory.choose_nobody(there).unwrap();
+        memory.choose_nobody(there).unwrap();
+        assert_eq!(memory.default_agent(here), Some(coder));
+
+        let run = |n| RunId::new(uuid::Uuid::from_u64_pair(0, n));
+        memory.leave(run(1), "7").unwrap();
+        memory.leave(run(1), "9").unwrap();
+        assert_eq!((memory.left_at(run(1)).as_deref(), memory.left_at(run(2))), (Some("9"), None));
+        memory.forget(run(1)).unwrap();
+        assert_eq!(memory.left_at(run(1)), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! Events in, lines out.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    console::Size,
+    line::Colour,
+    samples::{at, event, name, said},
+};
+
+const WIDE: Size = Size { width: 60, height: 24 };
+
+fn view(detail: Detail) -> View {
+    View::new("review:pr-1".parse().unwrap(), &[name("coder"), name("reviewer")], detail)
+}
+
+fn above(view: &mut View, events: &[Event]) -> String {
+    let lines = events.iter().flat_map(|event| view.apply(event));
+    lines
+        .map(|line| match line {
+            Above::Said(line) => format!("out {}\n", line.paint(Colour::Off)),
+            Above::Told(line) => format!("err {}\n", line.paint(Colour::Off)),
+        })
+        .collect()
+}
+
+fn below(view: &View, seconds: i64, size: Size) -> String {
+    let lines = view.status(at(seconds), size);
+    lines.iter().map(|line| line.paint(Colour::Off) + "\n").collect()
+}
+
+fn a_turn() -> Vec<Event> {
+    let failed = json!({"end": "failed", "class": "crash", "why": "the worker is\ngone"});
+    vec![
+        event(0, EventKind::RunRunning, "", Value::Null),
+        said(1, "user", &["coder"], "please fix it"),
+        event(2, EventKind::AttemptStarting, "coder", Value::Null),
+        event(3, EventKind::AttemptRunning, "coder", json!({"pid": 7})),
+        event(4, EventKind::ToolCall, "coder", json!({"tool": "bash", "args": {"cmd": "ls"}})),
+        event(
+            5,
+            EventKind::ToolResult,
+            "coder",
+            json!({"tool": "bash", "ok": false, "summary": "no"}),
+        ),
+        Event { next: Some(at(8)), ..event(6, EventKind::AttemptEnded, "coder", failed) },
+    ]
+}
+
+#[test]
+fn what_is_said_is_the_answer_and_failures_are_told() {
+    insta::assert_snapshot!(above(&mut view(Detail::Usual), &a_turn()), @r"
+    out #1 user → coder: please fix it
+    err coder: failed (crash): the worker is gone; next try in 2s
+    ");
+}
+
+#[test]
+fn verbose_tells_attempts_and_tool_calls_too() {
+    insta::assert_snapshot!(above(&mut view(Detail::Verbose), &a_turn()), @r#"
+    err running
+    out #1 user → coder: please fix it
+    err coder: starts
+    err coder: works
+    err coder: calls bash {"cmd":"ls"}
+    err coder: bash failed: no
+    err coder: failed (crash): the worker is gone; next try in 2s
+    "#);
+}
+
+#[test]
+fn a_long_message_is_shown_beneath_its_header_and_harmless() {
+    let events = [
+        said(1, "coder", &["reviewer", "scribe"], "two\nlines \x1b[2J\n"),
+        said(2, "client:ci", &[], "green"),
+    ];
+    insta::assert_snapshot!(above(&mut view(Detail::Usual), &events), @r"
+    out #1 coder → reviewer, scribe
+    out   two
+    out   lines ␛[2J
+    out #2 client:ci: green
+    ");
+}
+
+#[test]
+fn mail_nobody_acts_upon_is_told_with_its_reason() {
+    let because = |event: Event| Event { cause: Some("3 failures".into()), ..event };
+    let events = [
+        because(event(1, EventKind::DeliveryDead, "coder", json!({"seq": 7}))),
+        because(event(2, EventKind::DeliveryDropped, "reviewer", Value::Null)),
+        because(event(3, EventKind::AgentStopped, "coder", Value::Null)),
+        event(4, EventKind::RunPaused, "", json!({"state": "paused", "cause": {"cause": "human"}})),
+    ];
+    insta::assert_snapshot!(above(&mut view(Detail::Usual), &events), @r"
+    err coder: gave up on message #7: 3 failures
+    err reviewer: will not get a message: 3 failures
+    err coder: stopped: 3 failures
+    err paused: waiting for a person
+    ");
+}
+
+#[test]
+fn the_status_says_who_works_on_what_since_when() {
+    let mut view = view(Detail::Usual);
+    above(&mut view, &a_turn()[..5]);
+    insta::assert_snapshot!(below(&view, 83, WIDE), @r"
+    review:pr-1 · running · 1:23 · 0 turns · 1 message
+      coder     working 1:21 · bash
+      reviewer  idle
+    ");
+}
+
+#[test]
+fn after_a_failure_the_status_counts_down_to_the_next_try() {
+    let mut view = view(Detail::Usual);
+    above(&mut view, &a_turn());
+    insta::assert_snapshot!(below(&view, 7, WIDE), @r"
+    review:pr-1 · running · 0:07 · 1 turn · 1 message
+      coder     next try in 0:01 · failed (crash): the worker …
+      reviewer  idle
+    ");
+}
+
+#[test]
+fn verbose_tells_what_was_set_up_and_written() {
+    let ok = json!({"end": "ok", "acted": [1], "pending": [], "dead": []});
+    let events = [
+        event(1, EventKind::SetupRan, "", json!({"line": 4, "status": 0})),
+        event(2, EventKind::DocumentWritten, "coder", json!({"path": "notes.md", "revision": 2})),
+        event(3, EventKind::Retry, "coder", json!({"why": "overloaded"})),
+        event(4, EventKind::AttemptEnded, "coder", ok),
+    ];
+    let mut view = view(Detail::Verbose);
+    insta::assert_snapshot!(above(&mut view, &events), @r"
+    err setup of line 4 ended with status 0
+    err coder: wrote notes.md, revision 2
+    err coder: tries again: overloaded
+    err coder: done
+    ");
+    assert_eq!(view.turns, 1);
+}
+
+#[test]
+fn the_status_fits_any_terminal_and_shows_who_is_busy_first() {
+    let names: Vec<AgentName> = (0..40).map(|n| name(&format!("agent{n}"))).collect();
+    let mut view = View::new("review".parse().unwrap(), &names, Detail::Usual);
+    above(&mut view, &[event(1, EventKind::AttemptRunning, "agent39", Value::Null)]);
+    for (width, height) in [(80, 24), (20, 10), (5, 3), (1, 1)] {
+        let shown = below(&view, 9, Size { width, height });
+        assert!(shown.lines().all(|line| text::width(line) < width.max(2)), "{shown}");
+        assert!(shown.lines().count() <= (height / 2).max(2), "{shown}");
+    }
+    insta::assert_snapshot!(below(&view, 9, Size { width: 40, height: 8 }), @r"
+    review · setting up · 0:08 · 0 turns ·…
+      agent39  working 0:08
+      agent0   idle
+      … and 38 more
+    ");
+}

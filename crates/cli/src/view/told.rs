@@ -1,0 +1,91 @@
+//! How what happened is put into words: one line for an event, one or more for a message.
+
+use agent_worker_protocol::{AgentName, Event, EventKind, Message, MessageKind, RunState};
+use serde_json::Value;
+
+use super::Above;
+use crate::{
+    line::{Line, Tone},
+    text::{self, cut, one_line},
+};
+
+/// The widest a tool's arguments are shown.
+const DETAIL_WIDTH: usize = 160;
+
+/// A message as `run` and `peek` show it: one line, or a header and its text beneath.
+pub(crate) fn message_lines(message: &Message) -> Vec<Line> {
+    let to = message.to.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
+    let to = if to.is_empty() { to } else { format!(" → {to}") };
+    let cc = message.cc.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
+    let cc = if cc.is_empty() { cc } else { format!(" (cc {cc})") };
+    let (tone, kind) = match message.kind {
+        MessageKind::Message => (Tone::Strong, ""),
+        MessageKind::Answer => (Tone::Strong, " (answer)"),
+        MessageKind::System => (Tone::Warn, ""),
+    };
+    let head = Line::of(Tone::Dim, format!("#{} ", message.seq))
+        .and(tone, one_line(&message.from.to_string()))
+        .and(Tone::Dim, format!("{to}{cc}{kind}"));
+    let body = text::harmless(message.body.trim_end());
+    if !body.contains('\n') {
+        return vec![head.and(Tone::Plain, format!(": {body}"))];
+    }
+    let beneath = body.lines().map(|line| Line::plain(format!("  {line}")));
+    std::iter::once(head).chain(beneath).collect()
+}
+
+/// What a tool was called with.
+pub(super) fn call(event: &Event) -> String {
+    let args = event.data.get("args").map(Value::to_string).unwrap_or_default();
+    let args = cut(&one_line(&args), DETAIL_WIDTH);
+    format!("calls {} {args}", one_line(field(event, "tool")))
+}
+
+/// What came of it.
+pub(super) fn result(event: &Event) -> String {
+    let went = match event.data.get("ok").and_then(Value::as_bool) {
+        Some(false) => "failed",
+        Some(true) | None => "answered",
+    };
+    let summary = cut(&one_line(field(event, "summary")), DETAIL_WIDTH);
+    format!("{} {went}: {summary}", one_line(field(event, "tool")))
+}
+
+/// A list of numbers in an event.
+pub(super) fn numbers(event: &Event, name: &str) -> Vec<i64> {
+    let list = event.data.get(name).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_i64).collect()
+}
+
+/// A message somebody will not act upon.
+pub(super) fn undelivered(event: &Event) -> Vec<Above> {
+    let seq = event.data.get("seq").and_then(Value::as_i64);
+    let message = seq.map_or_else(|| "a message".to_owned(), |seq| format!("message #{seq}"));
+    let (tone, fate) = match event.kind {
+        EventKind::DeliveryDead => (Tone::Bad, "gave up on"),
+        _ => (Tone::Warn, "will not get"),
+    };
+    told(event, tone, &format!("{fate} {message}: {}", cause_of(event)))
+}
+
+/// A line about an event, beginning with whose it is.
+pub(super) fn told(event: &Event, tone: Tone, words: &str) -> Vec<Above> {
+    let who = event.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
+    vec![Above::Told(Line::of(tone, format!("{who}{words}")))]
+}
+
+/// Why it happened: the event's own words, else those in its state.
+pub(super) fn cause_of(event: &Event) -> String {
+    let paused = || match serde_json::from_value(event.data.clone()) {
+        Ok(RunState::Paused { cause }) => Some(cause.to_string()),
+        _ => None,
+    };
+    let why = || Some(field(event, "why").to_owned()).filter(|why| !why.is_empty());
+    let cause = event.cause.clone().or_else(paused).or_else(why);
+    one_line(&cause.unwrap_or_else(|| "no reason given".to_owned()))
+}
+
+/// A text in an event.
+pub(super) fn field<'a>(event: &'a Event, key: &str) -> &'a str {
+    event.data.get(key).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,82 @@
+//! Which run a command means: the target's, or the only one of the caller's folder.
+
+use std::path::Path;
+
+use agent_worker_protocol::{
+    Code, Target,
+    api::{InstanceView, RunView},
+};
+
+use crate::{
+    client::{Client, Reach, Scope},
+    error::{CliError, Kind},
+};
+
+/// The run that goes on, else the last one, of the instance that is meant.
+pub(crate) async fn run(client: &Client, scope: &Scope) -> Result<RunView, CliError> {
+    let scope = match &scope.target {
+        Some(_) => scope.clone(),
+        None => only(client, scope).await?,
+    };
+    // Those that go on come first, then the newest.
+    let newest = client.runs(&scope).await?.into_iter().next();
+    newest.ok_or_else(|| {
+        let what = scope.target.as_ref().map_or_else(String::new, |target| format!(" of {target}"));
+        CliError::new(Kind::Refused(Code::NoRun), format!("there is no run{what}"))
+            .hint("begin one: agent-worker run <file>")
+    })
+}
+
+/// The only instance of the caller's folder: of those that live, else of all.
+pub(crate) async fn only(client: &Client, scope: &Scope) -> Result<Scope, CliError> {
+    let instances = here(client, scope).await?;
+    let live: Vec<_> = instances.iter().filter(|one| one.live.is_some()).cloned().collect();
+    let meant = if live.is_empty() { instances } else { live };
+    match meant.as_slice() {
+        [one] => Ok(of(one)),
+        [] => Err(CliError::new(Kind::Refused(Code::NotFound), "nothing has run in this folder")
+            .hint("other folders' runs: agent-worker ls --all")),
+        several => {
+            let names: Vec<_> =
+                several.iter().map(|one| Target::instance(&one.instance).to_string()).collect();
+            Err(CliError::new(Kind::Usage, format!("which one? {}", names.join(", ")))
+                .hint(format!("name it, such as {}", names[0])))
+        }
+    }
+}
+
+/// Every instance of the caller's folder, live or not.
+pub(crate) async fn here(client: &Client, scope: &Scope) -> Result<Vec<InstanceView>, CliError> {
+    let everywhere = Scope { target: None, reach: Reach::Everywhere, ..scope.clone() };
+    let mut instances = client.instances(&everywhere).await?;
+    instances.retain(|one| !one.instance.is_global() && is_near(&one.project, &scope.project));
+    Ok(instances)
+}
+
+/// How to ask for one instance, whatever other folders have of that name.
+pub(crate) fn of(instance: &InstanceView) -> Scope {
+    Scope::instance(&instance.instance, instance.project.clone())
+}
+
+/// Whether a file's folder belongs to where the caller stands: it is there, beneath it or above it.
+fn is_near(file: &Path, folder: &Path) -> bool {
+    file.starts_with(folder) || folder.starts_with(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_near_those_above_and_beneath_it() {
+        for (file, folder, near) in [
+            ("/a", "/a", true),
+            ("/a/b", "/a", true),
+            ("/a", "/a/b", true),
+            ("/a", "/ab", false),
+            ("/a/b", "/a/c", false),
+        ] {
+            assert_eq!(is_near(Path::new(file), Path::new(folder)), near, "{file} {folder}");
+        }
+    }
+}

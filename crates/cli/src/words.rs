@@ -1,0 +1,144 @@
+//! The words for how agents and runs stand, with their times told from now. Pure.
+
+use agent_worker_protocol::{AgentState, Millis, RunState, Usage, api::RunView};
+
+use crate::{
+    clock,
+    text::{self, one_line},
+};
+
+/// What an agent is doing.
+pub(crate) fn agent(state: &AgentState, now: Millis) -> String {
+    one_line(&match state {
+        AgentState::Running { since, .. } => {
+            format!("running for {}", text::age(now.since(*since)))
+        }
+        AgentState::BackingOff { until, why } if *until <= now => format!("retrying now: {why}"),
+        AgentState::BackingOff { until, why } => {
+            format!("retrying in {}: {why}", text::soon(until.since(now)))
+        }
+        AgentState::Parked { until, why } => {
+            format!("rate-limited until {}: {why}", clock::on_the_wall(*until, now))
+        }
+        // Who stopped it says so already.
+        AgentState::Stopped { why } if why.starts_with("stopped ") => why.clone(),
+        AgentState::Idle
+        | AgentState::Queued
+        | AgentState::Paused { .. }
+        | AgentState::Stopping
+        | AgentState::Stopped { .. } => state.to_string(),
+    })
+}
+
+/// Where a run stands, and what made it so where that is not in the word itself.
+pub(crate) fn run(run: &RunView) -> String {
+    let why = match (&run.state, &run.error, run.dead_letters.first().or(run.dropped.first())) {
+        (RunState::Ended { .. }, Some(error), _) => Some(error.message.clone()),
+        (RunState::Ended { .. }, None, Some(first)) if !is_stopped(run) => {
+            let why = first.why.as_deref().unwrap_or("no reason given");
+            Some(format!("#{} for {} is {}: {why}", first.seq, first.agent, first.state))
+        }
+        _ => None,
+    };
+    match why {
+        Some(why) => one_line(&format!("{}: {why}", run.state)),
+        None => one_line(&run.state.to_string()),
+    }
+}
+
+fn is_stopped(run: &RunView) -> bool {
+    use agent_worker_protocol::Outcome;
+    matches!(run.state, RunState::Ended { outcome: Outcome::Stopped })
+}
+
+/// How long ago something was.
+pub(crate) fn ago(at: Millis, now: Millis) -> String {
+    format!("{} ago", text::age(now.since(at)))
+}
+
+/// What was used: `1234 tokens in, 56 out, $0.02`; the price only where it is known.
+pub(crate) fn usage(usage: &Usage) -> String {
+    let tokens = format!("{} tokens in, {} out", usage.input_tokens, usage.output_tokens);
+    match usage.cost_micros {
+        Some(micros) => format!("{tokens}, {}", cost(micros)),
+        None => tokens,
+    }
+}
+
+/// A price in dollars, in cents unless that would hide it.
+pub(crate) fn cost(micros: u64) -> String {
+    match micros % 10_000 {
+        0 => format!("${}.{:02}", micros / 1_000_000, micros / 10_000 % 100),
+        _ => format!("${}.{:04}", micros / 1_000_000, micros / 100 % 10_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{
+        AttemptId, DeliveryState, LimitKind, Outcome, PauseCause, Receipt,
+        api::{RunError, RunErrorCode},
+    };
+
+    use super::*;
+    use crate::samples::{self, at};
+
+    #[test]
+    fn an_agents_word_tells_its_times_from_now() {
+        let attempt = AttemptId::new(uuid::Uuid::nil());
+        let limit = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let why = "503 from\nthe provider".to_owned();
+        for (state, expected) in [
+            (AgentState::Idle, "idle"),
+            (AgentState::Queued, "queued"),
+            (AgentState::Running { attempt, since: at(48) }, "running for 12s"),
+            (
+                AgentState::BackingOff { until: at(62), why: why.clone() },
+                "retrying in 2 s: 503 from the provider",
+            ),
+            (AgentState::BackingOff { until: at(60), why }, "retrying now: 503 from the provider"),
+            (AgentState::Paused { why: limit.to_string() }, "paused: hop limit (51 of 50)"),
+            (AgentState::Stopping, "stopping"),
+            (AgentState::Stopped { why: "auth: 401".into() }, "stopped: auth: 401"),
+            (AgentState::Stopped { why: "stopped by the user".into() }, "stopped by the user"),
+        ] {
+            assert_eq!(agent(&state, at(60)), expected);
+        }
+        let parked = AgentState::Parked { until: at(120), why: "429".into() };
+        let clock = clock::on_the_wall(at(120), at(60));
+        assert_eq!(agent(&parked, at(60)), format!("rate-limited until {clock}: 429"));
+    }
+
+    #[test]
+    fn a_runs_word_says_what_made_it_so() {
+        let ended = |outcome| RunView { state: RunState::Ended { outcome }, ..samples::run() };
+        let dead = Receipt {
+            why: Some("it crashed".into()),
+            ..samples::receipt(7, "coder", DeliveryState::Dead)
+        };
+        let error = RunError { code: RunErrorCode::SetupFailed, message: "`x` exited".into() };
+        for (view, expected) in [
+            (samples::run(), "done"),
+            (ended(Outcome::Failed), "failed"),
+            (
+                RunView { dead_letters: vec![dead.clone()], ..ended(Outcome::Failed) },
+                "failed: #7 for coder is dead: it crashed",
+            ),
+            (RunView { dropped: vec![dead], ..ended(Outcome::Stopped) }, "stopped"),
+            (RunView { error: Some(error), ..ended(Outcome::Failed) }, "failed: `x` exited"),
+        ] {
+            assert_eq!(run(&view), expected);
+        }
+    }
+
+    #[test]
+    fn a_price_is_in_cents_unless_that_hides_it() {
+        for (micros, expected) in
+            [(0, "$0.00"), (1_250_000, "$1.25"), (1_234_500, "$1.2345"), (100, "$0.0001")]
+        {
+            assert_eq!(cost(micros), expected);
+        }
+        let used = Usage { input_tokens: 12, output_tokens: 3, cost_micros: None };
+        assert_eq!(usage(&used), "12 tokens in, 3 out");
+    }
+}

@@ -1,0 +1,155 @@
+//! `/openapi.json`: what can be asked and what is answered, for programs. Made from the list the router is made from and
+//! from the types that are read and written, so that it says nothing the doors do not do.
+
+use std::sync::LazyLock;
+
+use agent_worker_protocol::{Event, Problem};
+use axum::{
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse,
+};
+use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::{
+    route::{Gives, Key, May, Route},
+    routes::routes,
+};
+
+const ABOUT: &str = "On the Unix socket in the daemon's home you are the user. On the loopback port, and from anything \
+that is not you, a token is needed. Every error is a Problem.";
+
+/// `GET /openapi.json`
+pub(super) async fn show() -> impl IntoResponse {
+    static TEXT: LazyLock<String> = LazyLock::new(|| format!("{:#}\n", document()));
+    ([(CONTENT_TYPE, "application/json")], TEXT.as_str())
+}
+
+/// The whole document.
+pub(crate) fn document() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.definitions_path = "/components/schemas".into();
+    });
+    let mut generator = settings.into_generator();
+    let mut paths = Map::new();
+    for route in routes() {
+        let path = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
+        path[route.verb.word().to_lowercase()] = operation(&route, &mut generator);
+    }
+    let problem = json_content(&generator.subschema_for::<Problem>());
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "agent-worker", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT},
+        "servers": [{"url": "http://127.0.0.1:5099", "description": "`agent-worker daemon status` tells the port"}],
+        "paths": paths,
+        "components": {
+            "schemas": generator.take_definitions(true),
+            "responses": {"Problem": {"description": "What went wrong.", "content": problem}},
+            "securitySchemes": {"token": {
+                "type": "http", "scheme": "bearer", "description": "made by `agent-worker token create`",
+            }},
+        },
+    })
+}
+
+fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
+    let noun = route.path.split('/').nth(1).unwrap_or_default();
+    let (who, security) = match route.may {
+        May::Anybody => ("Anybody may.", json!([])),
+        May::Known => ("Whoever is known may.", json!([{"token": []}, {}])),
+        May::User => ("The user alone may.", json!([])),
+        May::Agents => ("Agents alone may.", json!([{"token": []}, {}])),
+    };
+    let mut operation = json!({
+        "operationId": id(route),
+        "summary": route.about,
+        "description": who,
+        "tags": [noun.trim_end_matches(".json")],
+        "security": security,
+        "parameters": parameters(route, generator),
+        "responses": responses(route, generator),
+    });
+    if let Some(body) = route.body {
+        let content = json_content(&body(generator));
+        operation["requestBody"] = json!({"required": true, "content": content});
+    }
+    operation
+}
+
+/// A name for the operation: `post_runs_id_stop`.
+fn id(route: &Route) -> String {
+    let words = route.path.split(|c: char| !c.is_ascii_alphanumeric());
+    let words = words.filter(|word| !word.is_empty());
+    words.fold(route.verb.word().to_lowercase(), |id, word| format!("{id}_{word}"))
+}
+
+fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
+    let mut parameters = Vec::new();
+    if let (Some(schema), Some(name)) = (route.name, name(route.path)) {
+        let schema = schema(generator);
+        parameters.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
+    }
+    if let Some(query) = route.query {
+        let fields = query(generator).remove("properties").unwrap_or_default();
+        let fields = fields.as_object().into_iter().flatten();
+        parameters.extend(fields.map(|(name, schema)| field(name, schema.clone())));
+    }
+    if route.key == Key::Taken {
+        parameters.push(json!({
+            "name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 200},
+            "description": "Asked twice with the same key, it happens once.",
+        }));
+    }
+    parameters
+}
+
+/// The name in a path, as it is written there.
+fn name(path: &str) -> Option<&str> {
+    let (_, rest) = path.split_once('{')?;
+    rest.split('}').next().map(|name| name.trim_start_matches('*'))
+}
+
+/// One field of a query. It is there or it is not: nothing spells null there.
+fn field(name: &str, mut schema: Value) -> Value {
+    let mut take = |key| schema.as_object_mut().and_then(|schema| schema.remove(key));
+    let (about, kind, kinds) = (take("description"), take("type"), take("anyOf"));
+    let without_null = |kinds: Value| match kinds {
+        Value::Array(kinds) => {
+            kinds.into_iter().find(|kind| kind != "null" && kind["type"] != "null")
+        }
+        one => Some(one),
+    };
+    if let Some(kind) = kind.and_then(without_null) {
+        schema["type"] = kind;
+    }
+    let schema = kinds.and_then(without_null).unwrap_or(schema);
+    json!({"name": name, "in": "query", "description": about, "schema": schema})
+}
+
+fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
+    let (status, answer) = match route.gives {
+        Gives::Status(status) => (status, json!({"description": "It was heard."})),
+        Gives::Json(schema) => {
+            let content = json_content(&schema(generator));
+            (StatusCode::OK, json!({"description": "The answer.", "content": content}))
+        }
+        Gives::Events => {
+            let event = generator.subschema_for::<Event>();
+            let schema = json!({
+                "type": "string", "contentMediaType": "application/json", "contentSchema": event,
+            });
+            let about =
+                "Server-sent events; the `data` of each is an Event, its `id` the Event's `pos`.";
+            (
+                StatusCode::OK,
+                json!({"description": about, "content": {"text/event-stream": {"schema": schema}}}),
+            )
+        }
+    };
+    json!({status.as_str(): answer, "default": {"$ref": "#/components/responses/Problem"}})
+}
+
+fn json_content(schema: &Schema) -> Value {
+    json!({"application/json": {"schema": schema}})
+}

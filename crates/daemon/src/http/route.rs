@@ -1,0 +1,168 @@
+//! One route: how it is asked for, who may, what it takes and gives. The router and `/openapi.json` are made from the
+//! same list of them, so that neither knows a route the other does not.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    handler::Handler,
+    http::StatusCode,
+    routing::{MethodFilter, MethodRouter, on},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+use super::Doors;
+
+/// One route.
+pub(super) struct Route {
+    pub(super) verb: Verb,
+    /// As the router spells it: `/runs/{id}`, `/documents/{*path}`.
+    pub(super) path: &'static str,
+    /// What it is for.
+    pub(super) about: &'static str,
+    pub(super) may: May,
+    /// What stands for the name in the path.
+    pub(super) name: Option<SchemaOf>,
+    /// What may follow `?`.
+    pub(super) query: Option<SchemaOf>,
+    pub(super) key: Key,
+    pub(super) body: Option<SchemaOf>,
+    pub(super) gives: Gives,
+    /// Who answers; none where another room does.
+    handler: Option<MethodRouter<Arc<Doors>>>,
+}
+
+/// How a type is described.
+pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// What is done with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    Post,
+    Delete,
+}
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum May {
+    /// Whoever comes.
+    Anybody,
+    /// The user, clients with a token, and agents as far as their own instance goes.
+    Known,
+    /// The user alone.
+    User,
+    /// Agents alone.
+    Agents,
+}
+
+/// Whether an `Idempotency-Key` makes it happen once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Taken,
+    Ignored,
+}
+
+/// What is answered.
+#[derive(Clone, Copy)]
+pub(super) enum Gives {
+    /// A status and no more.
+    Status(StatusCode),
+    /// A document.
+    Json(SchemaOf),
+    /// Server-sent events.
+    Events,
+}
+
+impl Route {
+    /// A route for everybody who is known. What it gives is an object of no particular shape until told otherwise.
+    pub(super) fn new<H, T>(verb: Verb, path: &'static str, handler: H, about: &'static str) -> Self
+    where
+        H: Handler<T, Arc<Doors>>,
+        T: 'static,
+    {
+        let handler = Some(on(verb.filter(), handler));
+        Self { handler, ..Self::elsewhere(verb, path, about) }
+    }
+
+    /// A route that another room answers.
+    pub(super) fn elsewhere(verb: Verb, path: &'static str, about: &'static str) -> Self {
+        Self {
+            verb,
+            path,
+            about,
+            may: May::Known,
+            name: None,
+            query: None,
+            key: Key::Ignored,
+            body: None,
+            gives: Gives::Json(schema::<Map<String, Value>>),
+            handler: None,
+        }
+    }
+
+    pub(super) fn may(self, may: May) -> Self {
+        Self { may, ..self }
+    }
+
+    pub(super) fn named<T: JsonSchema>(self) -> Self {
+        Self { name: Some(schema::<T>), ..self }
+    }
+
+    pub(super) fn asks<T: JsonSchema>(self) -> Self {
+        Self { query: Some(T::json_schema), ..self }
+    }
+
+    /// Takes a body, once for each `Idempotency-Key`.
+    pub(super) fn takes_once<T: JsonSchema>(self) -> Self {
+        Self { key: Key::Taken, ..self.takes::<T>() }
+    }
+
+    pub(super) fn takes<T: JsonSchema>(self) -> Self {
+        Self { body: Some(schema::<T>), ..self }
+    }
+
+    pub(super) fn gives<T: JsonSchema>(self) -> Self {
+        Self { gives: Gives::Json(schema::<T>), ..self }
+    }
+
+    pub(super) fn tells_events(self) -> Self {
+        Self { gives: Gives::Events, ..self }
+    }
+
+    pub(super) fn says(self, status: StatusCode) -> Self {
+        Self { gives: Gives::Status(status), ..self }
+    }
+
+    /// Opens it.
+    pub(super) fn mount(self, router: Router<Arc<Doors>>) -> Router<Arc<Doors>> {
+        match self.handler {
+            Some(handler) => router.route(self.path, handler),
+            None => router,
+        }
+    }
+}
+
+impl Verb {
+    /// Its spelling in a request.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    const fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Post => MethodFilter::POST,
+            Self::Delete => MethodFilter::DELETE,
+        }
+    }
+}
+
+fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}

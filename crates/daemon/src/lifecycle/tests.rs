@@ -1,0 +1,67 @@
+//! Who gets a home whose lock is held.
+
+use std::process::Command;
+
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use super::*;
+
+/// A home whose lock somebody holds, and what the file says of its owner.
+fn held(signature: &str) -> (TempDir, Home, LockFile) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::open(folder.path()).unwrap();
+    let lock = LockFile::acquire(&home.lock()).unwrap();
+    std::fs::write(home.lock(), signature).unwrap();
+    (folder, home, lock)
+}
+
+/// The pid of a process that is over.
+fn dead() -> String {
+    let mut process = Command::new("true").spawn().unwrap();
+    process.wait().unwrap();
+    process.id().to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lock_of_a_dead_daemon_is_waited_for_while_its_last_child_holds_it() {
+    for signature in [dead(), String::new()] {
+        let (_folder, home, lock) = held(&signature);
+        let begun = Instant::now();
+        let breath = Duration::from_millis(300);
+        let last_child = async {
+            sleep(breath).await;
+            drop(lock);
+        };
+        let (taken, ()) = tokio::join!(take_home(&home), last_child);
+        let _lock = taken.unwrap();
+        assert!(begun.elapsed() >= breath, "{signature:?}: {:?}", begun.elapsed());
+        let owner = LockFile::holder(&home.lock()).unwrap();
+        assert_eq!(owner, Some(std::process::id()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_held_for_good_by_no_daemon_is_refused_in_time_and_named() {
+    let (_folder, home, _lock) = held(&dead());
+    let begun = Instant::now();
+    let refused = take_home(&home).await.unwrap_err();
+    let lock = home.lock().display().to_string();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "{lock} is held by a process that is no daemon; `fuser {lock}` tells which one has to end first"
+        )
+    );
+    let waited = begun.elapsed();
+    assert!(waited >= LAST_BREATH && waited <= LAST_BREATH + 2 * GLANCE, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_home_of_a_living_daemon_is_refused_at_once() {
+    let (_folder, home, _lock) = held(&std::process::id().to_string());
+    let begun = Instant::now();
+    let refused = take_home(&home).await.unwrap_err();
+    assert!(matches!(refused, Error::AlreadyRunning { pid, .. } if pid == std::process::id()));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}

@@ -1,0 +1,149 @@
+//! How long what is ended has, and how that time is cut short: a person who stops a run may not want to wait.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use agent_worker_host::{Process, end_aside};
+use agent_worker_protocol::RunId;
+use tokio::{sync::watch, time::timeout};
+
+/// The runs somebody does not want to wait for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hurry(watch::Sender<BTreeSet<RunId>>);
+
+/// How long the processes of one run have.
+#[derive(Clone, Debug)]
+pub(super) struct Patience {
+    run: RunId,
+    grace: Duration,
+    hurry: Hurry,
+}
+
+impl Hurry {
+    /// Somebody does not want to wait for this run's end.
+    pub(super) fn demand(&self, run: RunId) {
+        self.0.send_if_modified(|runs| runs.insert(run));
+    }
+
+    /// Nothing of this run is left to wait for.
+    pub(super) fn forget(&self, run: RunId) {
+        self.0.send_if_modified(|runs| runs.remove(&run));
+    }
+
+    /// `grace` for what is ended of this run, unless somebody is in a hurry.
+    pub(super) fn patience(&self, run: RunId, grace: Duration) -> Patience {
+        Patience { run, grace, hurry: self.clone() }
+    }
+}
+
+impl Patience {
+    /// Ends whatever `find` finds: TERM first, KILL when the grace is over or somebody is in a hurry.
+    pub(super) async fn end<F>(&self, find: F) -> usize
+    where
+        F: Fn() -> Vec<Process> + Clone + Send + Sync + 'static,
+    {
+        let at_once = async {
+            self.run_out().await;
+            end_aside(find.clone(), Duration::ZERO).await
+        };
+        tokio::select! {
+            biased;
+            ended = at_once => ended,
+            ended = end_aside(find.clone(), self.grace) => ended,
+        }
+    }
+
+    /// Waits for something as long as the grace and `margin` last and nobody is in a hurry.
+    pub(super) async fn wait(&self, what: impl Future, margin: Duration) {
+        tokio::select! {
+            _ = timeout(self.grace + margin, what) => {}
+            () = self.run_out() => {}
+        }
+    }
+
+    /// Completes when somebody is in a hurry.
+    async fn run_out(&self) {
+        let mut runs = self.hurry.0.subscribe();
+        if runs.wait_for(|runs| runs.contains(&self.run)).await.is_err() {
+            // The sender is this handle's own, so it is never gone.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader},
+        process::{Child, Command, Stdio},
+    };
+
+    use agent_worker_host::ATTEMPT_MARKER;
+    use agent_worker_kernel::{Departure, Runner as _};
+    use agent_worker_protocol::AttemptId;
+    use tempfile::TempDir;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{home::Home, runner::Processes};
+
+    /// Nobody waits as long as this.
+    const GRACE: Duration = Duration::from_mins(10);
+    const DEADLINE: Duration = Duration::from_secs(30);
+    /// Far longer than ending takes.
+    const A_WHILE: Duration = Duration::from_millis(500);
+
+    fn processes(folder: &TempDir) -> Processes {
+        Processes::new(Home::open(folder.path()).unwrap(), GRACE)
+    }
+
+    fn run() -> RunId {
+        RunId::new(uuid::Uuid::now_v7())
+    }
+
+    /// Starts something that carries `mark`, does not heed TERM, and says a line once it has begun.
+    fn stubborn(command: &mut Command, mark: &str) -> Child {
+        command.env(ATTEMPT_MARKER, mark).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        child
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_does_not_heed_its_stop_is_ended_once_somebody_is_in_a_hurry() {
+        let folder = TempDir::new().unwrap();
+        let (processes, run, other) = (processes(&folder), run(), run());
+        let attempt = AttemptId::new(uuid::Uuid::now_v7());
+        let lock = processes.worker_lock(run, attempt);
+        std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        let mut command = Command::new("flock");
+        let script = "trap '' TERM; echo $$ | tee \"$0\"; while read line; do :; done";
+        command.arg(&lock).args(["bash", "-c", script]).arg(&lock);
+        let mut worker = stubborn(&mut command, &attempt.to_string());
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let mut adopted = processes.attempt_adopt(run, attempt, stop);
+        processes.run_hurry(other);
+        assert!(timeout(A_WHILE, &mut adopted).await.is_err(), "it has its time");
+        processes.run_hurry(run);
+        let departure = timeout(DEADLINE, adopted).await.unwrap();
+        // `flock` and the shell it runs.
+        assert_eq!(departure, Departure { seen_alive: true, status: None, ended: 2 });
+        worker.wait().ok();
+    }
+
+    #[tokio::test]
+    async fn what_a_setup_left_is_ended_at_once_for_somebody_in_a_hurry() {
+        let folder = TempDir::new().unwrap();
+        let (processes, run) = (processes(&folder), run());
+        let mut command = Command::new("bash");
+        command.args(["-c", "trap '' TERM; echo here; while read line; do :; done"]);
+        let mut left = stubborn(&mut command, &run.to_string());
+        let mut closing = processes.run_close(run);
+        assert!(timeout(A_WHILE, &mut closing).await.is_err(), "it has its time");
+        processes.run_hurry(run);
+        assert_eq!(timeout(DEADLINE, closing).await.unwrap(), 1);
+        left.wait().ok();
+        assert!(processes.hurry.0.borrow().is_empty(), "nothing is kept of it");
+    }
+}

@@ -1,0 +1,161 @@
+//! Every route, asked by everybody: who may is what the document says, and nonsense is told as such.
+
+use serde_json::{Value, json};
+
+use super::{
+    contract::{operations, takes, who_may},
+    house::{House, Question},
+};
+
+/// How each operation is asked for something that makes sense, and what the user is answered.
+fn sensible(house: &House, method: &str, path: &str) -> (Question, u16) {
+    let (question, status) = if method == "GET" {
+        let (path, status) = looked(house, path);
+        (Question::get(&path), status)
+    } else {
+        let (path, body, status) = done(house, method, path);
+        let bare = || Question::new(method, &path);
+        (body.map_or_else(bare, |body| Question::post(&path, body.to_string())), status)
+    };
+    (question.header("Accept", "application/json, text/event-stream"), status)
+}
+
+fn looked(house: &House, path: &str) -> (String, u16) {
+    match path {
+        "/health" | "/doctor" | "/openapi.json" | "/tokens" | "/feedback" => (path.to_owned(), 200),
+        "/agents" | "/runs" | "/stats" | "/messages" | "/attention" | "/dead" | "/documents"
+        | "/workflows" => (format!("{path}?target=@team"), 200),
+        "/runs/{id}" => (format!("/runs/{}", house.run), 200),
+        "/agents/{target}" => ("/agents/coder%40team".to_owned(), 200),
+        "/logs" | "/inbox" => (format!("{path}?target=coder@team"), 200),
+        // A stream has no end: a question about nothing is answered at once.
+        "/events" => ("/events?target=@nowhere".to_owned(), 404),
+        "/messages/{seq}/receipts" => ("/messages/1/receipts?target=@team".to_owned(), 200),
+        "/documents/{path}" | "/revisions/{path}" => {
+            (format!("{}?target=@team", path.replace("{path}", "a/b.md")), 404)
+        }
+        other => panic!("say how {other} is asked"),
+    }
+}
+
+fn done(house: &House, method: &str, path: &str) -> (String, Option<Value>, u16) {
+    let run = house.run;
+    let same = || path.to_owned();
+    let team = || Some(json!({"target": "@team"}));
+    match (method, path) {
+        ("DELETE", "/tokens/{name}") => ("/tokens/other".to_owned(), None, 404),
+        ("DELETE", "/agents/{target}")
+        | ("POST", "/agents/{target}/stop" | "/agents/{target}/resume") => {
+            (path.replace("{target}", "reviewer@team"), None, 200)
+        }
+        ("POST", "/runs/{id}/stop") => (format!("/runs/{run}/stop?now=true"), None, 200),
+        ("POST", "/runs/{id}/resume") => (format!("/runs/{run}/resume"), Some(json!({})), 409),
+        ("POST", "/shutdown") => (same(), Some(json!({"mode": "drain"})), 202),
+        ("POST", "/tokens") => (same(), Some(json!({"name": "new"})), 200),
+        ("POST", "/feedback") => (same(), Some(json!({"message": "fine"})), 200),
+        ("POST", "/agents") => {
+            let third = json!({"target": "@team", "name": "third", "backend": "mock", "mock": [{"say": "hi"}]});
+            (same(), Some(third), 200)
+        }
+        ("POST", "/runs" | "/run" | "/serve") => {
+            (same(), Some(json!({"file": "/nowhere/team.yaml", "cwd": "/nowhere"})), 400)
+        }
+        ("POST", "/messages") => {
+            (same(), Some(json!({"target": "@team", "message": "hello"})), 200)
+        }
+        ("POST", "/inbox/ack") => (same(), Some(json!({"until": 1})), 403),
+        ("POST", "/dead/redrive" | "/dead/drop") => (same(), team(), 404),
+        ("POST", "/documents/{path}") => {
+            let more = json!({"target": "@team", "content": "x", "mode": "append"});
+            ("/documents/a/b.md".to_owned(), Some(more), 200)
+        }
+        ("POST", "/workflows/clear") => (same(), team(), 200),
+        ("POST", "/workflows/remove") => (same(), team(), 409),
+        ("POST", "/attempts/{id}/events") => {
+            let started =
+                json!({"no": 1, "ts": "2026-01-01T00:00:00.000Z", "kind": "started", "pid": 1});
+            let path = format!("/attempts/{}/events", house.job.attempt);
+            (path, Some(json!({"events": [started]})), 403)
+        }
+        ("POST", "/mcp") => {
+            (same(), Some(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})), 200)
+        }
+        other => panic!("say how {other:?} is asked"),
+    }
+}
+
+#[tokio::test]
+async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route() {
+    for (method, path) in operations() {
+        let house = House::open().await;
+        let token = house.client_token().await;
+        let ask = || sensible(&house, &method, &path).0;
+        let nobody = house.over_tcp(ask()).await.status;
+        let client = house.over_tcp(ask().token(&token)).await.status;
+        let agent = house.over_tcp(ask().token(&house.job.token)).await.status;
+        let user = house.as_user(ask()).await.status;
+        let expected = sensible(&house, &method, &path).1;
+        assert_eq!(user, expected, "the user: {method} {path}");
+        let others = match who_may(&method, &path) {
+            "Anybody may." => [200, 200, 200],
+            // What an agent points at outside its instance is forbidden, not missing.
+            "Whoever is known may." if path == "/events" => [401, 404, 403],
+            "Whoever is known may." => [401, expected, expected],
+            "The user alone may." => [401, 403, 403],
+            "Agents alone may." => [401, 403, 200],
+            other => panic!("{other}"),
+        };
+        assert_eq!([nobody, client, agent], others, "nobody, client, agent: {method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn nonsense_is_the_askers_fault_at_every_route() {
+    let house = House::open().await;
+    let mut bad = Vec::new();
+    for (method, path) in operations() {
+        for name in ["%00", "%ff", "%2e%2e%2fx", "co%20der", "-1", "99999999999999999999", "."] {
+            if path.contains('{') {
+                let start = path.find('{').unwrap();
+                let end = path.find('}').unwrap() + 1;
+                let path = format!("{}{name}{}", &path[..start], &path[end..]);
+                bad.push(Question::post(&path, "{}").method(&method));
+            }
+        }
+        for query in
+            ["target=co%20der", "target=%ff", "project=%00", "all=2", "after=-1", "nonsense"]
+        {
+            let (question, _) = sensible(&house, &method, &path);
+            bad.push(question.query(query));
+        }
+        if method == "POST" && path != "/mcp" && takes_a_body(&path) {
+            let (question, _) = sensible(&house, &method, &path);
+            for body in ["", "{", "[]", "null", "1", "\"x\"", "\u{0}", "{\"nonsense\": 1}"] {
+                bad.push(question.clone().body(body));
+            }
+        }
+    }
+    assert!(bad.len() > 300, "{}", bad.len());
+    for question in bad {
+        let shown = format!("{question:?}");
+        let answer = house.as_user(question).await;
+        assert!(answer.status < 500, "{shown}: {answer:?}");
+        if answer.status >= 400 {
+            answer.refusal();
+        }
+    }
+}
+
+fn takes_a_body(path: &str) -> bool {
+    !path.ends_with("/stop") && !path.ends_with("{target}/resume")
+}
+
+#[test]
+fn a_body_with_an_unknown_field_is_refused_by_the_document_too() {
+    let fine = json!({"message": "hello", "target": "@team"});
+    assert!(takes("/messages", &fine));
+    for bad in [json!({"message": "hello", "form": "coder"}), json!({"message": 1}), Value::Null] {
+        assert!(!takes("/messages", &bad), "{bad}");
+    }
+    assert!(takes("/run", &json!({"file": "/a", "cwd": "/"})), "`mode` may be left out");
+}

@@ -1,0 +1,179 @@
+//! What needs a person: dead letters, paused runs, agents that were stopped; and what a person does about them.
+
+use agent_worker_protocol::{
+    DeliveryState, EffectKey, PauseCause, Receipt, RunState, Target,
+    api::{AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest},
+};
+use agent_worker_store::{Instance, MessageQuery, Order, RunRow};
+
+use crate::{
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+    place::Place,
+    views::Breadth,
+};
+
+/// What to do with dead letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Burial {
+    /// Try again, counts anew.
+    Redrive,
+    /// Give up.
+    Drop,
+}
+
+impl Kernel {
+    /// Lists the dead letters of the instances' live, else last, runs.
+    pub async fn dead_list(
+        &self,
+        who: &Principal,
+        place: &Place,
+        breadth: Breadth,
+    ) -> Result<Vec<DeadLetter>> {
+        let mut letters = Vec::new();
+        for instance in self.instances(who, place, breadth).await? {
+            for receipt in self.dead_of(&instance).await? {
+                letters.extend(self.letter(&instance, receipt).await?);
+            }
+        }
+        Ok(letters)
+    }
+
+    /// Tries dead letters again, or gives them up.
+    pub async fn dead_bury(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        request: DeadRequest,
+        burial: Burial,
+    ) -> Result<DeadReply> {
+        who.require_user("only the user decides about dead letters")?;
+        let place = Place { target: request.target.clone(), project: request.project.clone() };
+        let instance = self.instance_here(who, &place).await?;
+        let wanted = |dead: &Receipt| {
+            request.seq.is_none_or(|seq| seq == dead.seq)
+                && request.agent.as_ref().is_none_or(|agent| *agent == dead.agent)
+        };
+        let mut dead = self.dead_of(&instance).await?;
+        dead.retain(wanted);
+        if burial == Burial::Redrive && request.seq.is_none() {
+            // What nobody can be given any more keeps the others from nothing.
+            let team = self.store.agent_list(instance.id).await?;
+            dead.retain(|letter| team.iter().any(|agent| agent.name == letter.agent));
+        }
+        if dead.is_empty() {
+            return Err(Error::NoInstance(match request.seq {
+                Some(seq) => format!("dead letter #{seq} in @{}", instance.instance),
+                None => format!("dead letter in @{}", instance.instance),
+            }));
+        }
+        let (id, now) = (instance.id, self.clock.now());
+        let mut receipts = Vec::new();
+        for letter in dead {
+            let key = key.clone().map(|key| EffectKey {
+                key: format!("{}/{}/{}", key.key, letter.seq, letter.agent.folded()),
+                ..key
+            });
+            let (by, agent, seq) = (who.by(key)?, letter.agent.clone(), letter.seq);
+            match burial {
+                Burial::Redrive => {
+                    let redriven = self.store.delivery_redrive(by, id, agent, seq, now).await;
+                    redriven.map_err(|error| match error {
+                        agent_worker_store::Error::NoRun => Error::NoRun(instance.instance.clone()),
+                        other => other.into(),
+                    })?;
+                }
+                Burial::Drop => {
+                    let why = request.why.clone().unwrap_or_else(|| "dropped".to_owned());
+                    self.store.delivery_drop(by, id, agent, seq, why, now).await?;
+                }
+            }
+            let now = self.store.message_receipts(id, letter.seq).await?;
+            receipts.extend(now.into_iter().find(|receipt| receipt.agent == letter.agent));
+        }
+        Ok(DeadReply { instance: instance.instance, receipts })
+    }
+
+    /// Lists what waits for a person in runs that live.
+    pub async fn attention(
+        &self,
+        who: &Principal,
+        place: &Place,
+        breadth: Breadth,
+    ) -> Result<Vec<AttentionItem>> {
+        let mut items = Vec::new();
+        for instance in self.instances(who, place, breadth).await? {
+            let Some(run) = instance.live else { continue };
+            let row = self.store.run_get(run).await?;
+            items.extend(paused(&instance, &row));
+            for dead in self.dead_of(&instance).await? {
+                let what = dead.why.unwrap_or_else(|| "its attempts are used up".to_owned());
+                let mut item = item(&instance, &row, AttentionKind::DeadLetter);
+                item.what = format!("#{} was not done: {what}", dead.seq);
+                let target = Target::instance(&instance.instance);
+                item.hint = format!("agent-worker dead redrive {} {target}", dead.seq);
+                item.agent = Some(dead.agent);
+                items.push(item);
+            }
+            for agent in self.store.agent_list(instance.id).await? {
+                let Some(why) = agent.stopped else { continue };
+                let mut item = item(&instance, &row, AttentionKind::AgentStopped);
+                let target = Target::agent(agent.name.clone(), &instance.instance);
+                item.what = why;
+                item.hint = format!("agent-worker resume {target}");
+                item.agent = Some(agent.name);
+                items.push(item);
+            }
+        }
+        Ok(items)
+    }
+
+    async fn dead_of(&self, instance: &Instance) -> Result<Vec<Receipt>> {
+        let Some(run) = instance.live.or(instance.last) else { return Ok(Vec::new()) };
+        let mut failures = self.store.run_failures(run).await?;
+        failures.retain(|receipt| receipt.state == DeliveryState::Dead);
+        Ok(failures)
+    }
+
+    async fn letter(&self, instance: &Instance, receipt: Receipt) -> Result<Option<DeadLetter>> {
+        let Some(run) = instance.live.or(instance.last) else { return Ok(None) };
+        let after = agent_worker_protocol::Seq::new(receipt.seq.get() - 1);
+        let order = Order::OldestFirst;
+        let query = MessageQuery { run: None, after, search: None, order, limit: 1 };
+        let message = self.store.message_list(instance.id, query).await?.pop();
+        Ok(message.map(|message| DeadLetter {
+            instance: instance.instance.clone(),
+            project: instance.project.clone().into(),
+            run,
+            live: instance.live.is_some(),
+            receipt,
+            message,
+        }))
+    }
+}
+
+fn item(instance: &Instance, run: &RunRow, kind: AttentionKind) -> AttentionItem {
+    AttentionItem {
+        kind,
+        instance: instance.instance.clone(),
+        project: instance.project.clone().into(),
+        run: run.id,
+        agent: None,
+        what: String::new(),
+        hint: String::new(),
+    }
+}
+
+fn paused(instance: &Instance, run: &RunRow) -> Option<AttentionItem> {
+    let RunState::Paused { cause } = &run.state else { return None };
+    let mut item = item(instance, run, AttentionKind::Paused);
+    let target = Target::instance(&instance.instance);
+    item.what = cause.to_string();
+    item.hint = match cause {
+        PauseCause::Limit { limit, .. } => format!("agent-worker resume {target} --{limit} MORE"),
+        PauseCause::Human | PauseCause::Interrupted | PauseCause::User => {
+            format!("agent-worker resume {target}")
+        }
+    };
+    Some(item)
+}

@@ -1,0 +1,189 @@
+//! One agent, with what explains its state: what waits for it, how its last attempts went, what would wake it.
+
+use agent_worker_protocol::{
+    AgentName, AgentState, RunId, RunState, Target,
+    api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail},
+};
+use agent_worker_store::{AttemptRow, ShownMessage};
+
+use crate::{
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+    place::Place,
+    views,
+};
+
+const MOST_MAIL: u32 = 20;
+const MOST_ATTEMPTS: u32 = 5;
+/// The most of a log that is told at once.
+const MOST_LOG: usize = 1024 * 1024;
+
+impl Kernel {
+    /// Explains an agent.
+    pub async fn agent_detail(&self, who: &Principal, place: &Place) -> Result<AgentDetail> {
+        who.require_known()?;
+        let (instance, agent) = self.agent_meant(who, place).await?;
+        if let Principal::Agent(attempt) = who
+            && attempt.fence.agent != agent
+        {
+            return Err(Error::Forbidden("an agent has only itself explained"));
+        }
+        let run = instance.live.or(instance.last);
+        let run = run.ok_or_else(|| Error::NoRun(instance.instance.clone()))?;
+        let row = self.store.run_get(run).await?;
+        let view = self.one_agent(run, &agent).await?;
+        let rows = self.store.agent_list(instance.id).await?;
+        let own = rows.iter().find(|row| row.name == agent);
+        let system = own.and_then(views::settings).and_then(|settings| settings.system_prompt);
+        let inbox = self.store.inbox_pending(instance.id, agent.clone(), MOST_MAIL).await?;
+        let attempts = self.store.attempt_list(instance.id, agent, MOST_ATTEMPTS).await?;
+        Ok(AgentDetail {
+            wakes_when: wakes_when(&view, &row.state),
+            view,
+            run,
+            run_state: row.state,
+            system,
+            inbox: inbox.into_iter().map(mail).collect(),
+            attempts: attempts.into_iter().map(attempt_view).collect(),
+        })
+    }
+
+    /// What waits for an agent; looking acks nothing. Only what the agent itself looks at has been shown to it.
+    pub async fn inbox_look(&self, who: &Principal, place: &Place) -> Result<InboxReply> {
+        who.require_known()?;
+        let own = match who {
+            Principal::Agent(attempt) => Some(attempt.fence.agent.clone()),
+            Principal::User | Principal::Client(_) | Principal::Nobody => None,
+        };
+        let named = place.target.as_ref().and_then(|target| target.agent.clone());
+        if let (Some(own), Some(named)) = (&own, &named)
+            && own != named
+        {
+            return Err(Error::Forbidden("an agent looks into its own inbox only"));
+        }
+        let agent = own.or(named).ok_or_else(|| Error::BadRequest("whose inbox?".into()))?;
+        let instance = self.instance_of(who, place).await?;
+        let rows = self.store.agent_list(instance.id).await?;
+        let Some(row) = rows.into_iter().find(|row| row.name == agent) else {
+            return Err(Error::NoInstance(format!("agent `{agent}` in @{}", instance.instance)));
+        };
+        let inbox = match who {
+            // What an agent has seen of its own it may ack.
+            Principal::Agent(attempt) => {
+                self.store.inbox_show(attempt.fence.clone(), MOST_MAIL).await?
+            }
+            Principal::User | Principal::Client(_) | Principal::Nobody => {
+                self.store.inbox_pending(instance.id, row.name.clone(), MOST_MAIL).await?
+            }
+        };
+        let messages = inbox.into_iter().map(mail).collect();
+        Ok(InboxReply { agent: row.name, instance: instance.instance, messages })
+    }
+
+    /// What the worker of an agent's last attempt printed, from byte `after` on.
+    pub async fn log_read(&self, who: &Principal, place: &Place, after: u64) -> Result<LogReply> {
+        who.require_user("only the user reads what workers print")?;
+        let (instance, agent) = self.agent_meant(who, place).await?;
+        let last = self.store.attempt_list(instance.id, agent.clone(), 1).await?.pop();
+        let Some(last) = last else {
+            return Err(Error::NoInstance(format!("attempt of `{agent}` yet")));
+        };
+        // Looked at before the log is read: whatever it printed by its end is in there.
+        let ended = last.ended.is_some();
+        let log = self.runner.attempt_log(last.run, last.id, after, MOST_LOG).await;
+        let mut bytes = log.map_err(Error::Folder)?;
+        // The rest of a character may not be there yet; of one that is over nothing more comes.
+        if !ended || bytes.len() == MOST_LOG {
+            bytes.truncate(whole(&bytes));
+        }
+        Ok(LogReply {
+            attempt: last.id,
+            agent,
+            started: last.started,
+            ended,
+            next: after + bytes.len() as u64,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        })
+    }
+
+    /// One agent of a run, as lists show it.
+    pub(crate) async fn one_agent(&self, run: RunId, agent: &AgentName) -> Result<AgentView> {
+        let row = self.store.run_get(run).await?;
+        let mut agents = self.agents_of(&row).await?;
+        agents.retain(|view| view.name == *agent);
+        agents.pop().ok_or_else(|| Error::NoInstance(format!("agent `{agent}`")))
+    }
+}
+
+/// How much of a text there is up to the end of its last whole character.
+fn whole(bytes: &[u8]) -> usize {
+    let is_cut = |tail: &&[u8]| match std::str::from_utf8(tail) {
+        Ok(_) => false,
+        Err(error) => error.valid_up_to() == 0 && error.error_len().is_none(),
+    };
+    let starts = (1..=3).filter_map(|length| bytes.len().checked_sub(length));
+    let mut tails = starts.map(|start| &bytes[start..]);
+    bytes.len() - tails.find(is_cut).map_or(0, <[u8]>::len)
+}
+
+fn mail(shown: ShownMessage) -> Mail {
+    Mail { wakes: shown.wakes, message: shown.message }
+}
+
+fn attempt_view(row: AttemptRow) -> AttemptView {
+    AttemptView {
+        attempt: row.id,
+        number: row.number,
+        oldest: row.oldest,
+        started: row.started,
+        ended: row.ended,
+        usage: row.usage,
+    }
+}
+
+/// What would wake an agent, as a whole sentence's end.
+fn wakes_when(agent: &AgentView, run: &RunState) -> String {
+    let own = Target::agent(agent.name.clone(), &agent.instance);
+    let team = Target::instance(&agent.instance);
+    match (&agent.state, run) {
+        (_, RunState::Ended { .. }) => format!("a new run of {team}"),
+        (_, RunState::Setup | RunState::Electing) => "its run's setup is done".to_owned(),
+        (AgentState::Paused { .. }, _) => format!("its run goes on: agent-worker resume {team}"),
+        (AgentState::Stopped { .. }, _) => format!("it is resumed: agent-worker resume {own}"),
+        (AgentState::Stopping, _) => {
+            format!("its processes are gone and it is resumed: agent-worker resume {own}")
+        }
+        (AgentState::BackingOff { until, .. } | AgentState::Parked { until, .. }, _) => {
+            format!("it is {until}, or at once with agent-worker resume {own}")
+        }
+        (AgentState::Running { .. }, _) => {
+            "it works already; what comes meanwhile is shown in its next turn".to_owned()
+        }
+        (AgentState::Queued, _) => "a worker's place is free".to_owned(),
+        (AgentState::Idle, _) => format!("somebody mentions @{}", agent.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_that_is_cut_waits_for_its_rest() {
+        for (bytes, expected) in [
+            (&b""[..], 0),
+            (b"abc", 3),
+            ("a\u{e9}".as_bytes(), 3),
+            (&"a\u{e9}".as_bytes()[..2], 1),
+            ("a\u{770b}".as_bytes(), 4),
+            (&"a\u{770b}".as_bytes()[..3], 1),
+            ("a\u{1f980}".as_bytes(), 5),
+            (&"a\u{1f980}".as_bytes()[..4], 1),
+            // What was never text is not waited for.
+            (b"a\xff", 2),
+            (b"a\x80\x80\x80", 4),
+        ] {
+            assert_eq!(whole(bytes), expected, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Instances as a whole: listed, cleared, removed; whether the store is sound; what is said about the program.
+
+use agent_worker_protocol::{
+    EffectKey,
+    api::{Cleared, FeedbackRequest, FeedbackView, InstanceView, Removed, StoreReport},
+};
+use agent_worker_store::{Error as StoreError, InstanceQuery, RunQuery};
+
+use crate::{
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+    place::Place,
+    policy::Ordered,
+    scheduler::shutdown::Whose,
+    sizes,
+    views::Breadth,
+};
+
+/// The most a piece of feedback says.
+const FEEDBACK: usize = 64 * 1024;
+const MOST_FEEDBACK: u32 = 1_000;
+
+impl Kernel {
+    /// Lists instances.
+    pub async fn instance_views(
+        &self,
+        who: &Principal,
+        place: &Place,
+        breadth: Breadth,
+    ) -> Result<Vec<InstanceView>> {
+        let instances = self.instances(who, place, breadth).await?;
+        let view = |instance: agent_worker_store::Instance| InstanceView {
+            instance: instance.instance,
+            project: instance.project.into(),
+            live: instance.live,
+            last: instance.last,
+        };
+        Ok(instances.into_iter().map(view).collect())
+    }
+
+    /// Hides what a channel says so far. Nothing is deleted, and what waits still waits.
+    pub async fn instance_clear(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        place: &Place,
+    ) -> Result<Cleared> {
+        who.require_user("only the user clears a channel")?;
+        let instance = self.instance_here(who, place).await?;
+        let now = self.clock.now();
+        let until = self.store.instance_clear(who.by(key)?, instance.id, now).await?;
+        Ok(Cleared { instance: instance.instance, until })
+    }
+
+    /// Deletes an instance and its logs. Refused while it has a live run.
+    pub async fn instance_remove(&self, who: &Principal, place: &Place) -> Result<Removed> {
+        who.require_user("only the user removes an instance")?;
+        let (kernel, who, place) = (self.clone(), who.clone(), place.clone());
+        self.scheduler.carry(async move { kernel.remove(&who, &place).await }).await
+    }
+
+    async fn remove(&self, who: &Principal, place: &Place) -> Result<Removed> {
+        let instance = self.instance_here(who, place).await?;
+        let runs = self.store.run_list(RunQuery::Of(instance.id, u32::MAX)).await?;
+        match self.store.instance_remove(instance.id).await {
+            Ok(()) => {}
+            Err(StoreError::RunLive(_)) => return Err(Error::Running(instance.instance)),
+            Err(error) => return Err(error.into()),
+        }
+        // Those of a run that was stopped may be on their way out, and write down how they ended.
+        self.end_workers(&Whose::Instance(instance.id), Ordered::Stopped).await;
+        for run in runs {
+            if let Err(error) = self.runner.run_erase(run.id).await {
+                tracing::error!(run = %run.id, %error, "the logs of a removed run could not be deleted");
+            }
+        }
+        Ok(Removed { instance: instance.instance, project: instance.project.into() })
+    }
+
+    /// Looks through the whole store.
+    pub async fn store_check(&self, who: &Principal) -> Result<StoreReport> {
+        who.require_user("only the user looks through the store")?;
+        let mut report =
+            StoreReport { instances: 0, messages: 0, problems: self.store.integrity().await? };
+        for instance in self.store.instance_list(InstanceQuery::All).await? {
+            report.instances += 1;
+            match self.store.instance_verify(instance.id).await {
+                Ok(last) => report.messages += u64::try_from(last.get()).unwrap_or(0),
+                // It was removed meanwhile.
+                Err(StoreError::NotFound(_)) => report.instances -= 1,
+                Err(error) => report.problems.push(format!("@{}: {error}", instance.instance)),
+            }
+        }
+        Ok(report)
+    }
+
+    /// Keeps what somebody says about the program itself.
+    pub async fn feedback(
+        &self,
+        who: &Principal,
+        request: FeedbackRequest,
+    ) -> Result<FeedbackView> {
+        let by = who.sender()?.to_string();
+        if request.message.trim().is_empty() {
+            return Err(Error::BadRequest("empty feedback says nothing".into()));
+        }
+        sizes::check("this feedback", request.message.len(), FEEDBACK)?;
+        let instance = match who {
+            Principal::Agent(attempt) => Some(self.card(attempt.run).await?.instance.clone()),
+            Principal::User | Principal::Client(_) | Principal::Nobody => None,
+        };
+        let ts = self.clock.now();
+        let said = FeedbackView { ts, by, instance, message: request.message };
+        self.store.feedback_put(said.clone()).await?;
+        Ok(said)
+    }
+
+    /// Lists what was said, newest first.
+    pub async fn feedback_list(&self, who: &Principal) -> Result<Vec<FeedbackView>> {
+        who.require_user("only the user reads feedback")?;
+        Ok(self.store.feedback_list(MOST_FEEDBACK).await?)
+    }
+}

@@ -1,0 +1,124 @@
+//! Where a caller means: from a target as typed to one instance, by as few looks as it takes.
+
+use std::path::PathBuf;
+
+use agent_worker_protocol::{InstanceRef, RunId, Tag, Target};
+use agent_worker_store::{Instance, InstanceQuery};
+use agent_worker_workflow::Provider;
+
+use crate::{
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+    target,
+};
+
+/// What the default tag was once called. It is read as such where no instance has it.
+const FORMER_DEFAULT: &str = "default";
+
+/// Which instance is meant, and from where it was asked.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// As typed. An agent needs none: its own instance.
+    pub target: Option<Target>,
+    /// The caller's folder.
+    pub project: Option<PathBuf>,
+}
+
+impl Kernel {
+    /// The instance a caller means, and its live run.
+    pub(crate) async fn instance(
+        &self,
+        who: &Principal,
+        place: &Place,
+    ) -> Result<(Instance, RunId)> {
+        let instance = self.instance_of(who, place).await?;
+        match instance.live {
+            Some(run) => Ok((instance, run)),
+            None => Err(Error::NoRun(instance.instance)),
+        }
+    }
+
+    /// The instance a caller means, live or not.
+    pub(crate) async fn instance_of(&self, who: &Principal, place: &Place) -> Result<Instance> {
+        if let Principal::Agent(attempt) = who {
+            return self.own_instance(attempt.run, place).await;
+        }
+        let project = place.project.as_ref().map(|path| path.to_string_lossy());
+        if let Some(target) = &place.target {
+            return target::choose(target, project.as_deref(), self.candidates(target).await?);
+        }
+        // Standalone agents are nobody's run: they are meant by their names.
+        let team = |one: &Instance| !one.instance.is_global();
+        let mut known = self.store.instance_list(InstanceQuery::Live).await?;
+        known.retain(team);
+        if !known.iter().any(|one| target::is_near(one, project.as_deref())) {
+            known = self.store.instance_list(InstanceQuery::All).await?;
+            known.retain(team);
+        }
+        target::only(project.as_deref(), known)
+    }
+
+    /// The instance a caller means; one that is not named is never another folder's. For what cannot be undone.
+    pub(crate) async fn instance_here(&self, who: &Principal, place: &Place) -> Result<Instance> {
+        let instance = self.instance_of(who, place).await?;
+        let project = place.project.as_ref().map(|path| path.to_string_lossy());
+        if place.target.is_none() && !target::is_near(&instance, project.as_deref()) {
+            return Err(target::none_here());
+        }
+        Ok(instance)
+    }
+
+    /// What a target could mean, by the narrowest question that finds anything.
+    async fn candidates(&self, target: &Target) -> Result<Vec<Instance>> {
+        let list = |which| self.store.instance_list(which);
+        let Some(name) = &target.workflow else {
+            let Some(agent) = &target.agent else { return Ok(Vec::new()) };
+            return Ok(list(InstanceQuery::With(agent.clone())).await?);
+        };
+        let named = |tag: &Tag| InstanceRef { name: name.clone(), tag: tag.clone() };
+        let tag = target.tag.clone().unwrap_or_default();
+        let exactly = list(InstanceQuery::Named(named(&tag))).await?;
+        if !exactly.is_empty() {
+            return Ok(exactly);
+        }
+        if tag.as_str() == FORMER_DEFAULT {
+            return Ok(list(InstanceQuery::Named(named(&Tag::default()))).await?);
+        }
+        // `alice@pr-123`: before workflows had names, the tag stood there.
+        match name.as_str().parse() {
+            Ok(tag)
+                if target.tag.is_none()
+                    && list(InstanceQuery::Called(name.clone())).await?.is_empty() =>
+            {
+                let mut tagged = list(InstanceQuery::Tagged(tag)).await?;
+                if tagged.is_empty() && name.as_str() == FORMER_DEFAULT {
+                    tagged = list(InstanceQuery::Tagged(Tag::default())).await?;
+                }
+                tagged.retain(|one| !one.instance.is_global());
+                Ok(tagged)
+            }
+            Ok(_) | Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    async fn own_instance(&self, run: RunId, place: &Place) -> Result<Instance> {
+        let card = self.card(run).await?;
+        if card.script.workflow.context.provider == Provider::Off {
+            return Err(Error::Forbidden("this workflow shares nothing (`context: false`)"));
+        }
+        let elsewhere = place.target.as_ref().is_some_and(|target| {
+            target.workflow.as_ref().is_some_and(|name| *name != card.instance.name)
+                || target.tag.as_ref().is_some_and(|tag| *tag != card.instance.tag)
+        });
+        if elsewhere {
+            return Err(Error::Forbidden("an agent speaks and reads in its own instance only"));
+        }
+        Ok(Instance {
+            id: card.workflow,
+            project: card.project.clone(),
+            instance: card.instance.clone(),
+            live: Some(run),
+            last: Some(run),
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! What a run's agents did, and how long it took. The arithmetic is pure.
+
+use std::time::Duration;
+
+use agent_worker_protocol::{
+    AttemptEnd,
+    api::{AgentStats, Spread, StatsView, Tally},
+};
+use agent_worker_store::{RunRow, Turn};
+
+use crate::{
+    error::Result,
+    kernel::{Kernel, Principal},
+    place::Place,
+    views::Breadth,
+};
+
+/// Times are taken from so many turns, the newest.
+const TURNS: u32 = 1_000;
+
+impl Kernel {
+    /// The figures of the instances' live, else last, runs.
+    pub async fn stats(
+        &self,
+        who: &Principal,
+        place: &Place,
+        breadth: Breadth,
+    ) -> Result<Vec<StatsView>> {
+        let mut stats = Vec::new();
+        for instance in self.instances(who, place, breadth).await? {
+            let Some(run) = instance.live.or(instance.last) else { continue };
+            let row = self.store.run_get(run).await?;
+            stats.push(self.stats_of(row).await?);
+        }
+        Ok(stats)
+    }
+
+    async fn stats_of(&self, run: RunRow) -> Result<StatsView> {
+        let turns = self.store.turn_list(run.id, TURNS).await?;
+        let agents = self.store.agent_list(run.workflow).await?;
+        let agents = agents.into_iter().map(|agent| {
+            // One who left and joined again took no turns before.
+            let own = turns.iter().filter(|turn| turn.agent == agent.name);
+            let own = own.take(usize::try_from(agent.turns).unwrap_or(usize::MAX));
+            let tally = Tally {
+                turns: agent.turns,
+                messages: agent.messages,
+                usage: agent.usage,
+                ..times(own)
+            };
+            AgentStats { name: agent.name, tally }
+        });
+        let end = run.ended.unwrap_or_else(|| self.clock.now());
+        Ok(StatsView {
+            agents: agents.collect(),
+            lasted_ms: millis(end.since(run.started)),
+            total: Tally {
+                turns: run.turns,
+                messages: run.messages,
+                usage: run.usage,
+                ..times(turns.iter())
+            },
+            run: run.id,
+            instance: run.instance,
+            state: run.state,
+        })
+    }
+}
+
+fn times<'a>(turns: impl Iterator<Item = &'a Turn> + Clone) -> Tally {
+    let failed = turns.clone().filter(|turn| matches!(turn.end, AttemptEnd::Failed { .. }));
+    Tally {
+        failed: u32::try_from(failed.count()).unwrap_or(u32::MAX),
+        took: spread(turns.clone().map(|turn| turn.took)),
+        waited: spread(turns.map(|turn| turn.waited)),
+        ..Tally::default()
+    }
+}
+
+/// The smallest values that so many of the times do not exceed; none of none.
+fn spread(times: impl Iterator<Item = Duration>) -> Option<Spread> {
+    let mut times: Vec<u64> = times.map(millis).collect();
+    times.sort_unstable();
+    let at = |percent: usize| {
+        let rank = (times.len() * percent).div_ceil(100);
+        times.get(rank.saturating_sub(1)).copied()
+    };
+    Some(Spread { p50_ms: at(50)?, p95_ms: at(95)?, max_ms: at(100)? })
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_names_times_that_were_measured() {
+        let spread = |times: &[u64]| {
+            let spread = spread(times.iter().copied().map(Duration::from_millis));
+            spread.map(|spread| (spread.p50_ms, spread.p95_ms, spread.max_ms))
+        };
+        assert_eq!(spread(&[]), None);
+        assert_eq!(spread(&[7]), Some((7, 7, 7)));
+        assert_eq!(spread(&[4, 1, 3, 2]), Some((2, 4, 4)));
+        let hundred: Vec<u64> = (1..=100).collect();
+        assert_eq!(spread(&hundred), Some((50, 95, 100)));
+    }
+}

@@ -1,0 +1,80 @@
+//! Reading on, and saying something twice by mistake.
+
+use std::time::Duration;
+
+use agent_worker_kernel::{Error, Principal, Reading};
+use agent_worker_protocol::{Code, EffectKey, Seq, api::SendReply};
+use serde_json::json;
+
+use crate::{
+    joining::{mock, new},
+    world::{World, code, place, request, team},
+};
+
+/// The bodies a reader is given.
+async fn bodies(world: &World, since: Option<i64>, limit: u32) -> Vec<String> {
+    let since = since.map(Seq::new);
+    let reading = Reading { since, limit: Some(limit), ..Reading::default() };
+    let read = world.kernel.messages(&Principal::User, &place("@team"), reading).await.unwrap();
+    read.messages.into_iter().map(|message| message.body).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_reads_on_gets_the_oldest_they_have_not_seen_and_jumps_over_nothing() {
+    let world = World::new().await;
+    world.start(&team("coder", "kickoff: one")).await;
+    world.pass(Duration::from_millis(1)).await;
+    for body in ["two", "three", "four", "five"] {
+        world.say(body).await;
+    }
+    assert_eq!(bodies(&world, None, 2).await, ["four", "five"], "the newest, oldest first");
+    assert_eq!(bodies(&world, Some(0), 2).await, ["one", "two"]);
+    assert_eq!(bodies(&world, Some(2), 2).await, ["three", "four"]);
+    assert_eq!(bodies(&world, Some(4), 2).await, ["five"]);
+    assert!(bodies(&world, Some(5), 2).await.is_empty());
+}
+
+/// The user says `message` in the team's channel, under `key`.
+async fn say_once(world: &World, key: &str, message: &str) -> Result<SendReply, Error> {
+    let key = EffectKey::new(key.to_owned(), "message", &json!({ "message": message }));
+    let request = request(Some("@team"), message);
+    world.kernel.send(&Principal::User, Some(key), request).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_repeated_after_the_end_of_its_run_gets_its_first_answer() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move { worker.hang().await });
+    let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+    world.working(run, "coder", 1).await;
+    let first = say_once(&world, "k1", "@lead hello").await.unwrap();
+    assert!(!first.deduplicated);
+    world.stop(run).await.unwrap();
+    let again = say_once(&world, "k1", "@lead hello").await.unwrap();
+    assert_eq!(again, SendReply { deduplicated: true, ..first });
+    assert_eq!(world.channel().await.len(), 2, "it is said once");
+    assert_eq!(code(say_once(&world, "k1", "@lead bye").await), Some(Code::Conflict));
+    assert_eq!(code(say_once(&world, "k2", "@lead hello").await), Some(Code::NoRun));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_to_somebody_who_joined_is_repeated_like_any_other_after_the_end() {
+    let world = World::new().await;
+    let run = world.start(&team("coder", "")).await;
+    new(&world, mock(Some("bob"), Some("@team"))).await.unwrap();
+    let first = say_once(&world, "k1", "@bob hello").await.unwrap();
+    world.stop(run).await.unwrap();
+    let again = say_once(&world, "k1", "@bob hello").await.unwrap();
+    assert_eq!(again, SendReply { deduplicated: true, ..first });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_to_a_run_that_is_over_and_forgotten_is_refused_as_any_other() {
+    let world = World::new().await;
+    let file = team("coder", "context: { provider: memory }\nkickoff: '@coder go'");
+    let run = world.run(&file).await;
+    world.over(run).await;
+    world.pass(Duration::from_secs(11)).await;
+    assert!(world.channel().await.is_empty());
+    assert_eq!(code(say_once(&world, "k1", "@coder hello").await), Some(Code::NoRun));
+}

@@ -1,0 +1,72 @@
+//! The team's documents: how large they grow, and what they said before.
+
+use agent_worker_kernel::{Base, Error, Place, Principal};
+use agent_worker_protocol::{Code, EventKind, Revision, api::DocumentWritten};
+
+use crate::{
+    worker::End,
+    world::{World, code, place, team},
+};
+
+const MOST: usize = 4 * 1024 * 1024;
+
+async fn write(world: &World, content: String, base: Base) -> Result<DocumentWritten, Error> {
+    let (place, file) = (place("@team"), "notes.md".parse().unwrap());
+    world.kernel.document_write(&Principal::User, None, &place, file, content, base).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_append_that_would_make_a_document_too_large_is_refused_and_writes_nothing() {
+    let world = World::new().await;
+    world.start(&team("coder", "")).await;
+    write(&world, "x".repeat(MOST - 2), Base::Absent).await.unwrap();
+    assert_eq!(code(write(&world, "yyy".to_owned(), Base::Append).await), Some(Code::TooLarge));
+    let (place, file) = (place("@team"), "notes.md".parse().unwrap());
+    let read = world.kernel.document_read(&Principal::User, &place, file, None).await.unwrap();
+    assert_eq!((read.revision, read.content.len()), (Revision::new(1), MOST - 2));
+    let written = write(&world, "yy".to_owned(), Base::Append).await.unwrap();
+    assert_eq!(written.revision, Revision::new(2), "what fits is taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        let (kernel, who) = worker.principal().await.unwrap();
+        let (own, file) = (Place::default(), "notes.md".parse().unwrap());
+        let two = "two".to_owned();
+        kernel.document_write(&who, None, &own, file, two, Base::Append).await.unwrap();
+        let history = kernel.document_history(&who, &own, "notes.md".parse().unwrap()).await;
+        assert_eq!(history.unwrap().len(), 2);
+        End::quiet()
+    });
+    let run = world.start(&team("coder", "")).await;
+    write(&world, "one".to_owned(), Base::Absent).await.unwrap();
+    world.say("@coder go").await;
+    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.stop(run).await.unwrap();
+    let user = &Principal::User;
+    let history = async |file: &str| {
+        world.kernel.document_history(user, &place("@team"), file.parse().unwrap()).await
+    };
+    let told: Vec<_> = history("notes.md")
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|entry| (entry.revision.get(), entry.author, entry.bytes))
+        .collect();
+    assert_eq!(told, [(2, "coder".to_owned(), 6), (1, "user".to_owned(), 3)], "newest first");
+    assert_eq!(code(history("other.md").await), Some(Code::NotFound));
+    let read = async |at: Option<i64>| {
+        let (at, file) = (at.map(Revision::new), "notes.md".parse().unwrap());
+        world.kernel.document_read(user, &place("@team"), file, at).await
+    };
+    let texts = [read(None).await.unwrap(), read(Some(1)).await.unwrap()];
+    assert_eq!(
+        texts.map(|text| (text.content, text.author)),
+        [("onetwo".to_owned(), "coder".to_owned()), ("one".to_owned(), "user".to_owned()),]
+    );
+    assert_eq!(code(read(Some(3)).await), Some(Code::NotFound));
+    let late = write(&world, "three".to_owned(), Base::Append).await;
+    assert_eq!(code(late), Some(Code::NoRun));
+}

@@ -1,0 +1,163 @@
+//! Which instance a caller means, from what is typed and where they stand.
+
+use std::time::Duration;
+
+use agent_worker_kernel::{Breadth, Burial, Place, Principal, Reading};
+use agent_worker_protocol::{
+    Code, RunId, RunMode,
+    api::{DeadRequest, RunRequest},
+};
+
+use crate::{
+    joining::{global, mock, new},
+    world::{World, code, problem, team},
+};
+
+/// Begins an instance whose file lies in `project`; the first it says is where it is.
+async fn begin(world: &World, project: &str, instance: &str, agents: &str) -> RunId {
+    let (name, tag) = instance.split_once(':').unwrap_or((instance, "main"));
+    let file = team(agents, &format!("kickoff: '{project}/{instance}'"));
+    let request = world.asks(RunMode::Start, &format!("{project}/{name}"), &file);
+    let request = RunRequest { tag: Some(tag.parse().unwrap()), ..request };
+    let run = world.kernel.run_new(&Principal::User, request).await.unwrap().run;
+    world.pass(Duration::from_millis(1)).await;
+    run
+}
+
+fn at(world: &World, target: &str, project: &str) -> Place {
+    let target = (!target.is_empty()).then(|| target.parse().unwrap());
+    Place { target, project: Some(world.folder().join(project)) }
+}
+
+/// What `target` means to somebody in `project`, or what they are told instead.
+async fn meant(world: &World, target: &str, project: &str) -> String {
+    let place = at(world, target, project);
+    match world.kernel.messages(&Principal::User, &place, Reading::default()).await {
+        Ok(read) => match read.messages.first() {
+            Some(first) => first.body.clone(),
+            None => read.instance.to_string(),
+        },
+        Err(error) => error.to_string().replace(&format!("{}/", world.folder().display()), ""),
+    }
+}
+
+async fn several() -> World {
+    let world = World::new().await;
+    begin(&world, "one", "review", "coder").await;
+    begin(&world, "one", "review:pr-1", "coder lead").await;
+    begin(&world, "two", "review", "coder").await;
+    begin(&world, "two", "docs:pr-2", "writer").await;
+    begin(&world, "three", "docs:pr-3", "alice").await;
+    begin(&world, "three", "plan:pr-3", "alice").await;
+    new(&world, mock(Some("alice"), None)).await.unwrap();
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_means_what_is_nearest_and_doubt_is_told() {
+    let world = several().await;
+    for (target, project, expected) in [
+        ("@review", "one", "one/review"),
+        ("@review", "one/deep/inside", "one/review"),
+        ("@review", "two", "two/review"),
+        ("@review", "three", "`@review` could be `@review` in one or `@review` in two"),
+        ("@review:pr-1", "three", "one/review:pr-1"),
+        ("lead", "three", "one/review:pr-1"),
+        ("LEAD", "three", "one/review:pr-1"),
+        ("coder", "two", "two/review"),
+        ("coder", "one", "`coder` could be `@review` in one or `@review:pr-1` in one"),
+        ("coder@review", "one", "one/review"),
+        ("zoe", "one", "there is no agent `zoe`"),
+        ("@rewiev", "one", "there is no instance `@rewiev`"),
+        ("@review:pr-9", "one", "there is no instance `@review:pr-9`"),
+    ] {
+        assert_eq!(meant(&world, target, project).await, expected, "{target} in {project}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bare_name_is_a_standalone_agents_while_they_live() {
+    let world = several().await;
+    assert_eq!(meant(&world, "alice", "three").await, "global");
+    assert_eq!(meant(&world, "alice@docs:pr-3", "three").await, "three/docs:pr-3");
+    assert_eq!(meant(&world, "@global", "one").await, "global");
+    world.stop(global(&world).await).await.unwrap();
+    let doubt = "`alice` could be `@docs:pr-3` in three or `@plan:pr-3` in three";
+    assert_eq!(meant(&world, "alice", "three").await, doubt);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_older_spelling_names_a_tag_where_no_workflow_has_that_name() {
+    let world = several().await;
+    for (target, project, expected) in [
+        ("coder@pr-1", "one", "one/review:pr-1"),
+        ("@pr-2", "one", "two/docs:pr-2"),
+        (
+            "alice@pr-3",
+            "one",
+            "`alice@pr-3` could be `@docs:pr-3` in three or `@plan:pr-3` in three",
+        ),
+        ("coder@pr-4", "one", "there is no instance `coder@pr-4`"),
+        // The default tag was once called `default`.
+        ("coder@review:default", "one", "one/review"),
+        ("coder@default", "two", "two/review"),
+    ] {
+        assert_eq!(meant(&world, target, project).await, expected, "{target} in {project}");
+    }
+    begin(&world, "four", "pr-1", "coder").await;
+    assert_eq!(
+        meant(&world, "coder@pr-1", "one").await,
+        "four/pr-1",
+        "a workflow's name counts first"
+    );
+    begin(&world, "four", "pr-2:x", "coder").await;
+    let none = "there is no instance `@pr-2`";
+    assert_eq!(meant(&world, "@pr-2", "one").await, none, "whatever its tag");
+    begin(&world, "one", "review:default", "coder").await;
+    assert_eq!(meant(&world, "coder@review:default", "one").await, "one/review:default");
+    assert_eq!(meant(&world, "coder@default", "two").await, "one/review:default");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_target_the_only_run_here_is_meant_and_never_the_standalone_agents() {
+    let world = World::new().await;
+    new(&world, mock(None, None)).await.unwrap();
+    assert_eq!(meant(&world, "", "one").await, "there is no run in this folder");
+    let one = begin(&world, "one", "review", "coder").await;
+    assert_eq!(meant(&world, "", "one").await, "one/review");
+    assert_eq!(meant(&world, "", "two").await, "one/review", "the only one that lives");
+    begin(&world, "two", "docs", "writer").await;
+    begin(&world, "two", "plan", "writer").await;
+    let several = "several runs could be meant: `@docs` in two, `@plan` in two";
+    assert_eq!(meant(&world, "", "two").await, several);
+    world.stop(one).await.unwrap();
+    assert_eq!(meant(&world, "", "one").await, "one/review", "what is over here is nearer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_undone_is_done_elsewhere_only_by_its_name() {
+    let world = World::new().await;
+    let run = begin(&world, "one", "review", "coder").await;
+    let (kernel, user) = (&world.kernel, &Principal::User);
+    let (here, there) = (at(&world, "", "one"), at(&world, "", "two"));
+    assert_eq!(meant(&world, "", "two").await, "one/review");
+    assert_eq!(code(kernel.instance_clear(user, None, &there).await), Some(Code::NotFound));
+    kernel.instance_clear(user, None, &here).await.unwrap();
+    let running = problem(kernel.instance_remove(user, &here).await);
+    assert_eq!(
+        (running.code, running.message.as_str()),
+        (Code::Conflict, "@review is running already")
+    );
+    world.stop(run).await.unwrap();
+    begin(&world, "three", "docs", "writer").await;
+    let gone = problem(kernel.instance_remove(user, &there).await);
+    assert_eq!(gone.message, "there is no run in this folder");
+    let Place { target, project } = there.clone();
+    let dead = DeadRequest { target, project, seq: None, agent: None, why: None };
+    let drop = problem(kernel.dead_bury(user, None, dead, Burial::Drop).await);
+    assert_eq!(drop.message, "there is no run in this folder");
+    kernel.instance_remove(user, &at(&world, "@review", "two")).await.unwrap();
+    assert_eq!(meant(&world, "@review", "one").await, "there is no instance `@review`");
+    let left = kernel.instance_views(user, &Place::default(), Breadth::All).await.unwrap();
+    assert_eq!(left.len(), 1);
+}

@@ -1,0 +1,246 @@
+//! What a run came to, in one document: the answer to `POST /serve`, with the keys of `run --json`. Pure.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{AgentView, RunErrorCode, RunView};
+use crate::{
+    id::RunId,
+    message::Receipt,
+    name::{AgentName, Tag, WorkflowName},
+    state::{AgentState, Outcome, PauseCause, RunState},
+    time::Millis,
+};
+
+/// A run that is over, or waits. `error` is null exactly when `outcome` is `done`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunReport {
+    /// How it ended, or why it waits.
+    pub outcome: Verdict,
+    /// Its workflow.
+    pub workflow: WorkflowName,
+    /// Its instance of that.
+    pub tag: Tag,
+    /// The run.
+    pub run: RunId,
+    /// How long it lasted, or has lasted so far.
+    pub duration_ms: u64,
+    /// Attempts that ended ok or failed.
+    pub turns: u32,
+    /// Messages written in it.
+    pub messages: u32,
+    /// Deliveries whose attempts are used up.
+    pub dead_letters: Vec<Receipt>,
+    /// Deliveries that were given up.
+    pub dropped: Vec<Receipt>,
+    /// What each agent did.
+    pub agents: BTreeMap<AgentName, AgentPart>,
+    /// Why it is not done.
+    pub error: Option<ReportError>,
+}
+
+/// What one agent did in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentPart {
+    /// Turns it took.
+    pub turns: u32,
+    /// Messages it wrote.
+    pub messages: u32,
+    /// What it is doing.
+    #[serde(flatten)]
+    pub state: AgentState,
+}
+
+/// Why a run is not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportError {
+    /// Stable.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// What became of a run, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Everything for everybody was acted upon.
+    Done,
+    /// Something was not.
+    Failed,
+    /// The file makes no sense, or wakes nobody.
+    Invalid,
+    /// It waits at a limit.
+    Limit,
+    /// It waits for a person.
+    Human,
+    /// It was cut off, or somebody paused it.
+    Interrupted,
+    /// Somebody stopped it.
+    Stopped,
+}
+
+impl Verdict {
+    /// What became of a run; none while it goes on.
+    pub fn of(view: &RunView) -> Option<Self> {
+        let invalid = view.error.as_ref().is_some_and(|error| match error.code {
+            RunErrorCode::NobodyWoken | RunErrorCode::BadFile => true,
+            RunErrorCode::SetupFailed => false,
+        });
+        match &view.state {
+            RunState::Setup | RunState::Electing | RunState::Running => None,
+            RunState::Paused { cause } => Some(match cause {
+                PauseCause::Limit { .. } => Self::Limit,
+                PauseCause::Human => Self::Human,
+                PauseCause::Interrupted | PauseCause::User => Self::Interrupted,
+            }),
+            RunState::Ended { outcome } => Some(match outcome {
+                Outcome::Done => Self::Done,
+                Outcome::Failed if invalid => Self::Invalid,
+                Outcome::Failed => Self::Failed,
+                Outcome::Stopped => Self::Stopped,
+            }),
+        }
+    }
+}
+
+impl RunReport {
+    /// What a run came to, as known at `now`; none while it goes on.
+    pub fn of(view: &RunView, now: Millis) -> Option<Self> {
+        let outcome = Verdict::of(view)?;
+        let lasted = view.ended.unwrap_or(now).since(view.started);
+        let part = |agent: &AgentView| {
+            let state = agent.state.clone();
+            let part = AgentPart { turns: agent.turns, messages: agent.messages, state };
+            (agent.name.clone(), part)
+        };
+        Some(Self {
+            outcome,
+            workflow: view.instance.name.clone(),
+            tag: view.instance.tag.clone(),
+            run: view.run,
+            duration_ms: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
+            turns: view.turns,
+            messages: view.messages,
+            dead_letters: view.dead_letters.clone(),
+            dropped: view.dropped.clone(),
+            agents: view.agents.iter().map(part).collect(),
+            error: reason(outcome, view),
+        })
+    }
+}
+
+fn reason(outcome: Verdict, view: &RunView) -> Option<ReportError> {
+    let word = |word: serde_json::Result<serde_json::Value>| {
+        word.ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+    };
+    let (code, message) = match (outcome, &view.error) {
+        (Verdict::Done, _) => return None,
+        (_, Some(error)) => (word(serde_json::to_value(error.code)), error.message.clone()),
+        (Verdict::Failed | Verdict::Invalid, None) => undone(view),
+        (Verdict::Limit | Verdict::Human | Verdict::Interrupted | Verdict::Stopped, None) => {
+            (word(serde_json::to_value(outcome)), view.state.to_string())
+        }
+    };
+    Some(ReportError { code, message })
+}
+
+/// What was not done.
+fn undone(view: &RunView) -> (String, String) {
+    let (code, receipts) = match view.dead_letters.as_slice() {
+        [] => ("dropped", view.dropped.as_slice()),
+        dead => ("dead_letters", dead),
+    };
+    let Some(first) = receipts.first() else {
+        return ("failed".to_owned(), "the run failed".to_owned());
+    };
+    let why = first.why.as_deref().unwrap_or("no reason given");
+    let messages = if receipts.len() == 1 { "message" } else { "messages" };
+    let message = format!(
+        "{} {messages} not acted upon, first #{} for {}: {why}",
+        receipts.len(),
+        first.seq,
+        first.agent
+    );
+    (code.to_owned(), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn report(state: Value, more: Value) -> Option<Value> {
+        let mut view = json!({
+            "run": "01890a5d-ac96-774b-bcce-b302099a8057", "instance": "review:pr-1", "project": "/p", "cwd": "/p",
+            "limits": {"hops": 50}, "mode": "run", "started": "2026-01-01T00:00:00.000Z",
+            "turns": 4, "messages": 9, "usage": {"input_tokens": 0, "output_tokens": 0},
+            "dead_letters": [], "dropped": [], "agents": [],
+        });
+        for part in [state, more] {
+            view.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
+        }
+        let view: RunView = serde_json::from_value(view).unwrap();
+        let report = RunReport::of(&view, "2026-01-01T00:00:05.000Z".parse().unwrap());
+        report.map(|report| serde_json::to_value(report).unwrap())
+    }
+
+    #[test]
+    fn what_a_run_came_to_is_one_word_and_a_reason_unless_it_is_done() {
+        let ended = |outcome| json!({"state": "ended", "outcome": outcome});
+        let paused = |cause| json!({"state": "paused", "cause": cause});
+        let error = |code| json!({"error": {"code": code, "message": "as it was"}});
+        let limit = json!({"cause": "limit", "limit": "hops", "detail": "51 of 50"});
+        for (state, more, expected) in [
+            (json!({"state": "setup"}), json!({}), None),
+            (json!({"state": "running"}), json!({}), None),
+            (ended("done"), json!({}), Some(("done", None))),
+            (ended("failed"), json!({}), Some(("failed", Some("failed")))),
+            (ended("failed"), error("setup_failed"), Some(("failed", Some("setup_failed")))),
+            (ended("failed"), error("nobody_woken"), Some(("invalid", Some("nobody_woken")))),
+            (ended("failed"), error("bad_file"), Some(("invalid", Some("bad_file")))),
+            (ended("stopped"), json!({}), Some(("stopped", Some("stopped")))),
+            (paused(limit), json!({}), Some(("limit", Some("limit")))),
+            (paused(json!({"cause": "human"})), json!({}), Some(("human", Some("human")))),
+            (
+                paused(json!({"cause": "user"})),
+                json!({}),
+                Some(("interrupted", Some("interrupted"))),
+            ),
+        ] {
+            let report = report(state.clone(), more);
+            let got = report.as_ref().map(|report| {
+                (report["outcome"].as_str().unwrap(), report["error"]["code"].as_str())
+            });
+            assert_eq!(got, expected, "{state}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_done_is_the_reason() {
+        let receipt = |state, why: &str| json!({"seq": 7, "agent": "coder", "state": state, "failures": 3, "why": why});
+        let failed = || json!({"state": "ended", "outcome": "failed"});
+        let two = json!({"dropped": [receipt("dropped", "x"), receipt("dropped", "y")]});
+        let expected = json!({"code": "dropped", "message": "2 messages not acted upon, first #7 for coder: x"});
+        assert_eq!(report(failed(), two).unwrap()["error"], expected);
+        let both = json!({
+            "dead_letters": [receipt("dead", "it crashed")], "dropped": [receipt("dropped", "x")]
+        });
+        let expected = json!({
+            "code": "dead_letters", "message": "1 message not acted upon, first #7 for coder: it crashed"
+        });
+        assert_eq!(report(failed(), both).unwrap()["error"], expected);
+    }
+
+    #[test]
+    fn a_run_that_waits_has_lasted_until_now() {
+        let ended =
+            json!({"state": "ended", "outcome": "done", "ended": "2026-01-01T00:00:02.000Z"});
+        assert_eq!(report(ended, json!({})).unwrap()["duration_ms"], 2000);
+        let paused = json!({"state": "paused", "cause": {"cause": "user"}});
+        assert_eq!(report(paused, json!({})).unwrap()["duration_ms"], 5000);
+    }
+}

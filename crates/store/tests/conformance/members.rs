@@ -1,0 +1,206 @@
+//! What a person does with agents, runs and instances that are there.
+
+use std::{sync::Arc, time::Duration};
+
+use agent_worker_protocol::{
+    AttemptEnd, DeliveryState, Epoch, LimitKind, Limits, Outcome, PauseCause, RunState, Seq,
+    api::FeedbackView,
+};
+use agent_worker_store::{
+    Error, Hindrances, InstanceQuery, MessageQuery, NewAgent, NotBefore, Order, RunQuery, RunStep,
+    Settlement, Store, Wait,
+};
+
+use crate::team::{
+    LIMITS, NOW, Team, crashed, cut_short, end, keyed, name, new_run, ok, seqs, text, user,
+};
+
+fn joining(agent: &str) -> NewAgent {
+    NewAgent { name: name(agent), settings: "{\"joined\":true}".into() }
+}
+
+async fn names(team: &Team) -> Vec<String> {
+    let rows = team.store.agent_list(team.workflow).await.unwrap();
+    rows.into_iter().map(|row| row.name.to_string()).collect()
+}
+
+pub(crate) async fn an_agent_joins_a_live_run_under_a_name_that_is_free(store: Arc<dyn Store>) {
+    let mut team = Team::new(&store, &["a"]).await;
+    let add = async |who: &str| store.agent_add(user(), team.run, joining(who), NOW).await;
+    add("b").await.unwrap();
+    assert!(matches!(add("B").await, Err(Error::Exists("agent"))));
+    assert!(matches!(add("a").await, Err(Error::Exists("agent"))));
+    assert_eq!(names(&team).await, ["a", "b"]);
+    assert_eq!(team.kinds().await.last(), Some(&"agent.added"));
+    team.say("go", &["b"]).await;
+    let lease = team.lease("b").await;
+    assert_eq!(lease.settings, "{\"joined\":true}");
+    team.finish(&lease, ok()).await;
+    // Under a key it happens once, and is no conflict with itself.
+    for _ in 0..2 {
+        let by = keyed(user(), "k", "c");
+        store.agent_add(by, team.run, joining("c"), NOW).await.unwrap();
+    }
+    let old = team.run;
+    team.settle(end(Outcome::Done)).await;
+    let late = store.agent_add(user(), old, joining("d"), NOW).await;
+    assert!(matches!(late, Err(Error::NoRun)), "{late:?}");
+    // Whoever took part before may join again: its epoch goes on.
+    team.start(new_run(&["a"])).await;
+    store.agent_add(user(), team.run, joining("b"), NOW).await.unwrap();
+    team.say("go", &["b"]).await;
+    assert_eq!(team.lease("b").await.fence.epoch, Epoch::new(2));
+    let row = &store.agent_list(team.workflow).await.unwrap()[1];
+    assert_eq!((row.name.as_str(), row.turns), ("b", 0));
+}
+
+pub(crate) async fn a_stopped_agent_is_not_woken_until_it_is_resumed(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let seq = team.say("go", &["a"]).await;
+    let stop = store.agent_stop(user(), team.workflow, name("A"), "enough".into(), NOW);
+    stop.await.unwrap();
+    let row = &store.agent_list(team.workflow).await.unwrap()[0];
+    assert_eq!(row.stopped.as_deref(), Some("enough"));
+    assert!(team.try_lease("a").await.is_none());
+    let hindrances = async || store.run_hindrances(team.run).await.unwrap();
+    let expected = Hindrances { state: RunState::Running, stopped: vec![name("a")] };
+    assert_eq!(hindrances().await, expected);
+    assert_eq!(team.facts().await.stranded, 1);
+    let event = team.events().await.pop().unwrap();
+    assert_eq!((event.kind.word(), event.cause.as_deref()), ("agent.stopped", Some("enough")));
+    store.agent_resume(user(), team.workflow, name("a"), NOW).await.unwrap();
+    assert_eq!(hindrances().await.stopped, []);
+    let lease = team.lease("a").await;
+    // One that waits after a failure need not wait any longer.
+    let until =
+        NotBefore { at: NOW.plus(Duration::from_mins(5)), wait: Wait::BackOff, why: "gone".into() };
+    team.finish(&lease, Settlement { not_before: Some(until), ..crashed() }).await;
+    assert!(team.try_lease("a").await.is_none());
+    store.agent_resume(user(), team.workflow, name("a"), NOW).await.unwrap();
+    team.finish(&team.lease("a").await, ok()).await;
+    assert_eq!(team.state(seq, "a").await, DeliveryState::Acted);
+    let nobody = store.agent_stop(user(), team.workflow, name("z"), "x".into(), NOW).await;
+    assert!(matches!(nobody, Err(Error::NotFound("agent"))));
+}
+
+pub(crate) async fn an_agent_that_leaves_takes_its_open_mail_with_it(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    let seq = team.say("go", &["a", "b"]).await;
+    let lease = team.lease("a").await;
+    let remove = async || store.agent_remove(user(), team.workflow, name("a"), NOW).await;
+    assert!(matches!(remove().await, Err(Error::AgentBusy)));
+    team.finish(&lease, cut_short(agent_worker_store::Blame::None)).await;
+    remove().await.unwrap();
+    assert!(matches!(remove().await, Err(Error::NotFound("agent"))));
+    assert_eq!(names(&team).await, ["b"]);
+    assert_eq!(team.state(seq, "a").await, DeliveryState::Dropped);
+    assert_eq!(team.state(seq, "b").await, DeliveryState::Pending);
+    assert!(team.try_lease("a").await.is_none());
+    assert!(matches!(
+        team.append(user(), text("again", &["a"])).await,
+        Err(Error::NotFound("agent"))
+    ));
+    assert_eq!(
+        team.kinds().await[team.kinds().await.len() - 2..],
+        ["delivery.dropped", "agent.removed"]
+    );
+}
+
+pub(crate) async fn a_paused_run_goes_on_within_its_new_limits(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let limits = Limits { hops: 99, ..LIMITS };
+    let resume = async || store.run_resume(user(), team.run, limits, NOW).await;
+    let running = resume().await;
+    assert!(matches!(running, Err(Error::WrongRunState(RunState::Running))), "{running:?}");
+    let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+    team.settle(RunStep::Pause(cause)).await;
+    resume().await.unwrap();
+    let row = store.run_get(team.run).await.unwrap();
+    assert_eq!((row.state, row.limits), (RunState::Running, limits));
+    let event = team.events().await.pop().unwrap();
+    assert_eq!((event.kind.word(), event.by.as_deref()), ("run.running", Some("user")));
+    team.say("go", &["a"]).await;
+    assert!(team.try_lease("a").await.is_some());
+    team.settle(end(Outcome::Stopped)).await;
+    assert!(matches!(resume().await, Err(Error::NoRun)));
+}
+
+pub(crate) async fn what_was_cleared_is_hidden_and_kept(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    team.say("one", &[]).await;
+    team.say("two", &["a"]).await;
+    let clear = store.instance_clear(user(), team.workflow, NOW).await;
+    assert_eq!(clear.unwrap(), Seq::new(2));
+    team.say("three", &[]).await;
+    let shown = async |run| {
+        let (after, order) = (Seq::new(0), Order::NewestFirst);
+        let query = MessageQuery { run, after, search: None, order, limit: 99 };
+        let list = store.message_list(team.workflow, query).await.unwrap();
+        list.into_iter().map(|message| message.seq).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(Some(team.run)).await, seqs(&[3]));
+    assert_eq!(shown(None).await, seqs(&[1, 2, 3]));
+    // What waits still waits.
+    assert_eq!(team.inbox("a").await, seqs(&[2]));
+}
+
+pub(crate) async fn a_removed_instance_leaves_nothing_behind(store: Arc<dyn Store>) {
+    let (team, other) = (Team::new(&store, &["a"]).await, Team::new(&store, &["a"]).await);
+    other.say("stays", &["a"]).await;
+    team.say("goes", &["a"]).await;
+    let live = store.instance_remove(team.workflow).await;
+    assert!(matches!(live, Err(Error::RunLive(run)) if run == team.run));
+    team.settle(end(Outcome::Done)).await;
+    store.instance_remove(team.workflow).await.unwrap();
+    assert!(matches!(store.instance_remove(team.workflow).await, Err(Error::NotFound(_))));
+    assert!(matches!(store.run_get(team.run).await, Err(Error::NotFound("run"))));
+    let ids = store
+        .instance_list(InstanceQuery::All)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|instance| instance.id);
+    assert_eq!(ids.collect::<Vec<_>>(), [other.workflow]);
+    assert_eq!(store.run_list(RunQuery::Newest(9)).await.unwrap().len(), 1);
+    assert_eq!(other.inbox("a").await.len(), 1);
+    // Its number is never given out again: whoever still holds it finds nobody.
+    store.instance_open("/p".into(), "w:last".parse().unwrap()).await.unwrap();
+    store.instance_remove(team.workflow).await.unwrap_err();
+}
+
+pub(crate) async fn attempts_and_turns_are_listed_newest_first(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    for end in [ok(), crashed(), cut_short(agent_worker_store::Blame::None)] {
+        team.say("go", &["a"]).await;
+        let later = NOW.plus(Duration::from_secs(2));
+        let lease = team.lease_at("a", later).await.unwrap();
+        let ended = later.plus(Duration::from_secs(3));
+        store.attempt_finish(lease.fence.clone(), end, ended).await.unwrap();
+    }
+    let attempts = store.attempt_list(team.workflow, name("A"), 2).await.unwrap();
+    let epochs: Vec<_> = attempts.iter().map(|attempt| attempt.fence.epoch.get()).collect();
+    assert_eq!(epochs, [3, 2]);
+    assert_eq!(store.attempt_list(team.workflow, name("b"), 9).await.unwrap().len(), 0);
+    let turns = store.turn_list(team.run, 9).await.unwrap();
+    assert_eq!(turns.len(), 2, "{turns:?}");
+    assert!(turns.iter().any(|turn| turn.end == AttemptEnd::Ok));
+    for turn in turns {
+        assert_eq!((turn.agent.as_str(), turn.waited.as_secs(), turn.took.as_secs()), ("a", 2, 3));
+    }
+    assert_eq!(store.turn_list(team.run, 1).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn what_is_said_about_the_program_is_kept(store: Arc<dyn Store>) {
+    let said = |message: &str, instance: Option<&str>| FeedbackView {
+        ts: NOW,
+        by: "user".into(),
+        instance: instance.map(|instance| instance.parse().unwrap()),
+        message: message.into(),
+    };
+    store.feedback_put(said("one", None)).await.unwrap();
+    store.feedback_put(said("two", Some("review:pr-1"))).await.unwrap();
+    let expected = [said("two", Some("review:pr-1")), said("one", None)];
+    assert_eq!(store.feedback_list(9).await.unwrap(), expected);
+    assert_eq!(store.feedback_list(1).await.unwrap(), expected[..1]);
+    assert_eq!(store.integrity().await.unwrap(), Vec::<String>::new());
+}

@@ -1,0 +1,251 @@
+//! The workflow file as a JSON Schema, so that an editor completes its keys and underlines a misspelt one.
+//!
+//! The reader decides, not this: it says more (references, mentions, shells) and says it better. What an editor accepts
+//! here has the keys, the words and the ranges the reader accepts; a test holds the two together. A key without a value
+//! is as good as absent to the reader, and underlined here: nobody means it.
+
+use serde_json::{Map, Value, json};
+
+/// The draft every editor's YAML support knows.
+const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
+const AGENT_NAME: &str = "^[A-Za-z][A-Za-z0-9_-]{0,31}$";
+const PLACE_NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
+const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]{0,63}$";
+const SPAN: &str = "^[0-9]+(ms|s|m|h|d)$";
+const PROGRAM: &str = r"^[^\s]+$";
+
+/// The JSON Schema of a workflow file.
+pub fn schema() -> Value {
+    let mut schema = mapping(
+        "A team of agents, for agent-worker.",
+        &["agents"],
+        [
+            ("name", shaped("What the workflow is called; by default as its file.", PLACE_NAME)),
+            ("params", list("What the user may or must give: run FILE --NAME VALUE.", &param())),
+            ("agents", agents()),
+            ("context", context()),
+            ("setup", list("Commands that run before anybody is woken, in order.", &step())),
+            ("kickoff", text("The first message, from the user. It wakes whom it names as @name.")),
+            ("limits", limits()),
+        ],
+    );
+    if let Value::Object(fields) = &mut schema {
+        fields.insert("$schema".into(), DRAFT.into());
+        fields.insert("title".into(), "agent-worker workflow".into());
+    }
+    schema
+}
+
+fn param() -> Value {
+    let mut param = mapping(
+        "One parameter.",
+        &["name"],
+        [
+            ("name", shaped("For --NAME and ${{ params.NAME }}.", VARIABLE)),
+            ("description", text("What it is for.")),
+            ("required", json!({ "type": "boolean", "description": "Refuse a run without it." })),
+            ("default", text("Its value when it is not given.")),
+        ],
+    );
+    let required = json!({ "required": { "const": true } });
+    param["not"] = json!({ "properties": required, "required": ["required", "default"] });
+    param
+}
+
+fn agents() -> Value {
+    json!({
+        "description": "Who takes part, by name.",
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {
+            "pattern": AGENT_NAME,
+            "not": { "pattern": "^([Aa][Ll][Ll]|[Uu][Ss][Ee][Rr]|[Ss][Yy][Ss][Tt][Ee][Mm]|\
+                                 [Gg][Ll][Oo][Bb][Aa][Ll]|[Nn][Oo][Bb][Oo][Dd][Yy])$" },
+        },
+        "additionalProperties": agent(),
+    })
+}
+
+fn agent() -> Value {
+    let rules = list("The script of a mock agent; the first rule that fits.", &rule());
+    let mut agent = mapping(
+        "One agent.",
+        &[],
+        [
+            ("backend", word("How its worker reaches a model.", &["mock"])),
+            ("model", text("The model, for backends that ask one.")),
+            (
+                "system_prompt",
+                text(
+                    "Who it is: text, or one word ending in .md or .txt: a file beneath this one.",
+                ),
+            ),
+            ("max_tokens", whole("The most one answer may have.", 1, 10_000_000)),
+            ("max_steps", whole("How often one attempt may ask its model (30).", 1, 10_000)),
+            ("timeout", span("The longest an attempt may take (30m).")),
+            ("silence", span("The longest an attempt may be silent (5m).")),
+            ("retry", retry()),
+            ("cwd", text("Its working folder, relative to where the command was given.")),
+            ("env", list("Names of variables passed through to it.", &shaped("", VARIABLE))),
+            ("mock", rules),
+        ],
+    );
+    // What reaches a model is said, or known from the rest.
+    let mock_model = json!({ "model": { "pattern": "^mock(/|$)" } });
+    agent["anyOf"] = json!([
+        { "required": ["backend"] },
+        { "required": ["mock"] },
+        { "required": ["model"], "properties": mock_model },
+    ]);
+    agent["properties"]["model"]["examples"] = json!(["mock/any"]);
+    agent
+}
+
+fn retry() -> Value {
+    mapping(
+        "How a failed attempt is tried again.",
+        &[],
+        [
+            ("max_attempts", whole("How often, counting the first (3).", 1, 100)),
+            ("backoff", span("The first pause (1s).")),
+            (
+                "multiplier",
+                json!({
+                    "description": "What each pause is multiplied by (2).",
+                    "type": "number", "minimum": 1, "maximum": 100,
+                }),
+            ),
+        ],
+    )
+}
+
+fn rule() -> Value {
+    let fail = ["transient", "rate_limited", "fatal", "crash", "hang"];
+    let exit = || whole("The status its worker exits with, without a word.", 0, 255);
+    let mut rule = mapping(
+        "One rule: sleep, calls, run, fail, say, in this order.",
+        &[],
+        [
+            ("on", text("Text that must occur in what woke the agent; absent: always.")),
+            ("sleep", span("How long before anything else happens.")),
+            ("calls", list("The tools it calls, in order.", &call())),
+            ("run", text("A shell command; its output is the answer if there is no `say`.")),
+            ("say", text("Its final text.")),
+            (
+                "fail",
+                json!({
+                    "description": "How it fails.",
+                    "anyOf": [{ "enum": fail }, mapping("", &["exit"], [("exit", exit())])],
+                }),
+            ),
+            ("exit", exit()),
+            ("times", whole("Only attempts 1 to n fail.", 1, 1_000)),
+        ],
+    );
+    rule["not"] = json!({ "required": ["fail", "exit"] });
+    rule
+}
+
+fn call() -> Value {
+    mapping(
+        "One tool call.",
+        &["tool"],
+        [
+            ("tool", text("Which, such as channel_send.")),
+            ("args", json!({ "description": "With what.", "type": "object" })),
+        ],
+    )
+}
+
+fn context() -> Value {
+    let whole = mapping(
+        "What the agents share.",
+        &[],
+        [
+            (
+                "provider",
+                word("Where it is kept; memory: until the run ends.", &["sqlite", "memory"]),
+            ),
+            ("documents", word("Where documents are kept.", &["store", "sqlite"])),
+        ],
+    );
+    json!({
+        "description": "What the agents share; false: nothing.",
+        "anyOf": [whole, { "const": false }, { "type": "null" }],
+    })
+}
+
+fn step() -> Value {
+    mapping(
+        "One command.",
+        &["shell"],
+        [
+            ("shell", text("What it runs. A value filled in here is never code.")),
+            ("as", shaped("By which name its output is known: ${{ NAME }}.", VARIABLE)),
+            ("cwd", text("Where it runs, relative to where the command was given.")),
+            ("shell_program", shaped("What runs it (bash).", PROGRAM)),
+        ],
+    )
+}
+
+fn limits() -> Value {
+    mapping(
+        "Where a run stops by itself.",
+        &[],
+        [
+            ("hops", whole("How many messages may lead to a message (50).", 1, 1_000_000)),
+            ("turns", whole("How many turns it may take (200; start: 500).", 1, 1_000_000)),
+            ("wall", span("How long it may last (2h; start: no end).")),
+        ],
+    )
+}
+
+/// A mapping of these keys and no others.
+fn mapping<const N: usize>(
+    description: &str,
+    required: &[&str],
+    properties: [(&str, Value); N],
+) -> Value {
+    let properties: Map<String, Value> =
+        properties.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let mut mapping = described(description, json!({ "type": "object" }));
+    mapping["properties"] = properties.into();
+    mapping["additionalProperties"] = false.into();
+    if !required.is_empty() {
+        mapping["required"] = json!(required);
+    }
+    mapping
+}
+
+fn list(description: &str, items: &Value) -> Value {
+    described(description, json!({ "type": "array", "items": items }))
+}
+
+fn text(description: &str) -> Value {
+    described(description, json!({ "type": "string" }))
+}
+
+fn shaped(description: &str, pattern: &str) -> Value {
+    described(description, json!({ "type": "string", "pattern": pattern }))
+}
+
+fn span(description: &str) -> Value {
+    let mut span = shaped(description, SPAN);
+    span["examples"] = json!(["30s", "5m"]);
+    span
+}
+
+fn whole(description: &str, least: u32, most: u32) -> Value {
+    described(description, json!({ "type": "integer", "minimum": least, "maximum": most }))
+}
+
+fn word(description: &str, words: &[&str]) -> Value {
+    described(description, json!({ "enum": words }))
+}
+
+fn described(description: &str, mut schema: Value) -> Value {
+    if !description.is_empty() {
+        schema["description"] = description.into();
+    }
+    schema
+}

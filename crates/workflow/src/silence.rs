@@ -1,0 +1,127 @@
+//! Whether a kickoff wakes anybody, as far as the file alone can tell.
+
+use agent_worker_protocol::AgentName;
+
+use crate::{
+    mention::{Mentions, mentions},
+    suggest::nearest,
+    template::Template,
+    workflow::Workflow,
+};
+
+/// What may stand for any value: where a line breaks, and whether letters meet, can decide what is a mention.
+const STANDINS: [&str; 2] = [" ", "\n"];
+/// So many of those who are nobody are named, and compared with so many who are somebody.
+const NAMED: usize = 3;
+const COMPARED: usize = 100;
+
+/// A `run` of the file would have nothing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// Why.
+    pub why: String,
+    /// What to write.
+    pub hint: String,
+}
+
+impl Workflow {
+    /// Why a `run` would wake nobody, whatever its values turn out to be. Where that depends on them there is
+    /// nothing to say yet.
+    pub fn silence(&self) -> Option<Silence> {
+        let team: Vec<AgentName> = self.agents.iter().map(|agent| agent.name.clone()).collect();
+        let anybody = team.first().map(AgentName::as_str).unwrap_or_default();
+        let Some(kickoff) = &self.kickoff else {
+            return Some(Silence {
+                why: "the file has no kickoff, so nobody is woken".to_owned(),
+                hint: format!("add one that mentions somebody: `kickoff: \"@{anybody} …\"`"),
+            });
+        };
+        let standins =
+            if kickoff.references().next().is_some() { &STANDINS } else { &STANDINS[..1] };
+        let mut unknown = Vec::new();
+        for value in standins {
+            let found = addressed(kickoff, value, &team);
+            if found.everyone || !found.agents.is_empty() {
+                return None;
+            }
+            unknown = found.unknown;
+        }
+        let nobody: String = unknown.iter().take(NAMED).map(|name| told(name, &team)).collect();
+        Some(Silence {
+            why: format!("the kickoff mentions no agent, so nobody is woken{nobody}"),
+            hint: format!("mention somebody in its own words, such as `@{anybody}`"),
+        })
+    }
+}
+
+fn addressed(kickoff: &Template, value: &str, team: &[AgentName]) -> Mentions {
+    let rendered = kickoff.render_with(value);
+    mentions(&rendered.text, &rendered.data, team)
+}
+
+fn told(name: &str, team: &[AgentName]) -> String {
+    match nearest(name, team.iter().map(AgentName::as_str).take(COMPARED)) {
+        Some(meant) => format!("; `@{name}` is nobody, did you mean `@{meant}`?"),
+        None => format!("; `@{name}` is nobody"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::parse;
+
+    /// What a file with this kickoff and the agents `coder` and `lead` is told.
+    fn silence(kickoff: &str) -> Option<String> {
+        let kickoff = serde_json::to_string(kickoff).unwrap();
+        let text = format!(
+            "agents: {{ coder: {{ backend: mock }}, lead: {{ backend: mock }} }}
+setup: [{{ shell: git diff, as: diff }}]
+kickoff: {kickoff}\n"
+        );
+        parse(&text, Path::new("team.yaml")).unwrap().silence().map(|silence| silence.why)
+    }
+
+    #[test]
+    fn a_kickoff_that_can_wake_somebody_is_not_complained_about() {
+        for kickoff in [
+            "@coder go",
+            "@all hands",
+            "@LEAD",
+            "${{ diff }}\n@coder go",
+            // Whether these do depends on the value.
+            "${{ diff }}@coder",
+            "> ${{ diff }} @coder",
+            "@coder${{ diff }}",
+        ] {
+            assert_eq!(silence(kickoff), None, "{kickoff}");
+        }
+    }
+
+    #[test]
+    fn a_kickoff_that_wakes_nobody_whatever_its_values_says_why() {
+        for (kickoff, more) in [
+            ("please review", ""),
+            ("", ""),
+            ("`@coder` go", ""),
+            ("> @coder", ""),
+            ("```\n@coder\n${{ diff }}\n```", ""),
+            ("@${{ diff }}", ""),
+            ("me@coder.org", ""),
+            ("@codr go", "; `@codr` is nobody, did you mean `@coder`?"),
+            ("@zebra @codr", "; `@zebra` is nobody; `@codr` is nobody, did you mean `@coder`?"),
+        ] {
+            let why = format!("the kickoff mentions no agent, so nobody is woken{more}");
+            assert_eq!(silence(kickoff), Some(why), "{kickoff}");
+        }
+    }
+
+    #[test]
+    fn without_a_kickoff_nobody_is_woken() {
+        let workflow = parse("agents: { a: { backend: mock } }", Path::new("team.yaml")).unwrap();
+        let silence = workflow.silence().unwrap();
+        assert_eq!(silence.why, "the file has no kickoff, so nobody is woken");
+        assert!(silence.hint.contains("@a"), "{}", silence.hint);
+    }
+}

@@ -1,0 +1,161 @@
+//! Agents that belong to no file: made one by one, with the same defaults and the same words about what is wrong.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use agent_worker_protocol::{AgentName, AgentSettings, Backend, MockRule, Retry, WorkflowName};
+
+use crate::{
+    agents::{self, DEFAULT_SILENCE, DEFAULT_STEPS, DEFAULT_TIMEOUT},
+    complaint::Complaints,
+    context::Context,
+    error::Error,
+    fields::Field,
+    file::{MAX_BYTES, Unreadable},
+    limits::LimitSettings,
+    mock, tree,
+    workflow::Workflow,
+};
+
+/// What is said of an agent that is made by hand.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// Its name.
+    pub name: AgentName,
+    /// How its worker reaches a model, as written.
+    pub backend: Option<String>,
+    /// The model, as written.
+    pub model: Option<String>,
+    /// Who it is told it is.
+    pub system_prompt: Option<String>,
+    /// The script of a `mock` agent.
+    pub mock: Vec<MockRule>,
+    /// Where it works, if not in its run's folder.
+    pub cwd: Option<PathBuf>,
+}
+
+/// Why a draft is no agent.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{message}")]
+pub struct BadDraft {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// Reads the script of a `mock` agent by itself: the list that stands behind `mock:` in a file. `path` is its name in
+/// messages; it is not read.
+pub fn script(text: &str, path: &Path) -> Result<Vec<MockRule>, Error> {
+    if text.len() > MAX_BYTES {
+        return Err(Error::unreadable(path, &Unreadable::TooLarge));
+    }
+    let mut complaints = Complaints::default();
+    let root = complaints.keep(tree::read(text));
+    let rules = root.map(|root| mock::read(&Field::root(&root), &mut complaints));
+    match rules {
+        Some(rules) if complaints.is_empty() => Ok(rules),
+        Some(_) | None => Err(Error::invalid(path, text, complaints)),
+    }
+}
+
+impl Draft {
+    /// The agent, complete.
+    pub fn settings(self) -> Result<AgentSettings, BadDraft> {
+        let is_mock = match (self.backend.as_deref(), self.model.as_deref()) {
+            (Some("mock"), _) => Ok(()),
+            (Some(word), _) => Err(agents::strange_word(word)),
+            (None, _) if !self.mock.is_empty() => Ok(()),
+            (None, Some(model)) if model.split('/').next() == Some("mock") => Ok(()),
+            (None, Some(model)) => Err((
+                format!("the model `{model}` is not in this version"),
+                agents::ONLY_MOCK.to_owned(),
+            )),
+            (None, None) => {
+                Err((format!("`{}` needs a backend", self.name), agents::ONLY_MOCK.to_owned()))
+            }
+        };
+        is_mock.map_err(|(message, hint)| BadDraft { message, hint })?;
+        Ok(AgentSettings {
+            name: self.name,
+            backend: Backend::Mock { rules: self.mock },
+            model: self.model,
+            system_prompt: self.system_prompt,
+            max_tokens: None,
+            max_steps: DEFAULT_STEPS,
+            timeout: DEFAULT_TIMEOUT,
+            silence: DEFAULT_SILENCE,
+            retry: Retry::default(),
+            cwd: self.cwd,
+            env: Vec::new(),
+        })
+    }
+}
+
+impl Workflow {
+    /// What standalone agents take part in: a name, the usual limits, and nobody yet.
+    pub fn standalone(name: WorkflowName) -> Self {
+        Self {
+            name,
+            params: Vec::new(),
+            agents: Vec::new(),
+            context: Context::default(),
+            setup: Vec::new(),
+            kickoff: None,
+            limits: LimitSettings::default(),
+            env_names: BTreeSet::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft(backend: Option<&str>, model: Option<&str>) -> Draft {
+        Draft {
+            name: "alice".parse().unwrap(),
+            backend: backend.map(str::to_owned),
+            model: model.map(str::to_owned),
+            system_prompt: None,
+            mock: Vec::new(),
+            cwd: None,
+        }
+    }
+
+    #[test]
+    fn a_script_by_itself_is_read_like_one_in_a_file() {
+        let here = Path::new("--mock");
+        let rules = script("[{ on: poison, exit: 3 }, { say: Hoo. }]", here).unwrap();
+        assert_eq!((rules.len(), rules[1].say.as_deref()), (2, Some("Hoo.")));
+        for (text, expected) in [
+            ("say: Hoo.", "the file must be a list, not a mapping"),
+            ("[{ sya: Hoo. }]", "unknown key `[0].sya`"),
+        ] {
+            assert_eq!(script(text, here).unwrap_err().mistakes()[0].message, expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_told_with_what_can() {
+        for (backend, model, message, hint) in [
+            (None, None, "`alice` needs a backend", agents::ONLY_MOCK),
+            (
+                Some("claude"),
+                None,
+                "the backend `claude` is not in this version",
+                agents::ONLY_MOCK,
+            ),
+            (Some("mok"), None, "there is no backend `mok`", "did you mean `mock`?"),
+            (None, Some("gpt"), "the model `gpt` is not in this version", agents::ONLY_MOCK),
+        ] {
+            let bad = draft(backend, model).settings().unwrap_err();
+            assert_eq!((bad.message.as_str(), bad.hint.as_str()), (message, hint));
+        }
+        for good in [draft(Some("mock"), None), draft(None, Some("mock/echo"))] {
+            assert_eq!(good.settings().unwrap().backend.word(), "mock");
+        }
+    }
+}

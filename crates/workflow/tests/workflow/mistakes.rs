@@ -1,0 +1,267 @@
+//! One mistake at a time: where it is found, what is said, what is suggested.
+
+use agent_worker_workflow::Paint;
+
+use crate::{read, read_with_agent};
+
+/// Files with one mistake, the place it is found at, the message and the suggestion.
+const MISTAKES: [(&str, &str, &str, &str); 62] = [
+    // YAML itself
+    ("a: [1\nb: 2", "2:2", "not valid YAML", ""),
+    (
+        "agents: { a: { backend: mock } }\nagents: {}\n",
+        "2:1",
+        "the key `agents` is written twice",
+        "keep one",
+    ),
+    (
+        "agents: { a: { backend: mock }, a: {} }\n",
+        "1:33",
+        "the key `a` is written twice",
+        "keep one",
+    ),
+    ("a: 1\n---\nb: 2\n", "3:1", "a second YAML document begins here", "remove `---`"),
+    ("? [a]\n: b\n", "1:3", "a key must be plain text", ""),
+    ("a: *b\n", "1:4", "not valid YAML", ""),
+    ("a: &a [*a]\n", "1:8", "an alias cannot stand inside what it names", ""),
+    ("a: !custom x\n", "1:12", "not valid YAML: unsupported tag", ""),
+    // the whole
+    ("", "1:1", "the file must be a mapping, not nothing", "`agents:`"),
+    ("- a\n", "1:1", "the file must be a mapping, not a list", "`agents:`"),
+    ("name: x\n", "1:1", "`agents` is missing", ""),
+    ("agents: {}\n", "1:9", "a workflow needs at least one agent", ""),
+    ("agents: [a]\n", "1:9", "`agents` must be a mapping, not a list", ""),
+    (
+        "name: a b\nagents: { a: { backend: mock } }\n",
+        "1:7",
+        "`a b` cannot be a workflow's name",
+        "",
+    ),
+    (
+        "name: 5\nagents: { a: { backend: mock } }\n",
+        "1:7",
+        "`name` must be text, not a number",
+        "put it in quotes",
+    ),
+    (
+        "name: global\nagents: { a: { backend: mock } }\n",
+        "1:7",
+        "`global` is where agents live",
+        "",
+    ),
+    ("tasks: []\nagents: { a: { backend: mock } }\n", "1:1", "`tasks` is not in this version", ""),
+    (
+        "Kickof: x\nagents: { a: { backend: mock } }\n",
+        "1:1",
+        "unknown key `Kickof`",
+        "did you mean `kickoff`?",
+    ),
+    (
+        "zebra: x\nagents: { a: { backend: mock } }\n",
+        "1:1",
+        "unknown key `zebra`",
+        "the keys here are: name, params",
+    ),
+    // agents
+    ("agents:\n  2x: { backend: mock }\n", "2:3", "`2x` cannot be an agent's name", ""),
+    ("agents:\n  all: { backend: mock }\n", "2:3", "`all` is reserved", ""),
+    (
+        "agents:\n  A: { backend: mock }\n  a: { backend: mock }\n",
+        "3:3",
+        "there are two agents called `a`",
+        "case",
+    ),
+    ("agents:\n  a:\n", "2:3", "`a` needs a `backend`", "`backend: mock`"),
+    ("agents:\n  a: {}\n", "2:3", "`a` needs a `backend`", "`backend: mock`"),
+    (
+        "agents:\n  a: { backend: claude }\n",
+        "2:17",
+        "the backend `claude` is not in this version",
+        "`backend: mock`",
+    ),
+    (
+        "agents:\n  a: { backend: cladue }\n",
+        "2:17",
+        "there is no backend `cladue`",
+        "did you mean `claude`?",
+    ),
+    (
+        "agents:\n  a: { model: anthropic/x }\n",
+        "2:15",
+        "the model `anthropic/x` is not in this version",
+        "mock",
+    ),
+    (
+        "agents:\n  a: { backend: mock, tools: [] }\n",
+        "2:23",
+        "`agents.a.tools` is not in this version",
+        "",
+    ),
+    (
+        "agents:\n  a: { backend: mock, modle: x }\n",
+        "2:23",
+        "unknown key `agents.a.modle`",
+        "did you mean `model`?",
+    ),
+    (
+        "agents:\n  a: { backend: mock, timeout: 5 }\n",
+        "2:32",
+        "`agents.a.timeout` must be a length of time",
+        "",
+    ),
+    ("agents:\n  a: { backend: mock, timeout: 5x }\n", "2:32", "`5x` is not a length of time", ""),
+    (
+        "agents:\n  a: { backend: mock, timeout: 0s }\n",
+        "2:32",
+        "`agents.a.timeout` must be between 1ms and 7d",
+        "",
+    ),
+    (
+        "agents:\n  a: { backend: mock, max_steps: -1 }\n",
+        "2:34",
+        "`agents.a.max_steps` must be between 1 and 10000",
+        "",
+    ),
+    (
+        "agents:\n  a: { backend: mock, max_steps: 1.5 }\n",
+        "2:34",
+        "must be a whole number, not a decimal number",
+        "",
+    ),
+    (
+        "agents:\n  a: { backend: mock, retry: { max_attempts: 0 } }\n",
+        "2:46",
+        "`agents.a.retry.max_attempts` must be between 1 and 100",
+        "",
+    ),
+    (
+        "agents:\n  a: { backend: mock, retry: { multiplier: 0.5 } }\n",
+        "2:44",
+        "must be between 1 and 100",
+        "",
+    ),
+    (
+        "agents:\n  a: { backend: mock, env: [A=b] }\n",
+        "2:29",
+        "`A=b` is not the name of an environment variable",
+        "names alone",
+    ),
+    (
+        "agents:\n  a: { backend: mock, cwd: '${{ x }}' }\n",
+        "2:28",
+        "`agents.a.cwd` is not filled in in this version",
+        "",
+    ),
+    (
+        "agents:\n  a: { mock: [{ fail: crsh }] }\n",
+        "2:23",
+        "`agents.a.mock[0].fail` must be `transient` or",
+        "did you mean `crash`?",
+    ),
+    (
+        "agents:\n  a: { mock: [{ fail: crash, exit: 3 }] }\n",
+        "2:36",
+        "`fail` or `exit`, not both",
+        "",
+    ),
+    (
+        "agents:\n  a: { mock: [{ exit: 256 }] }\n",
+        "2:23",
+        "`agents.a.mock[0].exit` must be between 0 and 255",
+        "",
+    ),
+    (
+        "agents:\n  a: { mock: [{ calls: [{}] }] }\n",
+        "2:25",
+        "`agents.a.mock[0].calls[0]` needs `tool`",
+        "",
+    ),
+    // the other sections, beside one agent on lines 1 and 2
+    (
+        "+context: { provider: file }\n",
+        "3:22",
+        "`context.provider: file` is not in this version",
+        "",
+    ),
+    (
+        "+context: { provider: sqlit }\n",
+        "3:22",
+        "`context.provider` must be `sqlite` or `memory`, not `sqlit`",
+        "did you mean `sqlite`?",
+    ),
+    (
+        "+context: { documentOwner: a }\n",
+        "3:12",
+        "`context.documentOwner` is not in this version",
+        "",
+    ),
+    ("+context: true\n", "3:10", "`context` must be a mapping or `false`", ""),
+    ("+limits: { cost_usd: 5 }\n", "3:11", "`limits.cost_usd` is not in this version", ""),
+    ("+params: [{ required: true }]\n", "3:10", "`params[0]` needs `name`", ""),
+    ("+params: [{ name: a-b }]\n", "3:18", "`a-b` cannot be a parameter's name", "`_`"),
+    ("+params: [{ name: a }, { name: a }]\n", "3:31", "there are two parameters `a`", ""),
+    (
+        "+params: [{ name: a, required: true, default: x }]\n",
+        "3:46",
+        "its default is never used",
+        "remove",
+    ),
+    ("+setup: [{ as: x }]\n", "3:9", "`setup[0]` needs `shell`", ""),
+    ("+setup: [{ shell: ls, as: env }]\n", "3:26", "`env` is reserved", ""),
+    (
+        "+setup: [{ shell: ls, as: x }, { shell: ls, as: x }]\n",
+        "3:48",
+        "there are two outputs called `x`",
+        "",
+    ),
+    (
+        "+setup:\n  - shell: echo ${{ b }}\n  - { shell: ls, as: b }\n",
+        "4:17",
+        "`b` has no value yet",
+        "move that step up",
+    ),
+    (
+        "+setup: [{ shell: ls, shell_program: bash -x }]\n",
+        "3:37",
+        "must be the name or path of one program",
+        "without options",
+    ),
+    ("+kickoff: ${{ a + b }}\n", "3:10", "expressions are not in this version", "plain name"),
+    (
+        "+kickoff: hi ${{ context.channel }}\n",
+        "3:13",
+        "`context.channel` is not in this version",
+        "",
+    ),
+    (
+        "+kickoff: \"\\n \\\" ${{ env.API_KEY }}\"\n",
+        "3:17",
+        "`env.API_KEY` is a secret by its name",
+        "`env:`",
+    ),
+    ("+kickoff: ${{ x\n", "3:10", "never closed", "`}}`"),
+    // what an alias repeats is wrong where it is written
+    (
+        "+params: [{ name: p, default: &t \"hi ${{ dif }}\" }]\nkickoff: *t\n",
+        "3:37",
+        "nothing is called `dif`",
+        "",
+    ),
+    ("+kickoff: \"\\x24{{ a }} ${{ instance }}\"\n", "3:10", "nothing is called `a`", ""),
+];
+
+#[test]
+fn every_mistake_is_told_with_its_place_and_what_to_do() {
+    for (text, place, message, hint) in MISTAKES {
+        let error = match text.strip_prefix('+') {
+            Some(sections) => read_with_agent(sections),
+            None => read(text),
+        };
+        let error = error.expect_err(text);
+        let summary = error.summary();
+        assert!(summary.starts_with(&format!("team.yaml:{place}: ")), "{text}\n{summary}");
+        assert!(summary.contains(message), "{text}\n{summary}");
+        assert!(error.hint().unwrap_or_default().contains(hint), "{text}\n{:?}", error.hint());
+        assert!(!summary.contains("more)"), "{text}\n{}", error.render(Paint::Plain));
+    }
+}

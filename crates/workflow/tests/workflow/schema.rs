@@ -1,0 +1,167 @@
+//! The schema and the reader agree: the same keys everywhere, and what one takes for a mistake the other does too.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use agent_worker_workflow::{parse, schema};
+use jsonschema::Validator;
+use serde_json::Value;
+
+use crate::read;
+
+/// Where a mapping is in the schema, and a file with a key there that nobody knows.
+const MAPPINGS: [(&str, &str); 10] = [
+    ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
+    ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
+    ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
+    (
+        "/properties/agents/additionalProperties/properties/retry",
+        "agents: { a: { backend: mock, retry: { xqzxqzxqz: 1 } } }",
+    ),
+    (
+        "/properties/agents/additionalProperties/properties/mock/items",
+        "agents: { a: { mock: [{ xqzxqzxqz: 1 }] } }",
+    ),
+    (
+        "/properties/agents/additionalProperties/properties/mock/items/properties/calls/items",
+        "agents: { a: { mock: [{ calls: [{ xqzxqzxqz: 1 }] }] } }",
+    ),
+    (
+        "/properties/agents/additionalProperties/properties/mock/items/properties/fail/anyOf/1",
+        "agents: { a: { mock: [{ fail: { xqzxqzxqz: 1 } }] } }",
+    ),
+    ("/properties/context/anyOf/0", "agents: { a: { backend: mock } }\ncontext: { xqzxqzxqz: 1 }"),
+    ("/properties/setup/items", "agents: { a: { backend: mock } }\nsetup: [{ xqzxqzxqz: 1 }]"),
+    ("/properties/limits", "agents: { a: { backend: mock } }\nlimits: { xqzxqzxqz: 1 }"),
+];
+
+fn validator() -> Validator {
+    let schema = schema();
+    jsonschema::meta::validate(&schema).unwrap();
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+fn as_json(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+/// The keys the reader knows where it met one it does not.
+fn known_to_the_reader(text: &str) -> BTreeSet<String> {
+    let error = read(text).unwrap_err();
+    let mistakes = error.mistakes();
+    let hint = mistakes.iter().find_map(|mistake| mistake.hint.as_deref()?.split_once(": "));
+    let (_, keys) = hint.unwrap_or_else(|| panic!("{text}: {mistakes:?}"));
+    keys.split(", ").map(str::to_owned).collect()
+}
+
+/// Every place of the schema that is a mapping with keys of its own.
+fn mappings(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
+    if schema.get("properties").is_some() && schema.get("additionalProperties").is_some() {
+        found.insert(at.to_owned());
+    }
+    match schema {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                mappings(value, &format!("{at}/{key}"), found);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                mappings(value, &format!("{at}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_the_reader_knows_is_in_the_schema_and_the_other_way_round() {
+    let schema = schema();
+    let mut found = BTreeSet::new();
+    mappings(&schema, "", &mut found);
+    let looked_at: BTreeSet<String> = MAPPINGS.iter().map(|(at, _)| (*at).to_owned()).collect();
+    assert_eq!(found, looked_at);
+    for (at, text) in MAPPINGS {
+        let properties = schema.pointer(at).unwrap()["properties"].as_object().unwrap();
+        let in_the_schema: BTreeSet<String> = properties.keys().cloned().collect();
+        assert_eq!(in_the_schema, known_to_the_reader(text), "{at}");
+    }
+}
+
+#[test]
+fn the_examples_are_valid_and_a_misspelt_key_anywhere_is_not() {
+    let validator = validator();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let examples = fs::read_dir(root.join("examples")).unwrap();
+    let first = root.join("crates/cli/src/commands/team.yaml");
+    let mut seen = 0;
+    for path in examples.map(|entry| entry.unwrap().path()).chain([first]) {
+        let text = fs::read_to_string(&path).unwrap();
+        if let Err(error) = validator.validate(&as_json(&text)) {
+            panic!("{}: {} {error}", path.display(), error.instance_path());
+        }
+        seen += 1;
+    }
+    assert!(seen >= 3, "{seen} examples");
+    for (at, text) in MAPPINGS {
+        assert!(!validator.is_valid(&as_json(text)), "{at}");
+    }
+}
+
+#[test]
+fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine() {
+    let validator = validator();
+    let agent = |text: &str| format!("agents: {{ a: {{ {text} }} }}");
+    let beside = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\n{text}");
+    for text in [
+        "agents: {}".to_owned(),
+        "name: x".to_owned(),
+        "agents: { 1a: { backend: mock } }".to_owned(),
+        "agents: { All: { backend: mock } }".to_owned(),
+        "agents: { a: null }".to_owned(),
+        agent("backend: claude"),
+        agent("max_steps: 30"),
+        agent("model: gpt"),
+        agent("backend: mock, max_steps: 0"),
+        agent("backend: mock, max_steps: 10001"),
+        agent("backend: mock, max_tokens: '5'"),
+        agent("backend: mock, timeout: 5"),
+        agent("backend: mock, timeout: 5 minutes"),
+        agent("backend: mock, env: [A=1]"),
+        agent("backend: mock, retry: { max_attempts: 0 }"),
+        agent("backend: mock, retry: { multiplier: 0.5 }"),
+        agent("mock: { say: x }"),
+        agent("mock: [{ fail: badly }]"),
+        agent("mock: [{ fail: crash, exit: 1 }]"),
+        agent("mock: [{ exit: 256 }]"),
+        agent("mock: [{ times: 0 }]"),
+        agent("mock: [{ calls: [{ args: {} }] }]"),
+        beside("name: 'a b'"),
+        beside("params: [{ name: a b }]"),
+        beside("params: [{ name: a, required: true, default: x }]"),
+        beside("context: true"),
+        beside("context: { provider: file }"),
+        beside("context: { documents: file }"),
+        beside("setup: [{ as: x }]"),
+        beside("setup: [{ shell: x, shell_program: sh -x }]"),
+        beside("limits: { hops: 0 }"),
+        beside("limits: { wall: long }"),
+        beside("tasks: []"),
+    ] {
+        assert!(parse(&text, Path::new("team.yaml")).is_err(), "{text}");
+        assert!(!validator.is_valid(&as_json(&text)), "{text}");
+    }
+    for text in [
+        agent("backend: mock, model: any/name, retry: { multiplier: 2 }, env: [HOME]"),
+        agent("model: mock/any"),
+        agent("mock: [{ fail: { exit: 3 } }, { exit: 0 }, { fail: hang, times: 1 }]"),
+        beside("params: [{ name: a, required: false, default: x }]"),
+        beside("context: null"),
+        beside("context: false"),
+        beside("context: { provider: memory, documents: sqlite }"),
+        beside("setup: [{ shell: 'true', as: x, cwd: ., shell_program: /bin/sh }]"),
+        beside("limits: { hops: 1, turns: 1000000, wall: 365d }"),
+    ] {
+        parse(&text, Path::new("team.yaml")).unwrap();
+        assert!(validator.is_valid(&as_json(&text)), "{text}");
+    }
+}

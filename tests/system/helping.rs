@@ -1,0 +1,300 @@
+//! Commands that help: a first file, its schema, the doctor, what a shell and a reader need, and the README.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+};
+
+use serde_json::Value;
+
+use crate::{
+    shown::{shell, typed},
+    world::{World, example},
+};
+
+#[test]
+fn a_first_file_is_valid_and_runs_as_it_is() {
+    let world = World::new();
+    insta::assert_snapshot!(typed(&world, r#"
+        agent-worker init
+        agent-worker validate team.yaml
+        agent-worker run team.yaml --topic "the tests" > said
+        agent-worker init
+        agent-worker init team.yaml --force
+        agent-worker init "my team.yaml"
+        agent-worker init nowhere/team.yaml
+    "#), @r#"
+    $ agent-worker init
+    team.yaml
+    ! hint: try it: agent-worker run team.yaml
+    $ agent-worker validate team.yaml
+    valid: team (2 agents)
+      writer  mock
+      reviewer  mock
+      --topic VALUE  What to look at [default: the README]
+    $ agent-worker run team.yaml --topic "the tests" > said
+    ! done in TIME · 3 turns · 6 messages
+    $ agent-worker init
+    ! error: team.yaml is there already
+    ! hint: choose another name, or write over it: agent-worker init team.yaml --force
+    (exit 1)
+    $ agent-worker init team.yaml --force
+    team.yaml
+    ! hint: try it: agent-worker run team.yaml
+    $ agent-worker init "my team.yaml"
+    ! error: a workflow is called as its file is, and `my team` cannot be a workflow's name or tag: use up to 64 letters, digits, `.`, `-` and `_`, starting with a letter or digit, without `..`
+    ! hint: choose another name than my team.yaml, such as team.yaml
+    (exit 2)
+    $ agent-worker init nowhere/team.yaml
+    ! error: could not write nowhere/team.yaml: No such file or directory (os error 2)
+    (exit 1)
+    "#);
+    let made = world.json(&["init", "review.yaml", "--json"]);
+    assert_eq!(made["workflow"], "review", "{made}");
+    let (code, envelope) = world.envelope(&["run", "review.yaml", "--json"]);
+    assert_eq!((code, envelope["outcome"].as_str()), (0, Some("done")), "{envelope}");
+    assert_eq!(envelope["dead_letters"], serde_json::json!([]), "{envelope}");
+}
+
+#[test]
+fn the_schema_is_printed_without_a_daemon() {
+    let world = World::new();
+    let schema = world.json(&["schema"]);
+    assert_eq!(schema["properties"]["agents"]["type"], "object", "{schema}");
+    assert_eq!(world.json(&["schema", "--json"]), schema);
+    assert_eq!(world.daemon_pid(), None);
+}
+
+#[test]
+fn a_command_that_is_misspelt_is_told_what_was_meant() {
+    let world = World::new();
+    insta::assert_snapshot!(typed(&world, "
+        agent-worker pek
+        agent-worker doc raed
+        agent-worker send owl hello --wiat
+    "), @"
+    $ agent-worker pek
+    ! error: unrecognized subcommand 'pek'
+    !
+    !   tip: a similar subcommand exists: 'peek'
+    !
+    ! Usage: agent-worker [COMMAND]
+    !
+    ! For more information, try '--help'.
+    (exit 2)
+    $ agent-worker doc raed
+    ! error: unrecognized subcommand 'raed'
+    !
+    !   tip: some similar subcommands exist: 'append', 'read'
+    !
+    ! Usage: agent-worker doc <COMMAND>
+    !
+    ! For more information, try '--help'.
+    (exit 2)
+    $ agent-worker send owl hello --wiat
+    ! error: unexpected argument '--wiat' found
+    !
+    !   tip: a similar argument exists: '--wait'
+    !
+    ! Usage: agent-worker send [OPTIONS] [TARGET] <MESSAGE>
+    !
+    ! For more information, try '--help'.
+    (exit 2)
+    ");
+}
+
+#[test]
+fn alone_it_says_what_runs_and_the_three_commands_a_newcomer_needs() {
+    let world = World::new();
+    insta::assert_snapshot!(typed(&world, r#"
+        agent-worker
+        agent-worker new owl -b mock --say "Hoo." --json > made
+        agent-worker
+    "#), @r#"
+    $ agent-worker
+    Nothing is running.
+
+      agent-worker init team.yaml   write a first team
+      agent-worker run team.yaml    run it to its end
+      agent-worker peek @team       read what was said
+
+    All commands: agent-worker --help
+    $ agent-worker new owl -b mock --say "Hoo." --json > made
+    $ agent-worker
+    NAME  SOURCE        STATUS  WAITING  TURNS  MESSAGES
+    owl   (standalone)  idle    0        0      0
+
+      agent-worker init team.yaml   write a first team
+      agent-worker run team.yaml    run it to its end
+      agent-worker peek @team       read what was said
+
+    All commands: agent-worker --help
+    "#);
+}
+
+/// What a doctor found of something.
+fn finding<'a>(report: &'a Value, about: &str) -> &'a Value {
+    let findings = report["findings"].as_array().unwrap();
+    findings.iter().find(|one| one["about"] == about).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn a_doctor_finds_nothing_wrong_where_nothing_is() {
+    let world = World::new();
+    let before = typed(&world, "agent-worker doctor | grep -v backend");
+    assert_eq!(world.run(&["run", &example("hello.yaml")]).code, 0);
+    let after = typed(&world, "agent-worker doctor | grep -v backend");
+    insta::assert_snapshot!(before + &after, @"
+    $ agent-worker doctor | grep -v backend
+    ok     home    HOME is not there yet; the first run makes it
+    ok     disk    SOME GiB free where the home is
+    ok     daemon  none yet; the first command that needs one starts it
+    note   agents  agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; SECURITY.md has the whole of it
+    $ agent-worker doctor | grep -v backend
+    ok     home    HOME, yours alone
+    ok     disk    SOME GiB free where the home is
+    ok     daemon  version 0.1.0, takes writes
+    ok     store   1 instance, 3 messages, each as it was written
+    ok     port    clients with a token at 127.0.0.1:PORT
+    note   agents  agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; SECURITY.md has the whole of it
+    ");
+    let report = world.json(&["doctor", "--json"]);
+    assert_eq!(report["ok"], true, "{report}");
+    assert_eq!(report["backends"][0]["name"], "mock", "{report}");
+}
+
+#[test]
+fn a_doctor_says_what_is_broken_and_what_to_do_about_it() {
+    let world = World::new();
+    assert_eq!(world.run(&["run", &example("hello.yaml")]).code, 0);
+    let open = |path: &str, mode| {
+        fs::set_permissions(world.home().join(path), Permissions::from_mode(mode)).unwrap();
+    };
+    open("agent-worker.db", 0o644);
+    insta::assert_snapshot!(typed(&world, "agent-worker doctor | grep -v '^note\\|^ok'"), @r#"
+    $ agent-worker doctor | grep -v '^note\|^ok'
+    broken files   others may open agent-worker.db
+                   hint: chmod go= HOME/agent-worker.db
+    (exit 1)
+    "#);
+    open("agent-worker.db", 0o600);
+    open(".", 0o755);
+    let said = world.run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((said.code, &report["ok"]), (1, &false.into()), "{said:?}");
+    let home = finding(&report, "home");
+    assert!(home["message"].as_str().unwrap().contains("mode 755"), "{home}");
+    assert!(home["hint"].as_str().unwrap().starts_with("chmod 700"), "{home}");
+    open(".", 0o700);
+    assert_eq!(world.run(&["doctor"]).code, 0);
+}
+
+#[test]
+fn a_doctor_finds_a_byte_that_was_changed_behind_the_stores_back() {
+    let world = World::new();
+    assert_eq!(world.run(&["run", &example("hello.yaml")]).code, 0);
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    let database = rusqlite_open(&world.home().join("agent-worker.db"));
+    let changed = database.execute("UPDATE message SET body = 'never said' WHERE seq = 2", []);
+    assert_eq!(changed.unwrap(), 1);
+    drop(database);
+    let said = world.run(&["doctor"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stdout.contains("broken store   @hello: "), "{said:?}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test is what happens behind the store's back")]
+fn rusqlite_open(path: &Path) -> rusqlite::Connection {
+    rusqlite::Connection::open(path).unwrap()
+}
+
+#[test]
+fn backends_say_what_is_installed_and_that_it_is_not_used_yet() {
+    let world = World::new();
+    let bin = world.project().join("bin");
+    fs::create_dir(&bin).unwrap();
+    for (name, text) in [("claude", "echo '2.1.325 (Claude Code)'"), ("codex", "exit 1")] {
+        fs::write(bin.join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(bin.join(name), Permissions::from_mode(0o755)).unwrap();
+    }
+    insta::assert_snapshot!(typed(&world, "
+        aw=$(command -v agent-worker); PATH=$PWD/bin $aw backends
+        agent-worker providers
+        agent-worker providers --json
+    "), @"
+    $ aw=$(command -v agent-worker); PATH=$PWD/bin $aw backends
+    BACKEND   USABLE               INSTALLED                   WHAT IT IS
+    mock      yes                  built in                    follows a script: no model, no key, no cost; for tests and for trying out
+    api       not in this version  needs no program            a model's API, asked directly
+    claude    not in this version  2.1.325 (Claude Code)       Claude Code
+    codex     not in this version  installed, version unknown  Codex CLI
+    cursor    not in this version  not installed               Cursor's CLI
+    opencode  not in this version  not installed               opencode
+    gemini    not in this version  not installed               Gemini CLI
+    acp       not in this version  needs no program            any agent that speaks the Agent Client Protocol
+    command   not in this version  needs no program            any program
+    $ agent-worker providers
+    ! this version has no model providers: its agents follow scripts (`backend: mock`), ask no model, and need no key
+    $ agent-worker providers --json
+    []
+    ");
+    let said = shell(&world, "aw=$(command -v agent-worker); PATH=$PWD/bin $aw backends --json");
+    let backends: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(backends[2]["version"], "2.1.325 (Claude Code)", "{backends}");
+    assert_eq!(world.daemon_pid(), None);
+}
+
+#[test]
+fn a_shell_and_a_reader_get_what_they_need() {
+    let world = World::new();
+    for (name, needle) in [
+        ("bash", "agent__worker__subcmd__ask"),
+        ("zsh", "#compdef agent-worker"),
+        ("fish", "complete -c agent-worker"),
+    ] {
+        let said = world.run(&["completions", name]);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.stdout.contains(needle), "{name}: {}", &said.stdout[..500]);
+    }
+    let said = shell(&world, "source <(agent-worker completions bash); complete -p agent-worker");
+    assert_eq!(said.code, 0, "{said:?}");
+    let page = world.run(&["man"]);
+    assert!(page.stdout.contains(".TH agent-worker 1"), "{page:?}");
+    let said = world.run(&["man", "man1"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let ask = fs::read_to_string(world.project().join("man1/agent-worker-ask.1")).unwrap();
+    assert!(ask.contains("agent\\-worker ask coder@review"), "{ask}");
+}
+
+/// The lines of every block of shell commands in a document, without what is only said about them.
+fn commands(document: &str) -> Vec<String> {
+    let blocks = document.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks.flat_map(str::lines);
+    let bare = lines.map(|line| line.split(" #").next().unwrap_or_default().trim().to_owned());
+    bare.filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn the_readmes_quick_start_runs_line_by_line() {
+    let world = World::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    fs::create_dir(world.project().join("examples")).unwrap();
+    for entry in fs::read_dir(root.join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, world.project().join("examples").join(path.file_name().unwrap())).unwrap();
+    }
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let lines = commands(&readme);
+    assert!(lines.len() > 12, "{lines:?}");
+    for line in lines {
+        // This is that command.
+        if line == "scripts/test" {
+            continue;
+        }
+        let said = shell(&world, &line.replace("cargo run --release --", "agent-worker"));
+        assert_eq!(said.code, 0, "{line}: {said:?}\n{}", world.log());
+        assert!(!said.stderr.contains("warning:"), "{line}: {said:?}");
+    }
+    assert_eq!(world.daemon_pid(), None, "its last line stops the daemon");
+}

@@ -1,0 +1,217 @@
+//! Commands that read: the channel, an inbox, a worker's log, the whole transcript.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
+use agent_worker_host::Daemon;
+use agent_worker_protocol::api::{SendReply, SendRequest};
+use serde_json::Value;
+
+use crate::{
+    looking::{send, team},
+    shown::shell,
+    steady::seen,
+};
+
+#[test]
+fn peek_reads_the_channel_and_an_inbox_and_remembers_whom_use_chose() {
+    let world = team();
+    world.run(&["stop", "owl"]);
+    send(&world, "owl@team", "one for the owl");
+    send(&world, "@team", "for \u{1b}[31mnobody");
+    insta::assert_snapshot!(seen(&world, "
+        agent-worker peek
+        agent-worker peek --to owl@team -n 1
+        agent-worker peek owl --inbox
+        agent-worker peek coder --inbox
+        agent-worker peek @team --inbox
+        agent-worker peek @team --find NOBODY
+        agent-worker peek @nothing
+        agent-worker use owl@team
+        agent-worker peek --inbox
+    "), @r"
+    $ agent-worker peek
+    TIME ago #1 user → owl: one for the owl
+    TIME ago #2 user: for ␛[31mnobody
+    $ agent-worker peek --to owl@team -n 1
+    TIME ago #2 user: for ␛[31mnobody
+    $ agent-worker peek owl --inbox
+    TIME ago #1 user → owl: one for the owl
+    $ agent-worker peek coder --inbox
+    ! nothing waits for coder@team
+    $ agent-worker peek @team --inbox
+    ! error: an inbox is an agent's: say whose
+    ! hint: such as: agent-worker peek coder@review --inbox
+    (exit 2)
+    $ agent-worker peek @team --find NOBODY
+    TIME ago #2 user: for ␛[31mnobody
+    $ agent-worker peek @nothing
+    ! error: there is no instance `@nothing`
+    ! hint: `agent-worker ls --all` shows what there is
+    (exit 1)
+    $ agent-worker use owl@team
+    owl@team
+    $ agent-worker peek --inbox
+    TIME ago #1 user → owl: one for the owl
+    ");
+    let inbox = world.json(&["peek", "owl", "--inbox", "--json"]);
+    assert_eq!(inbox["messages"][0]["wakes"], true, "{inbox}");
+}
+
+#[test]
+fn logs_show_what_a_worker_printed_and_nothing_of_it_is_obeyed() {
+    let world = team();
+    insta::assert_snapshot!(seen(&world, "
+        agent-worker logs coder
+        agent-worker send coder@team print --wait
+        agent-worker logs coder
+        agent-worker logs coder@nothing
+        agent-worker logs @team
+        agent-worker send owl@team hello --wait
+        agent-worker logs owl
+    "), @r#"
+    $ agent-worker logs coder
+    ! error: coder@team has not had a turn yet
+    ! hint: give it one: agent-worker send coder@team "…"
+    (exit 1)
+    $ agent-worker send coder@team print --wait
+    printed
+    ! #1 → coder
+    $ agent-worker logs coder
+    one
+    two ␛[31mred
+    ! coder, a turn begun TIME ago:
+    $ agent-worker logs coder@nothing
+    ! error: there is no instance `coder@nothing`
+    ! hint: `agent-worker ls --all` shows what there is
+    (exit 1)
+    $ agent-worker logs @team
+    ! error: @team is a whole instance, and logs are an agent's
+    ! hint: see who is there: agent-worker ls @team
+    (exit 2)
+    $ agent-worker send owl@team hello --wait
+    Hoo.
+    ! #3 → owl
+    $ agent-worker logs owl
+    ! owl, a turn begun TIME ago:
+    ! nothing was printed
+    "#);
+    assert_eq!(world.json(&["logs", "coder", "--json"])["text"], "one\ntwo \u{1b}[31mred");
+}
+
+#[test]
+fn logs_are_followed_from_turn_to_turn_until_the_run_is_over() {
+    let world = team();
+    let mut follower = world
+        .command(&["logs", "coder@team", "--follow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let mut talk = BufReader::new(follower.stderr.take().unwrap()).lines();
+    let mut turn = || {
+        assert_eq!(world.run(&["send", "coder@team", "print", "--wait"]).code, 0);
+        assert!(talk.next().unwrap().unwrap().starts_with("coder, a turn begun"));
+    };
+    let mut line = || lines.next().unwrap().unwrap();
+    turn();
+    assert_eq!(line(), "one");
+    turn();
+    assert_eq!((line().as_str(), line().as_str()), ("two ␛[31mred", "one"));
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+    assert_eq!(line(), "two ␛[31mred");
+    assert_eq!(talk.next().unwrap().unwrap(), "the run is over");
+    assert!(follower.wait().unwrap().success());
+}
+
+#[test]
+fn export_writes_everything_that_was_said_and_the_documents() {
+    let world = team();
+    insta::assert_snapshot!(seen(&world, "
+        agent-worker send coder@team 'please note it' --wait
+        agent-worker send @team \"$(printf 'two\\nlines')\"
+        agent-worker export @team --format md
+        agent-worker export @nothing
+        agent-worker export @team --format pdf
+    "), @r#"
+    $ agent-worker send coder@team 'please note it' --wait
+    noted
+    ! #1 → coder
+    $ agent-worker send @team "$(printf 'two\nlines')"
+    #3 (nobody is woken by it)
+    $ agent-worker export @team --format md
+    # @team
+
+    ## #1 user → coder
+    *INSTANT*
+
+    please note it
+
+    ## #2 coder (answer)
+    *INSTANT*
+
+    noted
+
+    ## #3 user
+    *INSTANT*
+
+    two
+    lines
+
+    # notes.md of @team
+    *revision 1 by coder*
+
+    ````
+    a fence:
+    ```
+    ````
+    $ agent-worker export @nothing
+    ! error: there is no instance `@nothing`
+    ! hint: `agent-worker ls --all` shows what there is
+    (exit 1)
+    $ agent-worker export @team --format pdf
+    ! error: invalid value 'pdf' for '--format <FORMAT>'
+    !   [possible values: json, md]
+    !
+    ! For more information, try '--help'.
+    (exit 2)
+    "#);
+    let written: Value = serde_json::from_str(&world.run(&["export", "@team"]).stdout).unwrap();
+    assert_eq!(written["instance"], "team");
+    assert_eq!(written["messages"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn export_reads_page_after_page_without_a_gap_and_a_reader_who_leaves_is_no_error() {
+    const MANY: i64 = 503;
+    let world = team();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let daemon = Daemon::at(world.home().join("daemon.sock"));
+        for n in 1..=MANY {
+            let request = SendRequest {
+                target: Some("@team".parse().unwrap()),
+                project: Some(world.project()),
+                message: format!("number {n}"),
+                to: Vec::new(),
+                cc: Vec::new(),
+                reply_to: None,
+                alone: false,
+            };
+            let _: SendReply = daemon.post("/messages", &request).await.unwrap();
+        }
+    });
+    let written: Value = serde_json::from_str(&world.run(&["export", "@team"]).stdout).unwrap();
+    let bodies = written["messages"].as_array().unwrap().iter().map(|one| one["body"].clone());
+    let expected = (1..=MANY).map(|n| Value::from(format!("number {n}")));
+    assert!(bodies.eq(expected), "every one of them, once, in order");
+    for line in ["export @team", "export @team --format md", "peek @team -n 1000", "runs --json"] {
+        let said = shell(&world, &format!("set +o pipefail; agent-worker {line} | head -n 1"));
+        assert_eq!((said.code, said.stdout.lines().count(), said.stderr.as_str()), (0, 1, ""));
+    }
+    let said = shell(&world, "agent-worker export @team | head -n 1");
+    assert_eq!(said.code, 0, "a pipe that breaks is no failure: {said:?}");
+}
