@@ -46,6 +46,8 @@ fn status_and_why_explain_an_agent_whatever_it_does() {
     ! hint: wake it again: agent-worker resume coder@team
     $ agent-worker send coder 'and now?'
     #3 → coder
+    ! warning: coder was stopped and acts on it only when resumed
+    ! hint: wake it again: agent-worker resume coder@team
     $ agent-worker why coder
     coder@team is stopped by the user
       because  1 message for it, first #3 of user

@@ -246,6 +246,37 @@ fn backends_say_what_is_installed_and_that_it_is_not_used_yet() {
 }
 
 #[test]
+fn a_token_is_shown_once_listed_by_name_and_taken_back() {
+    let world = World::new();
+    insta::assert_snapshot!(typed(&world, "
+        agent-worker token list
+        agent-worker token create ci > ci.token; wc -l < ci.token
+        agent-worker token create ci
+        agent-worker token list | cut -d' ' -f1
+        agent-worker token revoke ci
+        agent-worker token revoke ci
+    "), @"
+    $ agent-worker token list
+    ! there are no tokens
+    $ agent-worker token create ci > ci.token; wc -l < ci.token
+    1
+    $ agent-worker token create ci
+    ! error: there is already such a token
+    ! hint: choose another name, or take that back: agent-worker token revoke ci
+    (exit 1)
+    $ agent-worker token list | cut -d' ' -f1
+    NAME
+    ci
+    $ agent-worker token revoke ci
+    ! revoked ci
+    $ agent-worker token revoke ci
+    ! error: there is no such token
+    ! hint: `agent-worker token list` shows what there is
+    (exit 1)
+    ");
+}
+
+#[test]
 fn a_shell_and_a_reader_get_what_they_need() {
     let world = World::new();
     for (name, needle) in [

@@ -308,11 +308,12 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
     }
     insta::assert_snapshot!(seen(&world, "
         cd here && agent-worker up team.yaml
-        cd there && agent-worker up team.yaml
+        cd there && agent-worker up team.yaml 2> /dev/null
         cd here && agent-worker send coder@team 'a note from here' --wait
         cd here && agent-worker peek @team -n 1
         cd there && agent-worker peek @team
         cd there && agent-worker ls
+        cd there && agent-worker runs
         agent-worker ls --all
         agent-worker runs --all
         agent-worker peek @team
@@ -323,10 +324,8 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
     @team goes on
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
-    $ cd there && agent-worker up team.yaml
+    $ cd there && agent-worker up team.yaml 2> /dev/null
     @team goes on
-    ! hint: follow it: agent-worker attach @team
-    ! hint: stop it: agent-worker stop @team
     $ cd here && agent-worker send coder@team 'a note from here' --wait
     noted
     ! #1 → coder
@@ -338,6 +337,9 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
     NAME        SOURCE  STATUS  WAITING  TURNS  MESSAGES
     coder@team  .       idle    0        0      0
     owl@team    .       idle    0        0      0
+    $ cd there && agent-worker runs
+    INSTANCE  KIND  BEGUN  LASTED  TURNS  MESSAGES  OUTCOME
+    @team  start  TIME ago  TIME  0  0  running
     $ agent-worker ls --all
     NAME        SOURCE   STATUS  WAITING  TURNS  MESSAGES
     coder@team  ./here   idle    0        1      1

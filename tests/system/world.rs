@@ -147,6 +147,11 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         let _ = self.run(&["daemon", "stop", "--now"]);
+        // A daemon lets go of its home before it is gone itself.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !self.processes().is_empty() && Instant::now() < deadline {
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
         for (pid, line) in self.processes() {
             assert!(std::thread::panicking(), "a process was left behind: {pid} {line}");
             kill(pid, "KILL");

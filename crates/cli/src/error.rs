@@ -107,6 +107,12 @@ impl CliError {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// Adds the next thing to try where the daemon refused with this code.
+    #[must_use]
+    pub(crate) fn hint_for(self, code: Code, hint: impl FnOnce() -> String) -> Self {
+        if self.kind == Kind::Refused(code) { self.hint(hint()) } else { self }
+    }
+
     /// What kind of failure it is.
     pub(crate) fn kind(&self) -> Kind {
         self.kind

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agent_worker_host::{DialError, EventStream};
 use agent_worker_protocol::{
-    AgentName, DeliveryState, Event, EventKind, Receipt, RunState, Target,
+    AgentName, AgentState, DeliveryState, Event, EventKind, Receipt, RunState, Target,
     api::{RunView, SendReply},
 };
 use tokio::time::{sleep, timeout};
@@ -147,6 +147,7 @@ fn may_decide(event: &Event) -> bool {
         EventKind::AttemptEnded
             | EventKind::DeliveryDead
             | EventKind::DeliveryDropped
+            | EventKind::AgentStopped
             | EventKind::RunPaused
             | EventKind::RunEnded
     )
@@ -160,8 +161,25 @@ impl Fate {
             (DeliveryState::Acted | DeliveryState::Dead | DeliveryState::Dropped, _)
             | (_, Some(RunState::Ended { .. }) | None)
             | (DeliveryState::Pending, Some(RunState::Paused { .. })) => true,
-            (DeliveryState::Pending | DeliveryState::Leased, Some(_)) => false,
+            (DeliveryState::Pending, Some(_)) => self.stopped(&receipt.agent).is_some(),
+            (DeliveryState::Leased, Some(_)) => false,
         })
+    }
+
+    /// Why an agent is not woken any more while its run goes on.
+    fn stopped(&self, agent: &AgentName) -> Option<String> {
+        let run = self.run.as_ref().filter(|run| run.state.is_live())?;
+        let view = run.agents.iter().find(|view| view.name == *agent)?;
+        match &view.state {
+            AgentState::Stopped { .. } => Some(view.state.to_string()),
+            AgentState::Idle
+            | AgentState::Queued
+            | AgentState::Running { .. }
+            | AgentState::BackingOff { .. }
+            | AgentState::Parked { .. }
+            | AgentState::Paused { .. }
+            | AgentState::Stopping => None,
+        }
     }
 
     /// How that counts: where it was not acted upon because of how the run stands, that is the word.
@@ -191,7 +209,8 @@ impl Fate {
                 receipt.why.clone()
             }
         };
-        settled.unwrap_or_else(|| self.run_words())
+        let stopped = || self.stopped(&receipt.agent).map(|why| format!("it is {why}"));
+        settled.or_else(stopped).unwrap_or_else(|| self.run_words())
     }
 
     /// How the run stands.
@@ -205,6 +224,12 @@ impl Fate {
     /// What to do about a run that waits.
     pub(crate) fn advice(&self) -> Option<String> {
         let run = self.run.as_ref()?;
+        let mut left =
+            self.receipts.iter().filter(|receipt| receipt.state == DeliveryState::Pending);
+        if let Some(left) = left.find(|receipt| self.stopped(&receipt.agent).is_some()) {
+            let agent = Target::agent(left.agent.clone(), &run.instance);
+            return Some(format!("wake it again: agent-worker resume {agent}"));
+        }
         let waits = matches!(run.state, RunState::Paused { .. });
         let target = Target::instance(&run.instance);
         (waits && self.verdict() != Verdict::Done).then(|| {
@@ -259,6 +284,7 @@ mod tests {
             (EventKind::AttemptEnded, true),
             (EventKind::DeliveryDead, true),
             (EventKind::DeliveryDropped, true),
+            (EventKind::AgentStopped, true),
             (EventKind::RunPaused, true),
             (EventKind::RunEnded, true),
             (EventKind::Message, false),
@@ -267,6 +293,19 @@ mod tests {
             let event = samples::event(1, kind, "coder", serde_json::Value::Null);
             assert_eq!(may_decide(&event), decides, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn an_agent_that_was_stopped_is_not_waited_for() {
+        let stopped = AgentState::Stopped { why: "no key".into() };
+        let agents = vec![samples::agent("coder", stopped)];
+        let run = Some(RunView { state: RunState::Running, agents, ..samples::run() });
+        let receipt = samples::receipt(7, "coder", DeliveryState::Pending);
+        let fate = Fate { receipts: vec![receipt.clone()], forgotten: Vec::new(), run };
+        assert_eq!((fate.is_sealed(), fate.verdict()), (true, Verdict::Failed));
+        assert_eq!(fate.why(&receipt), "it is stopped: no key");
+        let advice = "wake it again: agent-worker resume coder@review:pr-1";
+        assert_eq!(fate.advice().as_deref(), Some(advice));
     }
 
     #[test]

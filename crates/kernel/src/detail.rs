@@ -1,7 +1,7 @@
 //! One agent, with what explains its state: what waits for it, how its last attempts went, what would wake it.
 
 use agent_worker_protocol::{
-    AgentName, AgentState, RunId, RunState, Target,
+    AgentName, AgentState, AttemptId, RunId, RunState, Target,
     api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail},
 };
 use agent_worker_store::{AttemptRow, ShownMessage};
@@ -80,13 +80,27 @@ impl Kernel {
         Ok(InboxReply { agent: row.name, instance: instance.instance, messages })
     }
 
-    /// What the worker of an agent's last attempt printed, from byte `after` on.
-    pub async fn log_read(&self, who: &Principal, place: &Place, after: u64) -> Result<LogReply> {
+    /// What the worker of an agent's attempt printed, from byte `after` on.
+    /// Without `attempt`, of its last one.
+    pub async fn log_read(
+        &self,
+        who: &Principal,
+        place: &Place,
+        attempt: Option<AttemptId>,
+        after: u64,
+    ) -> Result<LogReply> {
         who.require_user("only the user reads what workers print")?;
         let (instance, agent) = self.agent_meant(who, place).await?;
-        let last = self.store.attempt_list(instance.id, agent.clone(), 1).await?.pop();
-        let Some(last) = last else {
-            return Err(Error::NoInstance(format!("attempt of `{agent}` yet")));
+        let found = match attempt {
+            Some(attempt) => Some(self.store.attempt_get(attempt).await?),
+            None => self.store.attempt_list(instance.id, agent.clone(), 1).await?.pop(),
+        };
+        let own = |row: &AttemptRow| row.fence.workflow == instance.id && row.fence.agent == agent;
+        let Some(last) = found.filter(own) else {
+            return Err(Error::NoInstance(match attempt {
+                Some(attempt) => format!("attempt {attempt} of `{agent}`"),
+                None => format!("attempt of `{agent}` yet"),
+            }));
         };
         // Looked at before the log is read: whatever it printed by its end is in there.
         let ended = last.ended.is_some();

@@ -1,7 +1,7 @@
 //! The endpoints of commands that look at runs and agents, and of those that end them or let them go on.
 
 use agent_worker_protocol::{
-    RunId, Seq, Target,
+    AttemptId, RunId, Seq, Target,
     api::{
         AgentDetail, AgentStopped, AgentView, Cleared, DeadLetter, DeadReply, DeadRequest,
         InstanceRequest, InstanceView, LogReply, MessagesReply, Removed, ResumeRequest, RunStopped,
@@ -96,9 +96,19 @@ impl Client {
         self.daemon.post_once("/dead/drop", key, request).await
     }
 
-    /// `GET /logs`, from byte `after` on
-    pub(crate) async fn log(&self, scope: &Scope, after: u64) -> Answer<LogReply> {
-        self.daemon.get(&scope.query("/logs").with("after", Some(&after.to_string())).done()).await
+    /// `GET /logs`, from byte `after` on; without an attempt, of the last one
+    pub(crate) async fn log(
+        &self,
+        scope: &Scope,
+        attempt: Option<AttemptId>,
+        after: u64,
+    ) -> Answer<LogReply> {
+        let attempt = attempt.map(|attempt| attempt.to_string());
+        let query = scope
+            .query("/logs")
+            .with("attempt", attempt.as_deref())
+            .with("after", Some(&after.to_string()));
+        self.daemon.get(&query.done()).await
     }
 
     /// `GET /messages`: the first `limit` after `since`, oldest first

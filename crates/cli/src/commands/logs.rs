@@ -69,10 +69,10 @@ async fn show(client: &Client, scope: &Scope, ctx: &mut Context<'_>) -> Result<(
 
 /// The whole log as one reply.
 async fn whole(client: &Client, scope: &Scope) -> Result<LogReply, CliError> {
-    let mut whole = client.log(scope, 0).await?;
+    let mut whole = client.log(scope, None, 0).await?;
     loop {
-        let more = client.log(scope, whole.next).await?;
-        if more.attempt != whole.attempt || more.text.is_empty() {
+        let more = client.log(scope, Some(whole.attempt), whole.next).await?;
+        if more.text.is_empty() {
             return Ok(whole);
         }
         whole.text.push_str(&more.text);
@@ -112,6 +112,21 @@ fn is_not_found(error: &CliError) -> bool {
     error.kind() == Kind::Refused(agent_worker_protocol::Code::NotFound)
 }
 
+/// The beginning of the log of the turn after this one, once there is one.
+async fn later(
+    client: &Client,
+    scope: &Scope,
+    read: &LogReply,
+) -> Result<Option<LogReply>, CliError> {
+    let (true, Some(who)) = (read.ended, &scope.target) else { return Ok(None) };
+    let known = client.agent(who, scope).await?.attempts;
+    let newer = known.iter().take_while(|attempt| attempt.attempt != read.attempt);
+    match newer.last() {
+        Some(next) => Ok(Some(client.log(scope, Some(next.attempt), 0).await?)),
+        None => Ok(None),
+    }
+}
+
 /// How much of which turn's log was printed.
 #[derive(Default)]
 struct Printed {
@@ -129,14 +144,17 @@ impl Printed {
         ctx: &mut Context<'_>,
     ) -> Result<(), CliError> {
         loop {
-            let page = client.log(scope, self.next).await?;
-            if self.attempt != Some(page.attempt) {
-                // Where to read on was another log's: this one is read from its beginning.
+            let page = client.log(scope, self.attempt, self.next).await?;
+            if self.attempt.is_none() {
                 self.turn_to(&page, ctx)?;
-                continue;
             }
             if page.text.is_empty() {
-                return Ok(());
+                // A turn's log is read to its end before the next one's is begun.
+                match later(client, scope, &page).await? {
+                    Some(next) => self.turn_to(&next, ctx)?,
+                    None => return Ok(()),
+                }
+                continue;
             }
             ctx.console.piece(&page.text)?;
             self.is_mid_line = !page.text.ends_with('\n');

@@ -83,6 +83,11 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     if let Some(why) = reply.paused.as_ref().filter(|_| !args.wait) {
         ctx.console.warn(&format!("its run is paused, so nobody acts on it: {}", one_line(why)))?;
     }
+    for agent in reply.stopped.iter().filter(|_| !args.wait) {
+        let who = Target::agent(agent.clone(), &reply.instance);
+        ctx.console.warn(&format!("{agent} was stopped and acts on it only when resumed"))?;
+        ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
+    }
     match (args.wait, args.output.format()) {
         (false, Format::Json) => ctx.console.json(&reply).map(|()| Verdict::Done),
         (false, Format::Text) => ctx.console.answer(&place(&reply)).map(|()| Verdict::Done),

@@ -1,6 +1,6 @@
 //! `agent-worker token`: named secrets for clients that are not this user on this machine.
 
-use agent_worker_protocol::api::TokenView;
+use agent_worker_protocol::{Code, api::TokenView};
 use serde_json::json;
 
 use crate::{
@@ -62,7 +62,13 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let client = ctx.daemon().await?;
     match args.ask {
         Ask::Create { name, .. } => {
-            let created = client.token_create(name).await?;
+            let created = client.token_create(name.clone()).await.map_err(|error| {
+                CliError::from(error).hint_for(Code::Conflict, || {
+                    format!(
+                        "choose another name, or take that back: agent-worker token revoke {name}"
+                    )
+                })
+            })?;
             match format {
                 Format::Json => ctx.console.json(&created),
                 Format::Text => ctx.console.answer(&Line::plain(created.token)),
@@ -79,7 +85,10 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             }
         }
         Ask::Revoke { name, .. } => {
-            client.token_revoke(&name).await?;
+            client.token_revoke(&name).await.map_err(|error| {
+                let list = || "`agent-worker token list` shows what there is".to_owned();
+                CliError::from(error).hint_for(Code::NotFound, list)
+            })?;
             match format {
                 Format::Json => ctx.console.json(&json!({ "revoked": name })),
                 Format::Text => ctx.console.note(&format!("revoked {name}")),

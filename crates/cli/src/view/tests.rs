@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     console::Size,
     line::Colour,
-    samples::{at, event, name, said},
+    samples::{self, at, event, name, said},
 };
 
 const WIDE: Size = Size { width: 60, height: 24 };
@@ -157,4 +157,26 @@ fn the_status_fits_any_terminal_and_shows_who_is_busy_first() {
       agent0   idle
       … and 38 more
     ");
+}
+
+#[test]
+fn a_run_somebody_comes_back_to_is_drawn_as_it_stands() {
+    let attempt = agent_worker_protocol::AttemptId::new(uuid::Uuid::nil());
+    let agents = vec![
+        samples::agent("coder", AgentState::Running { attempt, since: at(48) }),
+        samples::agent("reviewer", AgentState::Queued),
+        samples::agent("writer", AgentState::BackingOff { until: at(65), why: "503".into() }),
+        samples::agent("tester", AgentState::Stopped { why: "auth: 401".into() }),
+    ];
+    let run = RunView { state: RunState::Running, ended: None, agents, ..samples::run() };
+    let mut view = View::known(&run, Detail::Usual);
+    insta::assert_snapshot!(below(&view, 60, WIDE), @r"
+    review:pr-1 · running · 1:00 · 4 turns · 9 messages
+      coder     working 0:12
+      reviewer  queued
+      writer    next try in 0:05 · 503
+      tester    stopped: auth: 401
+    ");
+    above(&mut view, &[event(61, EventKind::AttemptStarting, "reviewer", Value::Null)]);
+    assert!(below(&view, 62, WIDE).contains("reviewer  starting 0:01"));
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{
     fake::{Gone, Reply, Sink, Then, World},
-    stories::{FILE, GET_RUN, RUN, a_conversation, done, event, run_view, running, started},
+    stories::{FILE, GET_RUN, RUN, a_conversation, done, event, run_view, running, runs, started},
 };
 
 #[test]
@@ -131,6 +131,29 @@ fn start_in_the_background_returns_when_the_agents_are_awake() {
     assert!(seen.exits(0), "{seen:?}");
     assert_eq!(seen.json()["run"], RUN);
     assert_eq!(world.asked("POST /runs")[0].body["mode"], "start");
+}
+
+#[test]
+fn attach_asks_for_what_came_after_the_last_thing_that_was_shown() {
+    let rest = a_conversation()[1..].to_vec();
+    let world = World::with_daemon(vec![
+        ("POST /runs", started()),
+        ("GET /events", Reply::Events(a_conversation()[..1].to_vec(), Then::Hang)),
+        ("GET /events", Reply::Events(rest, Then::Close)),
+        ("GET /runs", runs(&json!({"state": "running"}))),
+        (GET_RUN, run_view(&done())),
+    ]);
+    world.file("review.yaml", FILE);
+    assert!(world.types(&["up", "review.yaml", "--target", "main"]).exits(0));
+    let seen = world.types(&["attach", "@review"]);
+    assert!(seen.exits(0), "{seen:?}");
+    assert_eq!(seen.out, "#2 user → coder: @coder look at main\n#3 coder\n  looks\n  good\n");
+    let asked = world.asked("GET /events");
+    let after: Vec<_> = asked.iter().map(|asked| asked.last_event_id.as_deref()).collect();
+    assert_eq!(after, [None, Some("1")]);
+    // Seen to its end, it is forgotten: what is asked for next is the whole of it.
+    world.types(&["attach", "@review"]);
+    assert_eq!(world.asked("GET /events")[2].last_event_id, None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use agent_worker_kernel::Place;
 use agent_worker_protocol::{
-    Target,
+    AttemptId, Target,
     api::{AgentDetail, AgentRequest, AgentStopped, AgentView, LogReply},
 };
 use axum::{Json, extract::State};
@@ -26,6 +26,8 @@ pub(super) struct LogPage {
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
+    /// Which attempt; absent: its last one.
+    attempt: Option<AttemptId>,
     /// From which byte on.
     #[serde(default)]
     after: u64,
@@ -99,6 +101,7 @@ pub(super) async fn log(
     Who(who): Who,
     Query(page): Query<LogPage>,
 ) -> Answer<LogReply> {
-    let LogPage { target, project, after } = page;
-    Ok(Json(doors.kernel.log_read(&who, &Place { target, project }, after).await?))
+    let LogPage { target, project, attempt, after } = page;
+    let place = Place { target, project };
+    Ok(Json(doors.kernel.log_read(&who, &place, attempt, after).await?))
 }

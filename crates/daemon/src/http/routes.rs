@@ -104,7 +104,7 @@ fn agents() -> Vec<Route> {
             Get,
             "/logs",
             agents::log,
-            "What the worker of an agent's last attempt printed.",
+            "What the worker of an agent's attempt printed, else of its last one.",
         )
         .may(User)
         .asks::<agents::LogPage>()

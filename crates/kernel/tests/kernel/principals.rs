@@ -86,7 +86,7 @@ async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 17
         code(kernel.agent_stop(who, nobody).await),
         code(kernel.agent_remove(who, nobody).await),
         code(kernel.agent_resume(who, nobody).await),
-        code(kernel.log_read(who, nobody, 0).await),
+        code(kernel.log_read(who, nobody, None, 0).await),
         code(dead(Burial::Redrive).await),
         code(dead(Burial::Drop).await),
         code(kernel.instance_clear(who, None, nowhere).await),

@@ -161,7 +161,7 @@ async fn what_a_worker_prints_is_read_on_from_anywhere() {
     let run = world.start(&team("coder lead", "kickoff: '@coder go'")).await;
     let attempt = world.working(run, "coder", 1).await.attempt.unwrap();
     let read = async |after| {
-        world.kernel.log_read(&Principal::User, &place("coder@team"), after).await.unwrap()
+        world.kernel.log_read(&Principal::User, &place("coder@team"), None, after).await.unwrap()
     };
     let whole = read(0).await;
     assert_eq!((whole.attempt, whole.text), (attempt, format!("printed by {attempt}\n")));
@@ -172,7 +172,7 @@ async fn what_a_worker_prints_is_read_on_from_anywhere() {
     gate.open();
     world.until(run, |event| event.data["end"] == "ok").await;
     assert!(read(0).await.ended);
-    let never = world.kernel.log_read(&Principal::User, &place("lead@team"), 0).await;
+    let never = world.kernel.log_read(&Principal::User, &place("lead@team"), None, 0).await;
     assert_eq!(problem(never).message, "there is no attempt of `lead` yet");
 }
 

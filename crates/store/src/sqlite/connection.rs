@@ -12,7 +12,7 @@ use rusqlite::{Connection, config::DbConfig};
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 1] = [include_str!("schema.sql")];
+const STEPS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
 const STATEMENTS: usize = 256;
@@ -92,12 +92,48 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         writing(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        assert!(matches!(writing(&path), Err(Error::Newer { found: 99, known: 1 })));
+        assert!(matches!(writing(&path), Err(Error::Newer { found: 99, known: 2 })));
         let version: i64 = reading(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .unwrap();
         assert_eq!(version, 99);
+    }
+
+    #[test]
+    fn a_file_of_an_older_program_keeps_what_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let old = at(&path).unwrap();
+        old.execute_batch(STEPS[0]).unwrap();
+        old.execute_batch(
+            "PRAGMA user_version = 1;
+             INSERT INTO workflow VALUES (7, '/p', 'review', 'main', 1, 1, 4, 9);
+             INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started, ended, how)
+             VALUES (7, 'a', 1, x'01', 1, 1, 1, 0, '[]', x'01', 1, 2, '{\"end\":\"ok\"}'),
+                    (7, 'a', 2, x'02', 1, 1, 1, 0, '[]', x'02', 3, 4, '{\"end\":\"stopped\"}'),
+                    (7, 'a', 3, x'03', 1, 1, 1, 0, '[]', x'03', 5, NULL, NULL);",
+        )
+        .unwrap();
+        drop(old);
+        let db = writing(&path).unwrap();
+        let workflow: (i64, String, i64, i64) = db
+            .query_row("SELECT id, name, last_event, cleared FROM workflow", [], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })
+            .unwrap();
+        assert_eq!(workflow, (7, "review".to_owned(), 9, 0));
+        let turns: Vec<i64> = db
+            .prepare("SELECT turn FROM attempt ORDER BY epoch")
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<rusqlite::Result<_>>()
+            .unwrap();
+        assert_eq!(turns, [1, 0, 0]);
+        // Opened again, nothing is left to do.
+        drop(db);
+        writing(&path).unwrap();
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! How SQLite answers the questions that are asked all the time: from an index of what is open, never by walking
-//! through everything that was ever said. A test of `schema.sql` and the statements together.
+//! through everything that was ever said. A test of the schema and the statements together.
 
 use agent_worker_protocol::Seq;
 use rusqlite::Connection;

@@ -3,16 +3,11 @@
 -- Agents' names compare without regard to ASCII case wherever they are a key.
 
 CREATE TABLE workflow (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,    -- never given out again
-  project TEXT NOT NULL, name TEXT NOT NULL, tag TEXT NOT NULL,
+  id INTEGER PRIMARY KEY, project TEXT NOT NULL, name TEXT NOT NULL, tag TEXT NOT NULL,
   live_run INTEGER, last_run INTEGER,
   last_seq INTEGER NOT NULL DEFAULT 0, last_event INTEGER NOT NULL DEFAULT 0,
-  cleared INTEGER NOT NULL DEFAULT 0,      -- up to here the channel is not shown
   UNIQUE (project, name, tag)
 ) STRICT;
-CREATE INDEX workflow_name ON workflow (name, tag);
-CREATE INDEX workflow_tag ON workflow (tag);
-CREATE INDEX workflow_live ON workflow (id) WHERE live_run IS NOT NULL;
 
 -- One run is live at a time, so a run's messages are one stretch of the instance's order:
 -- after_seq < seq <= last_seq (while it lives: the instance's last_seq).
@@ -43,8 +38,6 @@ CREATE TABLE agent (
   input_tokens INTEGER NOT NULL DEFAULT 0, output_tokens INTEGER NOT NULL DEFAULT 0, cost_micros INTEGER,
   PRIMARY KEY (workflow, name)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX agent_name ON agent (name);
-CREATE INDEX agent_stopped ON agent (workflow, run) WHERE stopped IS NOT NULL;
 
 CREATE TABLE message (
   workflow INTEGER NOT NULL, seq INTEGER NOT NULL, run INTEGER NOT NULL, sender TEXT NOT NULL,
@@ -78,12 +71,10 @@ CREATE TABLE attempt (
   shown TEXT NOT NULL,                     -- [[seq, hops], …]
   last_no INTEGER NOT NULL DEFAULT 0, finished TEXT, token_hash BLOB NOT NULL,
   started INTEGER NOT NULL, ended INTEGER, how TEXT, answer INTEGER,
-  turn INTEGER NOT NULL DEFAULT 0,         -- ended ok or failed: counts toward the limit
   input_tokens INTEGER NOT NULL DEFAULT 0, output_tokens INTEGER NOT NULL DEFAULT 0, cost_micros INTEGER,
   PRIMARY KEY (workflow, agent, epoch)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX attempt_live ON attempt (token_hash) WHERE ended IS NULL;
-CREATE INDEX attempt_turn ON attempt (workflow, run, ended) WHERE turn = 1;
 
 CREATE TABLE effect (
   workflow INTEGER NOT NULL,
@@ -120,9 +111,5 @@ CREATE INDEX event_run ON event (workflow, run, position);
 CREATE TABLE token (
   name TEXT NOT NULL PRIMARY KEY, hash BLOB NOT NULL UNIQUE, created INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE feedback (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, sender TEXT NOT NULL, place TEXT, body TEXT NOT NULL
-) STRICT;
 
 CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
