@@ -80,6 +80,6 @@ fn closed(report: &Report, format: Format, ctx: &mut Context<'_>) -> Result<Verd
     };
     match printed {
         Err(error) if error.kind() != Kind::ReaderGone => Err(error),
-        Ok(()) | Err(_) => Ok(report.verdict),
+        Ok(()) | Err(_) => Ok(report.verdict()),
     }
 }

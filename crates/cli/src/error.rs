@@ -5,9 +5,8 @@
 
 use std::{fmt, io};
 
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{Code, Problem, api::ReportError};
 use agent_worker_workflow as workflow;
-use serde::Serialize;
 
 use crate::verdict::Verdict;
 
@@ -46,18 +45,6 @@ pub(crate) enum Kind {
     ReaderGone,
     /// Anything else.
     Failed,
-}
-
-/// What `--json` shows of a failure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct ErrorBody {
-    /// Stable.
-    pub(crate) code: String,
-    /// What happened and why.
-    pub(crate) message: String,
-    /// What to do next.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) hint: Option<String>,
 }
 
 impl CliError {
@@ -142,7 +129,7 @@ impl CliError {
     }
 
     /// The failure for programs.
-    pub(crate) fn body(&self) -> ErrorBody {
+    pub(crate) fn body(&self) -> ReportError {
         let code = match self.kind {
             Kind::Usage => "usage".to_owned(),
             Kind::BadFile => "bad_file".to_owned(),
@@ -156,7 +143,7 @@ impl CliError {
             Kind::Refused(code) => code.to_string(),
             Kind::ReaderGone | Kind::Failed => "failed".to_owned(),
         };
-        ErrorBody { code, message: format!("{:#}", self.source), hint: self.hint.clone() }
+        ReportError { code, message: format!("{:#}", self.source), hint: self.hint.clone() }
     }
 }
 
@@ -190,7 +177,7 @@ mod tests {
         let refused = io::Error::other("connection refused");
         let error = CliError::because(Kind::NoDaemon, "could not reach the daemon", refused)
             .hint("start it with `agent-worker daemon`");
-        let expected = ErrorBody {
+        let expected = ReportError {
             code: "no_daemon".into(),
             message: "could not reach the daemon: connection refused".into(),
             hint: Some("start it with `agent-worker daemon`".into()),

@@ -17,14 +17,13 @@ use crate::{
     clock,
     context::Context,
     discovery,
-    error::CliError,
+    error::{CliError, Kind},
     feed::{Feed, News},
     line::{Line, Tone},
     memory::Memory,
     report::{self, Report},
     screen::{Answers, Screen},
     signals::Signals,
-    verdict::Verdict,
     view::{Above, Detail, View},
 };
 
@@ -237,8 +236,8 @@ impl Follower {
             Err(other) => return Err(other.into()),
         };
         let waits = matches!(view.state, RunState::Paused { .. });
-        let over = Verdict::of(&view).filter(|_| self.mode == RunMode::Run || !waits);
-        Ok(over.map(|verdict| Report { view, verdict, now: clock::now() }))
+        let goes_on = waits && self.mode != RunMode::Run;
+        Ok(if goes_on { None } else { Report::of(view, clock::now()) })
     }
 
     /// Notes how far it was shown, for `attach`.
@@ -280,8 +279,10 @@ impl Follower {
         if let Some(stopped) = stopped {
             ctx.console.say(&report::stopped(&stopped))?;
         }
-        let verdict = Verdict::of(&view).unwrap_or(Verdict::Stopped);
-        Ok(Followed::Over(Box::new(Report { view, verdict, now: clock::now() })))
+        let report = Report::of(view, clock::now());
+        let report = report
+            .ok_or_else(|| CliError::new(Kind::Failed, format!("{target} goes on all the same")))?;
+        Ok(Followed::Over(Box::new(report)))
     }
 }
 

@@ -3,14 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, AgentState, LimitKind, Millis, PauseCause, Receipt, RunId, RunState, Tag, Target,
-    WorkflowName,
-    api::{AgentStopped, AgentView, RunStopped, RunView},
+    AgentName, LimitKind, Millis, PauseCause, Receipt, RunId, RunState, Tag, Target, WorkflowName,
+    api::{AgentStopped, AgentView, ReportError, RunReport, RunStopped, RunView},
 };
 use serde::Serialize;
 
 use crate::{
-    error::{CliError, ErrorBody},
+    error::CliError,
     line::{Line, Tone},
     text::{self, count, one_line},
     verdict::Verdict,
@@ -21,65 +20,60 @@ use crate::{
 pub(crate) struct Report {
     /// The run, as the daemon knows it.
     pub(crate) view: RunView,
-    /// How it ended.
-    pub(crate) verdict: Verdict,
-    /// When this was known: what waits has lasted until now.
-    pub(crate) now: Millis,
+    report: RunReport,
 }
 
 /// The one document `run --json` prints. `error` is null exactly when `outcome` is `done`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Envelope {
-    outcome: &'static str,
+#[serde(untagged)]
+pub(crate) enum Envelope {
+    /// Of a run.
+    Run(Box<RunReport>),
+    /// Of one that never came to be, or was lost sight of: the same keys.
+    Failure(Failure),
+}
+
+/// What is known of no run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Failure {
+    outcome: Verdict,
     workflow: Option<WorkflowName>,
     tag: Option<Tag>,
     run: Option<RunId>,
     duration_ms: u64,
     turns: u32,
     messages: u32,
-    dead_letters: Vec<Receipt>,
-    dropped: Vec<Receipt>,
-    agents: BTreeMap<AgentName, AgentPart>,
-    error: Option<ErrorBody>,
-}
-
-/// What one agent did in a run.
-#[derive(Debug, Serialize)]
-struct AgentPart {
-    turns: u32,
-    messages: u32,
-    #[serde(flatten)]
-    state: AgentState,
+    dead_letters: [Receipt; 0],
+    dropped: [Receipt; 0],
+    agents: BTreeMap<AgentName, AgentView>,
+    error: Option<ReportError>,
 }
 
 impl Report {
+    /// What a run came to; none while it goes on.
+    pub(crate) fn of(view: RunView, now: Millis) -> Option<Self> {
+        let mut report = RunReport::of(&view, now)?;
+        if let Some(error) = &mut report.error {
+            error.hint = advice(report.outcome, &view);
+        }
+        Some(Self { view, report })
+    }
+
+    /// How it ended.
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.report.outcome
+    }
+
     /// The run for programs.
     pub(crate) fn envelope(&self) -> Envelope {
-        let part = |agent: &AgentView| {
-            let state = agent.state.clone();
-            let part = AgentPart { turns: agent.turns, messages: agent.messages, state };
-            (agent.name.clone(), part)
-        };
-        Envelope {
-            outcome: self.verdict.word(),
-            workflow: Some(self.view.instance.name.clone()),
-            tag: Some(self.view.instance.tag.clone()),
-            run: Some(self.view.run),
-            duration_ms: u64::try_from(self.lasted().as_millis()).unwrap_or(u64::MAX),
-            turns: self.view.turns,
-            messages: self.view.messages,
-            dead_letters: self.view.dead_letters.clone(),
-            dropped: self.view.dropped.clone(),
-            agents: self.view.agents.iter().map(part).collect(),
-            error: self.reason(),
-        }
+        Envelope::Run(Box::new(self.report.clone()))
     }
 
     /// The run for people: how it ended and after what, then everything that was not done, and what to do about it.
     pub(crate) fn closing(&self) -> Vec<Line> {
         let view = &self.view;
         let mut summary = vec![
-            format!(" {}", text::lasted(self.lasted())),
+            format!(" {}", text::lasted(Duration::from_millis(self.report.duration_ms))),
             count(view.turns as usize, "turn"),
             count(view.messages as usize, "message"),
         ];
@@ -93,19 +87,19 @@ impl Report {
         let (tone, words) = self.headline();
         let head = Line::of(tone, words);
         let mut lines = vec![head.and(Tone::Plain, summary.join(" · "))];
-        if let Some(error) = self.reason()
+        if let Some(error) = &self.report.error
             && (view.error.is_some() || matches!(view.state, RunState::Paused { .. }))
         {
             lines.push(Line::plain(format!("  {}", one_line(&error.message))));
         }
         lines.extend(view.dead_letters.iter().chain(&view.dropped).map(undelivered));
-        let hint = self.advice().map(|hint| Line::of(Tone::Dim, format!("hint: {hint}")));
-        lines.extend(hint);
+        let hint = self.report.error.as_ref().and_then(|error| error.hint.as_ref());
+        lines.extend(hint.map(|hint| Line::of(Tone::Dim, format!("hint: {hint}"))));
         lines
     }
 
     fn headline(&self) -> (Tone, &'static str) {
-        match self.verdict {
+        match self.report.outcome {
             Verdict::Done => (Tone::Good, "done in"),
             Verdict::Failed => (Tone::Bad, "failed after"),
             Verdict::Invalid => (Tone::Bad, "invalid: given up after"),
@@ -115,50 +109,29 @@ impl Report {
             Verdict::Stopped => (Tone::Warn, "stopped after"),
         }
     }
+}
 
-    fn lasted(&self) -> Duration {
-        self.view.ended.unwrap_or(self.now).since(self.view.started)
-    }
-
-    /// Why it is not done, in a word and a sentence.
-    fn reason(&self) -> Option<ErrorBody> {
-        let view = &self.view;
-        let (code, message) = match (self.verdict, &view.error) {
-            (Verdict::Done, _) => return None,
-            (_, Some(error)) => {
-                let code = serde_json::to_value(error.code).unwrap_or_default();
-                (code.as_str().unwrap_or_default().to_owned(), error.message.clone())
-            }
-            (Verdict::Failed | Verdict::Invalid, None) => why_failed(view),
-            (Verdict::Limit | Verdict::Human | Verdict::Interrupted | Verdict::Stopped, None) => {
-                (self.verdict.word().to_owned(), view.state.to_string())
-            }
-        };
-        Some(ErrorBody { code, message, hint: self.advice() })
-    }
-
-    /// What a person does next, if anything is left to do.
-    fn advice(&self) -> Option<String> {
-        let (view, target) = (&self.view, Target::instance(&self.view.instance));
-        let again = format!("fix it and `agent-worker {}` it again", view.mode);
-        match self.verdict {
-            Verdict::Done | Verdict::Stopped => None,
-            Verdict::Failed if !view.dead_letters.is_empty() => {
-                Some(format!("read what happened with `agent-worker peek {target}`, then {again}"))
-            }
-            Verdict::Failed | Verdict::Invalid => Some(again),
-            Verdict::Limit | Verdict::Human | Verdict::Interrupted => {
-                let more = match &view.state {
-                    RunState::Paused { cause: PauseCause::Limit { limit, .. } } => match limit {
-                        LimitKind::Hops | LimitKind::Turns => format!(" --{limit} COUNT"),
-                        LimitKind::Wall => format!(" --{limit} TIME"),
-                    },
-                    _ => String::new(),
-                };
-                Some(format!(
-                    "it waits: let it go on with `agent-worker resume {target}{more}`, or end it with `agent-worker stop {target}`"
-                ))
-            }
+/// What a person does next, if anything is left to do.
+fn advice(verdict: Verdict, view: &RunView) -> Option<String> {
+    let target = Target::instance(&view.instance);
+    let again = format!("fix it and `agent-worker {}` it again", view.mode);
+    match verdict {
+        Verdict::Done | Verdict::Stopped => None,
+        Verdict::Failed if !view.dead_letters.is_empty() => {
+            Some(format!("read what happened with `agent-worker peek {target}`, then {again}"))
+        }
+        Verdict::Failed | Verdict::Invalid => Some(again),
+        Verdict::Limit | Verdict::Human | Verdict::Interrupted => {
+            let more = match &view.state {
+                RunState::Paused { cause: PauseCause::Limit { limit, .. } } => match limit {
+                    LimitKind::Hops | LimitKind::Turns => format!(" --{limit} COUNT"),
+                    LimitKind::Wall => format!(" --{limit} TIME"),
+                },
+                _ => String::new(),
+            };
+            Some(format!(
+                "it waits: let it go on with `agent-worker resume {target}{more}`, or end it with `agent-worker stop {target}`"
+            ))
         }
     }
 }
@@ -166,19 +139,19 @@ impl Report {
 impl Envelope {
     /// A run that never came to be, or was lost sight of.
     pub(crate) fn of_failure(error: &CliError) -> Self {
-        Self {
-            outcome: error.verdict().word(),
+        Self::Failure(Failure {
+            outcome: error.verdict(),
             workflow: None,
             tag: None,
             run: None,
             duration_ms: 0,
             turns: 0,
             messages: 0,
-            dead_letters: Vec::new(),
-            dropped: Vec::new(),
+            dead_letters: [],
+            dropped: [],
             agents: BTreeMap::new(),
             error: Some(error.body()),
-        }
+        })
     }
 }
 
@@ -207,24 +180,6 @@ fn processes(number: u32) -> String {
     if number == 1 { "1 process".to_owned() } else { format!("{number} processes") }
 }
 
-fn why_failed(view: &RunView) -> (String, String) {
-    let (code, receipts) = match view.dead_letters.as_slice() {
-        [] => ("dropped", view.dropped.as_slice()),
-        dead => ("dead_letters", dead),
-    };
-    let Some(first) = receipts.first() else {
-        return ("failed".to_owned(), "the run failed".to_owned());
-    };
-    let why = first.why.as_deref().unwrap_or("no reason given");
-    let message = format!(
-        "{} not acted upon, first #{} for {}: {why}",
-        count(receipts.len(), "message"),
-        first.seq,
-        first.agent
-    );
-    (code.to_owned(), message)
-}
-
 fn undelivered(receipt: &Receipt) -> Line {
     let why = receipt.why.as_deref().unwrap_or("no reason given");
     let after = match receipt.failures {
@@ -247,8 +202,7 @@ mod tests {
     use crate::{line::Colour, samples};
 
     fn report(view: RunView) -> Report {
-        let verdict = Verdict::of(&view).unwrap();
-        Report { view, verdict, now: samples::at(90) }
+        Report::of(view, samples::at(90)).unwrap()
     }
 
     fn shown(view: RunView) -> String {
@@ -357,7 +311,7 @@ mod tests {
                 "human",
             ),
         ] {
-            assert_eq!(report(view).envelope().error.unwrap().code, code);
+            assert_eq!(report(view).report.error.unwrap().code, code);
         }
     }
 }

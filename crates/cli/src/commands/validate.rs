@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use agent_worker_protocol::{AgentName, WorkflowName};
+use agent_worker_protocol::{AgentName, WorkflowName, api::ReportError};
 use agent_worker_workflow::{self as workflow, Mistake, Param, Workflow};
 use serde::Serialize;
 
 use crate::{
     context::{Context, Format, Output},
-    error::{CliError, ErrorBody},
+    error::CliError,
     line::{Line, Tone},
     params,
     text::count,
@@ -40,7 +40,7 @@ struct Checked {
     /// Each with its place, in the order of the file.
     mistakes: Vec<Mistake>,
     /// The first of them, or what kept the file from being read.
-    error: Option<ErrorBody>,
+    error: Option<ReportError>,
 }
 
 /// What is valid and yet not what anybody wants.

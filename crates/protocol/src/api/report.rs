@@ -60,9 +60,12 @@ pub struct ReportError {
     pub code: String,
     /// What happened.
     pub message: String,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
-/// What became of a run, in a word.
+/// What became of a run, in a word and as an exit code; of any other command, the first three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -70,7 +73,7 @@ pub enum Verdict {
     Done,
     /// Something was not.
     Failed,
-    /// The file makes no sense, or wakes nobody.
+    /// The file or the request makes no sense, or the file wakes nobody.
     Invalid,
     /// It waits at a limit.
     Limit,
@@ -104,6 +107,32 @@ impl Verdict {
             }),
         }
     }
+
+    /// The word, as `--json` has it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Invalid => "invalid",
+            Self::Limit => "limit",
+            Self::Human => "human",
+            Self::Interrupted => "interrupted",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// What a command exits with.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Invalid => 2,
+            Self::Limit => 3,
+            Self::Human => 4,
+            Self::Interrupted => 5,
+            Self::Stopped => 130,
+        }
+    }
 }
 
 impl RunReport {
@@ -133,18 +162,18 @@ impl RunReport {
 }
 
 fn reason(outcome: Verdict, view: &RunView) -> Option<ReportError> {
-    let word = |word: serde_json::Result<serde_json::Value>| {
-        word.ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
-    };
     let (code, message) = match (outcome, &view.error) {
         (Verdict::Done, _) => return None,
-        (_, Some(error)) => (word(serde_json::to_value(error.code)), error.message.clone()),
+        (_, Some(error)) => {
+            let code = serde_json::to_value(error.code).unwrap_or_default();
+            (code.as_str().unwrap_or_default().to_owned(), error.message.clone())
+        }
         (Verdict::Failed | Verdict::Invalid, None) => undone(view),
         (Verdict::Limit | Verdict::Human | Verdict::Interrupted | Verdict::Stopped, None) => {
-            (word(serde_json::to_value(outcome)), view.state.to_string())
+            (outcome.word().to_owned(), view.state.to_string())
         }
     };
-    Some(ReportError { code, message })
+    Some(ReportError { code, message, hint: None })
 }
 
 /// What was not done.
@@ -194,26 +223,35 @@ mod tests {
         let paused = |cause| json!({"state": "paused", "cause": cause});
         let error = |code| json!({"error": {"code": code, "message": "as it was"}});
         let limit = json!({"cause": "limit", "limit": "hops", "detail": "51 of 50"});
+        let nothing = || json!({});
         for (state, more, expected) in [
-            (json!({"state": "setup"}), json!({}), None),
-            (json!({"state": "running"}), json!({}), None),
-            (ended("done"), json!({}), Some(("done", None))),
-            (ended("failed"), json!({}), Some(("failed", Some("failed")))),
-            (ended("failed"), error("setup_failed"), Some(("failed", Some("setup_failed")))),
-            (ended("failed"), error("nobody_woken"), Some(("invalid", Some("nobody_woken")))),
-            (ended("failed"), error("bad_file"), Some(("invalid", Some("bad_file")))),
-            (ended("stopped"), json!({}), Some(("stopped", Some("stopped")))),
-            (paused(limit), json!({}), Some(("limit", Some("limit")))),
-            (paused(json!({"cause": "human"})), json!({}), Some(("human", Some("human")))),
+            (json!({"state": "setup"}), nothing(), None),
+            (json!({"state": "electing"}), nothing(), None),
+            (json!({"state": "running"}), nothing(), None),
+            (ended("done"), nothing(), Some(("done", 0, None))),
+            (ended("failed"), nothing(), Some(("failed", 1, Some("failed")))),
+            (ended("failed"), error("setup_failed"), Some(("failed", 1, Some("setup_failed")))),
+            (ended("failed"), error("nobody_woken"), Some(("invalid", 2, Some("nobody_woken")))),
+            (ended("failed"), error("bad_file"), Some(("invalid", 2, Some("bad_file")))),
+            (paused(limit), nothing(), Some(("limit", 3, Some("limit")))),
+            (paused(json!({"cause": "human"})), nothing(), Some(("human", 4, Some("human")))),
             (
                 paused(json!({"cause": "user"})),
-                json!({}),
-                Some(("interrupted", Some("interrupted"))),
+                nothing(),
+                Some(("interrupted", 5, Some("interrupted"))),
             ),
+            (
+                paused(json!({"cause": "interrupted"})),
+                nothing(),
+                Some(("interrupted", 5, Some("interrupted"))),
+            ),
+            (ended("stopped"), nothing(), Some(("stopped", 130, Some("stopped")))),
         ] {
             let report = report(state.clone(), more);
             let got = report.as_ref().map(|report| {
-                (report["outcome"].as_str().unwrap(), report["error"]["code"].as_str())
+                let verdict: Verdict = serde_json::from_value(report["outcome"].clone()).unwrap();
+                assert_eq!(report["outcome"], verdict.word());
+                (verdict.word(), verdict.code(), report["error"]["code"].as_str())
             });
             assert_eq!(got, expected, "{state}");
         }
