@@ -22,4 +22,5 @@ mod sharing;
 mod shown;
 mod steady;
 mod strangers;
+mod view;
 mod world;
