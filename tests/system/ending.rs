@@ -110,17 +110,12 @@ fn an_agent_is_stopped_alone_says_what_ended_and_is_woken_again() {
     let up = world.project().join("up");
     wait_for("its process", || up.exists().then_some(()));
     insta::assert_snapshot!(seen(&world, "
-        agent-worker stop coder --now
         agent-worker stop coder
         agent-worker ls
-        agent-worker stop coder
+        agent-worker stop coder --now
         agent-worker send owl@team 'still there?' --wait
         agent-worker resume nobody-here
     "), @r"
-    $ agent-worker stop coder --now
-    ! error: --now is for whole runs
-    ! hint: leave it out: agent-worker stop coder gives the agent's processes their time
-    (exit 2)
     $ agent-worker stop coder
     stopped coder@team: ended 2 processes
     ! hint: wake it again: agent-worker resume coder@team
@@ -128,7 +123,7 @@ fn an_agent_is_stopped_alone_says_what_ended_and_is_woken_again() {
     NAME        SOURCE  STATUS               WAITING  TURNS  MESSAGES
     coder@team  .       stopped by the user  1        0      0
     owl@team    .       idle                 0        0      0
-    $ agent-worker stop coder
+    $ agent-worker stop coder --now
     stopped coder@team: it had no process
     ! hint: wake it again: agent-worker resume coder@team
     $ agent-worker send owl@team 'still there?' --wait
@@ -187,6 +182,7 @@ fn a_run_is_replaced_only_when_that_is_asked_for() {
       source  ./team.yaml
       run  ID (start)
       begun  TIME ago
+      since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
       limits  50 hops, 500 turns
       param  topic: mice
@@ -304,6 +300,17 @@ fn stopping_now_waits_for_nobody_who_ignores_it() {
     assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
     assert_eq!(stopped["stopped"][0]["attempts"], json!(["a"]), "{stopped}");
     assert_eq!(left(&world), []);
+}
+
+#[test]
+fn stopping_an_agent_now_waits_for_none_of_its_processes() {
+    let world = stubborn("10m");
+    let began = Instant::now();
+    let stopped = world.json(&["stop", "a@stubborn", "--now", "--json"]);
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    assert!(stopped["stopped"][0]["processes"].as_u64().unwrap() > 1, "{stopped}");
+    assert_eq!(left(&world), []);
+    assert_eq!(world.json(&["status", "@stubborn", "--json"])["state"], "running");
 }
 
 #[test]

@@ -23,23 +23,26 @@ fn status_and_why_explain_an_agent_whatever_it_does() {
     "), @r"
     $ agent-worker why coder@team
     coder@team is idle
-      because     nothing was for it yet
+      since  TIME ago
+      because  nothing was for it yet
       wakes when  somebody mentions @coder
     $ agent-worker send coder@team 'please note it' --wait
     noted
     ! #1 → coder
     $ agent-worker status coder
     coder@team  idle
+      since  TIME ago
       source  .
       backend  mock
       run  running, begun TIME ago
       so far  1 turn, 1 message, 0 tokens in, 0 out
       wakes when  somebody mentions @coder
       system  You write code.
-      turn  for #1, begun TIME ago: ok
+      turn  for #1, begun TIME ago, took TIME: ok
     $ agent-worker why coder
     coder@team is idle
-      because  last turn for #1, begun TIME ago: ok
+      since  TIME ago
+      because  last turn for #1, begun TIME ago, took TIME: ok
       wakes when  somebody mentions @coder
     $ agent-worker stop coder
     stopped coder@team: it had no process
@@ -50,8 +53,9 @@ fn status_and_why_explain_an_agent_whatever_it_does() {
     ! hint: wake it again: agent-worker resume coder@team
     $ agent-worker why coder
     coder@team is stopped by the user
+      since  TIME ago
       because  1 message for it, first #3 of user
-      because  last turn for #1, begun TIME ago: ok
+      because  last turn for #1, begun TIME ago, took TIME: ok
       wakes when  it is resumed: agent-worker resume coder@team
     $ agent-worker info stranger@team
     ! error: there is no agent `stranger` in @team
@@ -59,7 +63,10 @@ fn status_and_why_explain_an_agent_whatever_it_does() {
     (exit 1)
     ");
     let why = world.json(&["why", "coder", "--json"]);
-    assert_eq!((&why["state"], &why["since"]), (&"stopped".into(), &Value::Null), "{why}");
+    assert_eq!(why["state"], "stopped");
+    let turn = world.json(&["status", "coder", "--json"])["attempts"][0]["ended_at"].clone();
+    let [since, turn] = [&why["since"], &turn].map(|time| time.as_str().unwrap_or("").to_owned());
+    assert!(since > turn && !turn.is_empty(), "stopped after its turn: {why} {turn}");
     assert_eq!(world.json(&["status", "coder", "--json"])["inbox"][0]["body"], "and now?");
 }
 
@@ -95,7 +102,8 @@ fn why_explains_a_run_wherever_it_stands() {
     "), @r#"
     $ agent-worker why @loop
     @loop is paused
-      because     hop limit (a chain of 3 messages, 2 allowed)
+      since  TIME ago
+      because  hop limit (a chain of 3 messages, 2 allowed)
       wakes when  it gets more: agent-worker resume @loop --hops COUNT
     $ agent-worker why @sick
     @sick is failed
@@ -104,7 +112,8 @@ fn why_explains_a_run_wherever_it_stands() {
       wakes when  it is begun again: agent-worker restart @sick
     $ agent-worker why @team
     @team is running
-      because     nobody has anything to do
+      since  TIME ago
+      because  nobody has anything to do
       wakes when  somebody sends something: agent-worker send @team "…"
     $ agent-worker why
     ! error: which one? @team, @loop
@@ -138,6 +147,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
       source  ./loop.yaml
       run  ID (run)
       begun  TIME ago
+      since  TIME ago
       so far  3 turns, 4 messages, 0 tokens in, 0 out
       limits  2 hops, 200 turns, 2h
       param  about: nothing
@@ -150,6 +160,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
       source  ./team.yaml
       run  ID (start)
       begun  TIME ago
+      since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
       limits  50 hops, 50 turns
 
@@ -161,6 +172,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
       source  ./sick.yaml
       run  ID (run)
       begun  TIME ago, lasted TIME
+      since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
       limits  50 hops, 200 turns, 2h
 

@@ -235,12 +235,11 @@ fn a_started_team_goes_on_after_kill_9_of_its_daemon_with_nothing_lost() {
     let daemon = world.daemon_pid().unwrap();
     kill(daemon, "KILL");
     wait_for("its death", || world.daemon_pid().is_none().then_some(()));
-    // The next command starts another, unless it still meets the last one's socket closing. The turn under way goes on,
-    // and what waited is done after it.
+    // The next command starts another, also where it still meets the last one's socket closing. The turn under way goes
+    // on, and what waited is done after it.
     let seq = waiting["seq"].to_string();
     wait_for("both to be acted upon", || {
-        let said = world.run(&["receipts", &seq, "@durable", "--json"]);
-        let reply: Value = serde_json::from_str(&said.stdout).unwrap();
+        let reply = world.json(&["receipts", &seq, "@durable", "--json"]);
         (reply["receipts"][0]["state"] == "acted").then_some(())
     });
     assert_ne!(world.daemon_pid(), Some(daemon));
@@ -251,4 +250,28 @@ fn a_started_team_goes_on_after_kill_9_of_its_daemon_with_nothing_lost() {
     assert_eq!(world.run(&["send", "b@durable", "and you?", "--wait"]).stdout.trim(), "Hoo.");
     let lost: Vec<Value> = run["dropped"].as_array().unwrap().clone();
     assert_eq!(lost, Vec::<Value>::new());
+}
+
+#[test]
+fn two_signals_at_once_leave_no_run_that_goes_on() {
+    let world = World::new();
+    world.file(
+        "slow.yaml",
+        "name: slow\nagents:\n  a: { backend: mock, mock: [{ run: 'sleep 300' }] }\nkickoff: '@a go'\n",
+    );
+    for round in 0..5 {
+        let tag = format!("t{round}");
+        let mut command = world.command(&["run", "slow.yaml", "--tag", &tag]);
+        let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for("the agent at work", || {
+            let said = world.run(&["ls", &format!("@slow:{tag}"), "--json"]);
+            let agents: Value = serde_json::from_str(&said.stdout).ok()?;
+            (agents[0]["state"] == "running").then_some(())
+        });
+        kill(run.id(), "INT");
+        kill(run.id(), "TERM");
+        run.wait().unwrap();
+        let runs = world.json(&["runs", &format!("@slow:{tag}"), "--json"]);
+        assert_eq!(runs[0]["state"], "ended", "round {round}: {runs}");
+    }
 }

@@ -18,7 +18,8 @@ agents:
     mock:
       - { on: poison, fail: fatal }
       - { on: slow, sleep: 10m }
-      - { on: print, run: 'printf "one\ntwo \033[31mred" > /proc/$PPID/fd/1', say: printed }
+      - { on: print, run: 'printf "one\ntwo \033[31mred"', say: printed }
+      - { on: break, run: 'printf half >> /proc/$PPID/fd/2; kill -9 $PPID' }
       - { on: note, calls: [{ tool: document_create, args: { file: notes.md, content: "a fence:\n```\n" } }], say: noted }
       - { say: On it., calls: [{ tool: channel_send, args: { message: "@owl have a look" } }] }
   owl: { backend: mock, mock: [{ say: Hoo. }] }

@@ -80,8 +80,10 @@ fn logs_show_what_a_worker_printed_and_nothing_of_it_is_obeyed() {
     printed
     ! #1 → coder
     $ agent-worker logs coder
+    → shell: printf "one\ntwo \033[31mred"
     one
     two ␛[31mred
+    ← shell: ok, TIME
     ! coder, a turn begun TIME ago:
     $ agent-worker logs coder@nothing
     ! error: there is no instance `coder@nothing`
@@ -98,7 +100,8 @@ fn logs_show_what_a_worker_printed_and_nothing_of_it_is_obeyed() {
     ! owl, a turn begun TIME ago:
     ! nothing was printed
     "#);
-    assert_eq!(world.json(&["logs", "coder", "--json"])["text"], "one\ntwo \u{1b}[31mred");
+    let log = world.json(&["logs", "coder", "--json"]);
+    assert!(log["text"].as_str().unwrap().contains("\none\ntwo \u{1b}[31mred\n"), "{log}");
 }
 
 #[test]
@@ -112,17 +115,28 @@ fn logs_are_followed_from_turn_to_turn_until_the_run_is_over() {
         .unwrap();
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     let mut talk = BufReader::new(follower.stderr.take().unwrap()).lines();
-    let mut turn = || {
-        assert_eq!(world.run(&["send", "coder@team", "print", "--wait"]).code, 0);
+    let mut turn = |what: &str| {
+        let code = world.run(&["send", "coder@team", what, "--wait"]).code;
         assert!(talk.next().unwrap().unwrap().starts_with("coder, a turn begun"));
+        code
     };
-    let mut line = || lines.next().unwrap().unwrap();
-    turn();
-    assert_eq!(line(), "one");
-    turn();
-    assert_eq!((line().as_str(), line().as_str()), ("two ␛[31mred", "one"));
+    let mut printed = |many: usize| {
+        let lines: Vec<String> = lines.by_ref().take(many).map(Result::unwrap).collect();
+        lines
+            .iter()
+            .map(|line| line.split([':', ',']).next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        assert_eq!(turn("print"), 0);
+        assert_eq!(printed(4), ["→ shell", "one", "two ␛[31mred", "← shell"]);
+    }
+    // Twice in vain, each time in the middle of a line: the next turn's log begins on a new one.
+    assert_ne!(turn("break"), 0);
+    assert_eq!(printed(2), ["→ shell", "half"]);
+    assert!(talk.next().unwrap().unwrap().starts_with("coder, a turn begun"));
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
-    assert_eq!(line(), "two ␛[31mred");
+    assert_eq!(printed(2), ["→ shell", "half"]);
     assert_eq!(talk.next().unwrap().unwrap(), "the run is over");
     assert!(follower.wait().unwrap().success());
 }
@@ -182,6 +196,23 @@ fn export_writes_everything_that_was_said_and_the_documents() {
     let written: Value = serde_json::from_str(&world.run(&["export", "@team"]).stdout).unwrap();
     assert_eq!(written["instance"], "team");
     assert_eq!(written["messages"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn export_writes_a_long_message_whole() {
+    let world = team();
+    let long = "12345678 ü\n".repeat(150_000);
+    world.file("long.txt", &long);
+    let sent = shell(&world, "agent-worker send @team - < long.txt");
+    assert_eq!(sent.code, 0, "{sent:?}");
+    let written: Value = serde_json::from_str(&world.run(&["export", "@team"]).stdout).unwrap();
+    let message = &written["messages"][0];
+    assert!(message["body"].as_str().unwrap().trim_end() == long.trim_end(), "{}", message["seq"]);
+    assert_eq!(message.get("resource"), None);
+    let shown = world.run(&["export", "@team", "--format", "md"]).stdout;
+    assert_eq!(shown.matches("12345678 ü\n").count(), 150_000);
+    let peeked = world.json(&["peek", "@team", "--json"]);
+    assert!(peeked["messages"][0]["body"].as_str().unwrap().len() < 4_000);
 }
 
 #[test]

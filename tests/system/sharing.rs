@@ -132,16 +132,16 @@ fn in_an_agents_shell_context_speaks_as_that_agent() {
         agent-worker context inbox --agent owl@team
         agent-worker doc append notes.md "by the crow"
         agent-worker feedback "from an agent"
+        env -u AGENT_WORKER_ATTEMPT agent-worker use owl@team
         agent-worker stop @team || true
     "#;
     world.file("try.sh", script);
     let folder = std::path::Path::new(env!("CARGO_BIN_EXE_agent-worker")).parent().unwrap();
     let yaml = format!(
-        "name: team\nagents:\n  crow:\n    backend: mock\n    mock: [{{ on: go, run: 'PATH={}:$PATH AGENT_WORKER_HOME={} \
+        "name: team\nagents:\n  crow:\n    backend: mock\n    mock: [{{ on: go, run: 'PATH={}:$PATH \
          bash try.sh; true', say: tried }}]\n  owl:\n    backend: mock\n    mock: [{{ calls: [{{ tool: channel_send, args: {{ \
          message: 'Thanks, @crow.' }} }}], say: Hoo. }}]\nkickoff: '@crow go'\n",
-        folder.display(),
-        world.home().display()
+        folder.display()
     );
     world.file("team.yaml", &yaml);
     let (code, envelope) = world.envelope(&["run", "team.yaml", "--json"]);
@@ -160,6 +160,7 @@ fn in_an_agents_shell_context_speaks_as_that_agent() {
     error: an agent looks into its own inbox only
     notes.md is at revision 1
     written down on this machine, and sent nowhere; `agent-worker feedback list` shows it
+    error: could not write the choice down: an agent chooses for nobody
     error: only the user stops a run
     ");
     assert_eq!(

@@ -72,8 +72,7 @@ impl Context<'_> {
 
     /// Whom commands in this folder mean when they name nobody; an agent's commands mean nobody by themselves.
     pub(crate) fn default_agent(&self) -> Option<Target> {
-        let memory = Memory::of(&self.settings.home);
-        memory.default_agent(&self.settings.cwd).filter(|_| !self.settings.inside_attempt)
+        Memory::of(self.settings).default_agent(&self.settings.cwd)
     }
 
     /// What is near the caller.

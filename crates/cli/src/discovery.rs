@@ -18,7 +18,7 @@ use agent_worker_protocol::api::Health;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child, Command},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -57,14 +57,32 @@ pub(crate) struct Found {
 
 /// Looks for a daemon; `None` when there is none. Starts nothing.
 pub(crate) async fn look(settings: &Settings) -> Result<Option<Found>, CliError> {
-    let client = Client::new(Daemon::at(settings.socket()));
-    match timeout(PATIENCE, client.health()).await {
-        Ok(Ok(health)) => Ok(Some(Found { client, health })),
-        Ok(Err(DialError::Absent { .. })) => Ok(None),
-        Ok(Err(other)) => Err(other.into()),
-        Err(_) => Err(CliError::new(Kind::NoDaemon, "a daemon is there and does not answer")
-            .hint(format!("its log is in {}", settings.home.join("logs").display()))),
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let client = Client::new(Daemon::at(settings.socket()));
+        match timeout_at(deadline, client.health()).await {
+            Ok(Ok(health)) => return Ok(Some(Found { client, health })),
+            Ok(Err(DialError::Absent { .. })) => return Ok(None),
+            // One that dies lets callers in until its socket is closed. Nothing was asked of it but how it is, so it can
+            // be asked again: it, the next one, or nobody.
+            Ok(Err(DialError::Lost { .. })) if !is_held(settings)? => return Ok(None),
+            Ok(Err(DialError::Lost { .. })) if Instant::now() < deadline => {
+                sleep(LOCK_PAUSE).await;
+            }
+            Ok(Err(other)) => return Err(other.into()),
+            Err(_) => {
+                return Err(CliError::new(Kind::NoDaemon, "a daemon is there and does not answer")
+                    .hint(format!("its log is in {}", settings.home.join("logs").display())));
+            }
+        }
     }
+}
+
+/// Whether a daemon lives: it has the home's lock until it is gone.
+fn is_held(settings: &Settings) -> Result<bool, CliError> {
+    LockFile::is_held(&settings.home.join("daemon.lock")).map_err(|error| {
+        CliError::because(Kind::BadHome, "could not look at the daemon's lock", error)
+    })
 }
 
 /// A daemon of our own version, started if there is none.
@@ -72,7 +90,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Client, CliError> {
     home_is_ours(settings)?;
     let found = match look(settings).await? {
         Some(found) => found,
-        None if settings.inside_attempt => {
+        None if settings.is_inside_attempt() => {
             return Err(CliError::new(
                 Kind::NoDaemon,
                 "no daemon is running, and an agent starts none",
@@ -221,30 +239,22 @@ async fn starter(settings: &Settings) -> Result<LockFile, CliError> {
 
 /// Looks again: another starter may have been faster, and a daemon that leaves holds its lock to the last.
 async fn look_until_the_home_is_free(settings: &Settings) -> Result<Option<Found>, CliError> {
-    let path = settings.home.join("daemon.lock");
     let deadline = Instant::now() + FAREWELL;
     loop {
         if let Some(found) = look(settings).await? {
             return Ok(Some(found));
         }
-        match LockFile::is_held(&path) {
-            Ok(false) => return Ok(None),
-            Ok(true) if Instant::now() < deadline => sleep(LOCK_PAUSE).await,
-            Ok(true) => {
-                return Err(CliError::new(
-                    Kind::NoDaemon,
-                    "a daemon holds the home and does not answer",
-                )
-                .hint(format!("its log is in {}", settings.home.join("logs").display())));
-            }
-            Err(error) => {
-                return Err(CliError::because(
-                    Kind::BadHome,
-                    "could not look at the daemon's lock",
-                    error,
-                ));
-            }
+        if !is_held(settings)? {
+            return Ok(None);
         }
+        if Instant::now() >= deadline {
+            return Err(CliError::new(
+                Kind::NoDaemon,
+                "a daemon holds the home and does not answer",
+            )
+            .hint(format!("its log is in {}", settings.home.join("logs").display())));
+        }
+        sleep(LOCK_PAUSE).await;
     }
 }
 

@@ -3,11 +3,11 @@
 //! Events say when to look; how the run stands is asked of the daemon. What decides is in `view`, `verdict` and
 //! `report`. Whoever leaves before the end comes back to the place where they left.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    Code, Event, EventKind, Millis, RunMode, RunState, Target,
+    Code, Event, EventKind, Millis, RunId, RunMode, RunState, Target,
     api::{RunStarted, RunView},
 };
 use tokio::time::{MissedTickBehavior, interval};
@@ -23,12 +23,17 @@ use crate::{
     memory::Memory,
     report::{self, Report},
     screen::{Answers, Screen},
+    settings::Settings,
     signals::Signals,
     view::{Above, Detail, View},
 };
 
 /// How often a terminal is drawn at most.
 const REDRAW: Duration = Duration::from_millis(100);
+/// How often to ask whether a run that is being stopped is over.
+const GLANCE: Duration = Duration::from_millis(20);
+/// A daemon that says nothing for so long will not stop anything.
+const DEAF: Duration = Duration::from_secs(10);
 
 /// A run somebody follows.
 pub(crate) struct Follower {
@@ -135,7 +140,7 @@ impl Follower {
             && !report.view.state.is_live()
         {
             // What is left of it is a file nobody will ask for.
-            Memory::of(&ctx.settings.home).forget(self.started.run).ok();
+            Memory::of(ctx.settings).forget(self.started.run).ok();
         }
         Ok(followed)
     }
@@ -242,7 +247,7 @@ impl Follower {
 
     /// Notes how far it was shown, for `attach`.
     fn note(&self, last: &str, ctx: &mut Context<'_>) -> Result<(), CliError> {
-        match Memory::of(&ctx.settings.home).leave(self.started.run, last) {
+        match Memory::of(ctx.settings).leave(self.started.run, last) {
             Ok(()) => Ok(()),
             Err(error) => {
                 ctx.console.warn(&format!("could not note how far it was shown: {error}"))
@@ -272,8 +277,16 @@ impl Follower {
                 Err(other) => Err(CliError::from(other)),
             }
         };
-        let Some(stopped) = signals.carry(stopping).await else {
-            return Ok(Followed::LeftStopping);
+        let mut stopping = pin!(stopping);
+        let stopped = if let Some(stopped) = signals.carry(&mut stopping).await {
+            stopped
+        } else {
+            // Nobody leaves before the daemon has it in its books: from then on it ends the rest by itself.
+            tokio::select! {
+                stopped = &mut stopping => stopped,
+                () = over_in_the_books(settings, run) => return Ok(Followed::LeftStopping),
+                () = tokio::time::sleep(DEAF) => return Err(deaf(&target)),
+            }
         };
         let (stopped, view) = stopped?;
         if let Some(stopped) = stopped {
@@ -283,6 +296,25 @@ impl Follower {
         let report = report
             .ok_or_else(|| CliError::new(Kind::Failed, format!("{target} goes on all the same")))?;
         Ok(Followed::Over(Box::new(report)))
+    }
+}
+
+fn deaf(target: &Target) -> CliError {
+    let what = format!("{target} could not be stopped: the daemon does not answer");
+    CliError::new(Kind::Failed, what).hint(format!("try again: agent-worker stop {target}"))
+}
+
+/// Returns once the daemon knows that a run is over.
+async fn over_in_the_books(settings: &Settings, run: RunId) {
+    loop {
+        let known = match discovery::open(settings).await {
+            Ok(client) => client.run(run).await.ok(),
+            Err(_) => None,
+        };
+        if known.is_some_and(|view| !view.state.is_live()) {
+            return;
+        }
+        tokio::time::sleep(GLANCE).await;
     }
 }
 

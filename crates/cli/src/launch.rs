@@ -133,7 +133,7 @@ async fn launched(
     let format = switches.output.format();
     if switches.detach && mode == RunMode::Run {
         // Nothing of it was shown.
-        Memory::of(&ctx.settings.home).leave(started.run, "").ok();
+        Memory::of(ctx.settings).leave(started.run, "").ok();
         return ending::left(&started, format, ctx);
     }
     let follower = Follower {

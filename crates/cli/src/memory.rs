@@ -12,9 +12,11 @@ use std::{
 use agent_worker_protocol::{RunId, Target, hash};
 use serde::{Deserialize, Serialize};
 
-/// The memory, in a folder of the home.
+use crate::settings::Settings;
+
+/// The memory, in a folder of the home. It is a person's: an agent's commands remember nothing and change nothing in it.
 pub(crate) struct Memory {
-    folder: PathBuf,
+    folder: Option<PathBuf>,
 }
 
 /// What `use` wrote down. The folder is in it for whoever reads the file.
@@ -25,62 +27,69 @@ struct Chosen {
 }
 
 impl Memory {
-    /// The memory in this home.
-    pub(crate) fn of(home: &Path) -> Self {
-        Self { folder: home.join("cli") }
+    /// The memory of whoever types this command.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self { folder: (!settings.is_inside_attempt()).then(|| settings.home.join("cli")) }
     }
 
     /// Whom commands in this folder mean when they name nobody.
     pub(crate) fn default_agent(&self, project: &Path) -> Option<Target> {
-        let text = fs::read(self.chosen(project)).ok()?;
+        let text = fs::read(self.chosen(project)?).ok()?;
         serde_json::from_slice::<Chosen>(&text).ok().map(|chosen| chosen.target)
     }
 
     /// Chooses that agent.
     pub(crate) fn choose(&self, project: &Path, target: &Target) -> io::Result<()> {
+        let path = self.chosen(project).ok_or_else(no_person)?;
         let chosen = Chosen { project: project.to_owned(), target: target.clone() };
-        self.exchange(&self.chosen(project), &serde_json::to_vec(&chosen)?)
+        exchange(&path, &serde_json::to_vec(&chosen)?)
     }
 
     /// Chooses nobody.
     pub(crate) fn choose_nobody(&self, project: &Path) -> io::Result<()> {
-        removed(fs::remove_file(self.chosen(project)))
+        removed(fs::remove_file(self.chosen(project).ok_or_else(no_person)?))
     }
 
     /// The last event that was shown of a run, when somebody stopped following it.
     pub(crate) fn left_at(&self, run: RunId) -> Option<String> {
-        fs::read_to_string(self.followed(run)).ok()
+        fs::read_to_string(self.followed(run)?).ok()
     }
 
     /// Notes the last event that was shown of a run.
     pub(crate) fn leave(&self, run: RunId, event: &str) -> io::Result<()> {
-        self.exchange(&self.followed(run), event.as_bytes())
+        self.followed(run).map_or(Ok(()), |path| exchange(&path, event.as_bytes()))
     }
 
     /// Forgets a run that was followed to its end.
     pub(crate) fn forget(&self, run: RunId) -> io::Result<()> {
-        removed(fs::remove_file(self.followed(run)))
+        self.followed(run).map_or(Ok(()), |path| removed(fs::remove_file(path)))
     }
 
-    fn chosen(&self, project: &Path) -> PathBuf {
+    fn chosen(&self, project: &Path) -> Option<PathBuf> {
         let digest = hash(&[project.as_os_str().as_encoded_bytes()]);
         let name =
             digest.iter().take(8).fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
-        self.folder.join(format!("use-{name}"))
+        Some(self.folder.as_ref()?.join(format!("use-{name}")))
     }
 
-    fn followed(&self, run: RunId) -> PathBuf {
-        self.folder.join(format!("left-{run}"))
+    fn followed(&self, run: RunId) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("left-{run}")))
     }
+}
 
-    fn exchange(&self, path: &Path, text: &[u8]) -> io::Result<()> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-        let fresh = path.with_extension(format!("{}.new", std::process::id()));
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        io::Write::write_all(&mut file, text)?;
-        fs::rename(&fresh, path)
+fn no_person() -> io::Error {
+    io::Error::other("an agent chooses for nobody")
+}
+
+fn exchange(path: &Path, text: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
+    let fresh = path.with_extension(format!("{}.new", std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    io::Write::write_all(&mut file, text)?;
+    fs::rename(&fresh, path)
 }
 
 /// What is not there need not be removed.
@@ -98,7 +107,7 @@ mod tests {
     #[test]
     fn each_folder_and_each_run_is_remembered_by_itself() {
         let home = tempfile::tempdir().unwrap();
-        let memory = Memory::of(home.path());
+        let memory = Memory { folder: Some(home.path().join("cli")) };
         let (here, there) = (Path::new("/a"), Path::new("/b"));
         let coder: Target = "coder@review".parse().unwrap();
         assert_eq!(memory.default_agent(here), None);
@@ -116,5 +125,12 @@ mod tests {
         assert_eq!((memory.left_at(run(1)).as_deref(), memory.left_at(run(2))), (Some("9"), None));
         memory.forget(run(1)).unwrap();
         assert_eq!(memory.left_at(run(1)), None);
+
+        memory.leave(run(1), "7").unwrap();
+        let agents = Memory { folder: None };
+        agents.leave(run(1), "9").unwrap();
+        agents.choose(here, &"owl".parse().unwrap()).unwrap_err();
+        assert_eq!((agents.default_agent(here), agents.left_at(run(1))), (None, None));
+        assert_eq!(memory.left_at(run(1)).as_deref(), Some("7"));
     }
 }

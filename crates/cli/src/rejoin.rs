@@ -55,7 +55,7 @@ pub(crate) async fn rejoin(
         mode: run.mode,
         on_signal: OnSignal::Leave,
         until: Until::Over,
-        seen: match Memory::of(&ctx.settings.home).left_at(run.run) {
+        seen: match Memory::of(ctx.settings).left_at(run.run) {
             Some(event) if !event.is_empty() => Seen::UpTo { event, run: Box::new(run), asked },
             Some(_) | None => Seen::Nothing,
         },

@@ -34,6 +34,7 @@ pub(crate) fn run() -> RunView {
         limits: Limits { hops: 50, turns: Some(200), wall: None },
         mode: RunMode::Run,
         state: RunState::Ended { outcome: Outcome::Done },
+        state_since: at(83),
         error: None,
         started: at(0),
         ended: Some(at(83)),

@@ -18,6 +18,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether the caller is an agent's command, also when it hides that: then it speaks for no person.
+    pub(crate) fn is_inside_attempt(&self) -> bool {
+        self.inside_attempt || agent_worker_host::in_attempt()
+    }
+
     /// Where the daemon listens.
     pub(crate) fn socket(&self) -> PathBuf {
         self.home.join("daemon.sock")

@@ -18,6 +18,7 @@ mod once;
 mod openapi;
 mod refusal;
 mod request;
+mod resources;
 mod revoked;
 mod route;
 mod routes;

@@ -97,6 +97,10 @@ impl Runner for Processes {
         self.hurry.demand(run);
     }
 
+    fn attempt_hurry(&self, run: RunId, attempt: AttemptId) {
+        self.hurry.demand_attempt(run, attempt);
+    }
+
     async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
         let entries = std::fs::read_dir(self.home.runs())?.flatten();
         Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
@@ -112,7 +116,10 @@ impl Runner for Processes {
 
     async fn attempt(&self, run: RunId, job: WorkerJob, stop: CancellationToken) -> Departure {
         let lock = self.worker_lock(run, job.attempt);
-        self.start_worker(&job, &lock, &stop, &self.patience(run)).await
+        let patience = self.patience(run).of(job.attempt);
+        let departure = self.start_worker(&job, &lock, &stop, &patience).await;
+        self.hurry.forget_attempt(run, job.attempt);
+        departure
     }
 
     async fn attempt_look(&self, run: RunId, attempt: AttemptId) -> Sighting {
@@ -133,7 +140,10 @@ impl Runner for Processes {
         stop: CancellationToken,
     ) -> Departure {
         let lock = self.worker_lock(run, attempt);
-        self.adopt_worker(attempt, lock, &stop, &self.patience(run)).await
+        let patience = self.patience(run).of(attempt);
+        let departure = self.adopt_worker(attempt, lock, &stop, &patience).await;
+        self.hurry.forget_attempt(run, attempt);
+        departure
     }
 
     async fn attempt_events(

@@ -14,5 +14,5 @@ pub use event_stream::EventStream;
 pub use lock::LockFile;
 pub use tree::{
     ATTEMPT_MARKER, Process, chain, children, dead_children, descendants, end, end_aside,
-    environment_value, marked, marks, own_descendants, reap, walk,
+    environment_value, in_attempt, marked, marks, own_descendants, reap, walk,
 };

@@ -134,6 +134,15 @@ pub fn chain(pid: u32) -> Option<Vec<Process>> {
     Some(chain)
 }
 
+/// Whether this process, or any it descends from, was started with the mark of an attempt. In doubt it was.
+pub fn in_attempt() -> bool {
+    let looks = (0..3).map(|_| chain(std::process::id()));
+    let Some(chain) = looks.flatten().next() else { return true };
+    // What another user runs is no worker of ours, and shows us nothing.
+    let mark = |process: &Process| environment_value(process.pid, ATTEMPT_MARKER).ok().flatten();
+    chain.iter().any(|process| mark(process).is_some())
+}
+
 /// What a look at one process shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sight {

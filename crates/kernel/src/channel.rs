@@ -52,7 +52,7 @@ impl Kernel {
             return Err(Error::BadRequest("an empty message says nothing".into()));
         }
         let place = Place { target: request.target.clone(), project: request.project.clone() };
-        let instance = self.instance_of(who, &place).await?;
+        let instance = self.instance_here(who, &place).await?;
         // A call that is repeated gets its first answer, also when the run has ended since.
         let repeated = instance.last.filter(|_| by.key.is_some());
         let no_run = || Error::NoRun(instance.instance.clone());

@@ -1,10 +1,10 @@
 //! One agent, with what explains its state: what waits for it, how its last attempts went, what would wake it.
 
 use agent_worker_protocol::{
-    AgentName, AgentState, AttemptId, RunId, RunState, Target,
+    AgentName, AgentState, AttemptId, Millis, RunId, RunState, Target,
     api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail},
 };
-use agent_worker_store::{AttemptRow, ShownMessage};
+use agent_worker_store::{AgentRow, AttemptRow, RunRow, ShownMessage};
 
 use crate::{
     error::{Error, Result},
@@ -37,8 +37,11 @@ impl Kernel {
         let system = own.and_then(views::settings).and_then(|settings| settings.system_prompt);
         let inbox = self.store.inbox_pending(instance.id, agent.clone(), MOST_MAIL).await?;
         let attempts = self.store.attempt_list(instance.id, agent, MOST_ATTEMPTS).await?;
+        let rested = attempts.first().and_then(|last| last.ended_at);
+        let woken = woken(&inbox, view.waiting);
         Ok(AgentDetail {
             wakes_when: wakes_when(&view, &row.state),
+            state_since: own.and_then(|own| since(&view.state, own, &row, rested, woken)),
             view,
             run,
             run_state: row.state,
@@ -130,7 +133,7 @@ impl Kernel {
 }
 
 /// How much of a text there is up to the end of its last whole character.
-fn whole(bytes: &[u8]) -> usize {
+pub(crate) fn whole(bytes: &[u8]) -> usize {
     let is_cut = |tail: &&[u8]| match std::str::from_utf8(tail) {
         Ok(_) => false,
         Err(error) => error.valid_up_to() == 0 && error.error_len().is_none(),
@@ -138,6 +141,38 @@ fn whole(bytes: &[u8]) -> usize {
     let starts = (1..=3).filter_map(|length| bytes.len().checked_sub(length));
     let mut tails = starts.map(|start| &bytes[start..]);
     bytes.len() - tails.find(is_cut).map_or(0, <[u8]>::len)
+}
+
+/// When the oldest of what wakes an agent was sent, unless there is more than was read.
+fn woken(inbox: &[ShownMessage], waiting: u32) -> Option<Millis> {
+    let waking = || inbox.iter().filter(|mail| mail.wakes);
+    let is_all = waking().count() == waiting as usize;
+    waking().map(|mail| mail.message.ts).min().filter(|_| is_all)
+}
+
+/// Since when an agent is what it is: since the last thing that made it so. `rested` is when its last attempt ended, `woken`
+/// when the oldest of what waits for it came.
+fn since(
+    state: &AgentState,
+    agent: &AgentRow,
+    run: &RunRow,
+    rested: Option<Millis>,
+    woken: Option<Millis>,
+) -> Option<Millis> {
+    let free = run.since.max(agent.since).max(rested.unwrap_or(run.since));
+    match state {
+        AgentState::Running { since, .. } => Some(*since),
+        AgentState::Stopping | AgentState::Stopped { .. } if !run.state.is_live() => {
+            Some(run.since)
+        }
+        AgentState::Stopping | AgentState::Stopped { .. } => Some(agent.since),
+        AgentState::Idle | AgentState::Paused { .. } => Some(free),
+        AgentState::BackingOff { .. } | AgentState::Parked { .. } => Some(free.max(woken?)),
+        AgentState::Queued => {
+            let due = agent.not_before.as_ref().map_or(free, |wait| wait.at);
+            Some(free.max(woken?).max(due))
+        }
+    }
 }
 
 fn mail(shown: ShownMessage) -> Mail {
@@ -151,6 +186,7 @@ fn attempt_view(row: AttemptRow) -> AttemptView {
         oldest: row.oldest,
         started: row.started,
         ended: row.ended,
+        ended_at: row.ended_at,
         usage: row.usage,
     }
 }
@@ -180,7 +216,86 @@ fn wakes_when(agent: &AgentView, run: &RunState) -> String {
 
 #[cfg(test)]
 mod tests {
+    use agent_worker_protocol::{InstanceRef, Limits, Outcome, RunMode, Usage, WorkflowId};
+    use agent_worker_store::{Keep, NotBefore, Wait};
+
     use super::*;
+
+    fn at(second: i64) -> Millis {
+        Millis::new(second * 1_000)
+    }
+
+    fn run(state: RunState, since: Millis) -> RunRow {
+        RunRow {
+            id: RunId::new(uuid::Uuid::nil()),
+            workflow: WorkflowId::new(1),
+            instance: "team".parse::<InstanceRef>().unwrap(),
+            project: "/p".into(),
+            mode: RunMode::Start,
+            state,
+            since,
+            error: None,
+            limits: Limits { hops: 50, turns: None, wall: None },
+            script: String::new(),
+            keep: Keep::Always,
+            started: at(0),
+            ended: None,
+            turns: 0,
+            messages: 0,
+            usage: Usage::default(),
+        }
+    }
+
+    fn agent(since: Millis, not_before: Option<Millis>) -> AgentRow {
+        let wait = |at| NotBefore { at, wait: Wait::BackOff, why: "gone".into() };
+        AgentRow {
+            name: "coder".parse().unwrap(),
+            settings: String::new(),
+            stopped: None,
+            since,
+            not_before: not_before.map(wait),
+            live: None,
+            waiting: 0,
+            turns: 0,
+            messages: 0,
+            usage: Usage::default(),
+        }
+    }
+
+    #[test]
+    fn an_agent_is_what_it_is_since_the_last_thing_that_made_it_so() {
+        let attempt = AttemptId::new(uuid::Uuid::nil());
+        let why = String::new;
+        let running = AgentState::Running { attempt, since: at(7) };
+        let backs_off = AgentState::BackingOff { until: at(99), why: why() };
+        let paused = AgentState::Paused { why: why() };
+        let stopped = AgentState::Stopped { why: why() };
+        let live = || run(RunState::Running, at(10));
+        let over = || run(RunState::Ended { outcome: Outcome::Done }, at(90));
+        // Each: joined, stopped or resumed; free again; the last turn's end; the oldest mail.
+        for (state, run, joined, due, rested, woken, expected) in [
+            (&running, live(), 5, None, None, Some(6), Some(7)),
+            (&AgentState::Idle, live(), 5, None, None, None, Some(10)),
+            (&AgentState::Idle, live(), 20, None, None, None, Some(20)),
+            (&AgentState::Idle, live(), 5, None, Some(30), None, Some(30)),
+            (&AgentState::Idle, live(), 5, None, Some(8), None, Some(10)),
+            (&paused, live(), 5, None, Some(30), Some(40), Some(30)),
+            (&backs_off, live(), 5, Some(99), Some(30), Some(20), Some(30)),
+            (&backs_off, live(), 5, Some(99), Some(30), Some(40), Some(40)),
+            (&AgentState::Queued, live(), 5, None, Some(30), Some(20), Some(30)),
+            (&AgentState::Queued, live(), 5, None, Some(30), Some(40), Some(40)),
+            (&AgentState::Queued, live(), 5, Some(50), Some(30), Some(40), Some(50)),
+            // There is more mail than was looked at.
+            (&AgentState::Queued, live(), 5, None, Some(30), None, None),
+            (&stopped, live(), 60, None, Some(61), Some(62), Some(60)),
+            (&AgentState::Stopping, live(), 60, None, None, None, Some(60)),
+            (&stopped, over(), 60, None, Some(61), None, Some(90)),
+        ] {
+            let row = agent(at(joined), due.map(at));
+            let found = since(state, &row, &run, rested.map(at), woken.map(at));
+            assert_eq!(found, expected.map(at), "{state} {joined} {due:?} {rested:?} {woken:?}");
+        }
+    }
 
     #[test]
     fn a_character_that_is_cut_waits_for_its_rest() {

@@ -68,6 +68,9 @@ pub enum Error {
     /// No target was given, and there is more than one thing it could be.
     #[error("several runs could be meant: {}", .0.join(", "))]
     Several(Vec<String>),
+    /// The run of standalone agents has no end.
+    #[error("standalone agents live in @global, which is always there")]
+    Permanent,
     /// The instance has no live run.
     #[error("@{0} has no live run")]
     NoRun(InstanceRef),
@@ -114,7 +117,8 @@ impl Error {
             | Self::Several(_)
             | Self::Running(_)
             | Self::AgentThere(_)
-            | Self::NotPaused(_) => Code::Conflict,
+            | Self::NotPaused(_)
+            | Self::Permanent => Code::Conflict,
             Self::StillLimited { .. } => Code::Limit,
             Self::NoRun(_) => Code::NoRun,
             Self::TooLarge { .. } => Code::TooLarge,
@@ -132,6 +136,7 @@ impl Error {
             Self::AgentThere(target) => Some(format!(
                 "give it another name, or end that one: agent-worker agent end {target}"
             )),
+            Self::Permanent => Some("end them one by one: agent-worker agent end NAME".into()),
             Self::NotPaused(_) => Some("`agent-worker runs` shows how it stands".into()),
             Self::NoAgent(_) => Some("`agent-worker ls` shows who is there".into()),
             Self::NoInstance(_) => Some("`agent-worker ls --all` shows what there is".into()),

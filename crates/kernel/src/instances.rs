@@ -61,6 +61,9 @@ impl Kernel {
 
     async fn remove(&self, who: &Principal, place: &Place) -> Result<Removed> {
         let instance = self.instance_here(who, place).await?;
+        if instance.instance.is_global() {
+            return Err(Error::Permanent);
+        }
         let runs = self.store.run_list(RunQuery::Of(instance.id, u32::MAX)).await?;
         match self.store.instance_remove(instance.id).await {
             Ok(()) => {}

@@ -43,7 +43,7 @@ pub use events::{Feed, Watched};
 pub use inbox::{Acked, Inbox};
 pub use kernel::{Kernel, Parts, Principal};
 pub use place::Place;
-pub use resources::{ResourceKept, ResourceText};
+pub use resources::ResourceKept;
 pub use runner::{Departure, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting};
 pub use scheduler::{Options, Recovered};
 pub use views::{Breadth, Tally};

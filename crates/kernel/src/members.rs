@@ -16,16 +16,38 @@ use crate::{
     scheduler::shutdown::Whose,
 };
 
+/// Whether somebody wants to wait until processes have ended by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Haste {
+    None,
+    Great,
+}
+
 impl Kernel {
     /// Wakes an agent no more and ends its worker; answers when every process of it is gone. Carried out even if whoever
     /// asked goes away.
     pub async fn agent_stop(&self, who: &Principal, place: &Place) -> Result<AgentStopped> {
+        self.stop_agent(who, place, Haste::None).await
+    }
+
+    /// The same for somebody who does not want to wait: its processes get no time to end by themselves, also where they are
+    /// being ended already.
+    pub async fn agent_stop_now(&self, who: &Principal, place: &Place) -> Result<AgentStopped> {
+        self.stop_agent(who, place, Haste::Great).await
+    }
+
+    async fn stop_agent(
+        &self,
+        who: &Principal,
+        place: &Place,
+        haste: Haste,
+    ) -> Result<AgentStopped> {
         who.require_user("only the user stops an agent")?;
         let (kernel, who, place) = (self.clone(), who.clone(), place.clone());
         self.scheduler
             .carry(async move {
                 let (instance, _, agent) = kernel.member(&who, &place).await?;
-                kernel.end_agent(&who, &instance, &agent).await
+                kernel.end_agent(&who, &instance, &agent, haste).await
             })
             .await
     }
@@ -48,7 +70,7 @@ impl Kernel {
 
     async fn take_out(&self, who: &Principal, place: &Place) -> Result<AgentStopped> {
         let (instance, run, agent) = self.member(who, place).await?;
-        let stopped = self.end_agent(who, &instance, &agent).await?;
+        let stopped = self.end_agent(who, &instance, &agent, Haste::None).await?;
         let _alone = self.roster.acquire().await;
         let now = self.clock.now();
         let gone = self.store.agent_remove(who.by(None)?, instance.id, agent.clone(), now).await;
@@ -98,12 +120,16 @@ impl Kernel {
         who: &Principal,
         instance: &Instance,
         agent: &AgentName,
+        haste: Haste,
     ) -> Result<AgentStopped> {
         let (by, now) = (who.by(None)?, self.clock.now());
         let why = "stopped by the user".to_owned();
         self.store.agent_stop(by, instance.id, agent.clone(), why, now).await?;
         // Whoever was leased before that has a leash by now; after it nobody is.
         let whose = Whose::Agent(instance.id, agent.clone());
+        if haste == Haste::Great {
+            self.hurry_workers(&whose);
+        }
         let (_, processes) = self.end_workers(&whose, Ordered::Stopped).await;
         let (agent, instance) = (agent.clone(), instance.instance.clone());
         Ok(AgentStopped { agent, instance, processes })

@@ -25,13 +25,13 @@ pub struct Place {
 }
 
 impl Kernel {
-    /// The instance a caller means, and its live run.
+    /// The instance a caller means to write in, and its live run.
     pub(crate) async fn instance(
         &self,
         who: &Principal,
         place: &Place,
     ) -> Result<(Instance, RunId)> {
-        let instance = self.instance_of(who, place).await?;
+        let instance = self.instance_here(who, place).await?;
         match instance.live {
             Some(run) => Ok((instance, run)),
             None => Err(Error::NoRun(instance.instance)),
@@ -58,14 +58,15 @@ impl Kernel {
         target::only(project.as_deref(), known)
     }
 
-    /// The instance a caller means; one that is not named is never another folder's. For what cannot be undone.
+    /// The instance a caller means, to write in it: one that is not named is never another folder's.
     pub(crate) async fn instance_here(&self, who: &Principal, place: &Place) -> Result<Instance> {
         let instance = self.instance_of(who, place).await?;
-        let project = place.project.as_ref().map(|path| path.to_string_lossy());
-        if place.target.is_none() && !target::is_near(&instance, project.as_deref()) {
-            return Err(target::none_here());
+        let Some(project) = &place.project else { return Ok(instance) };
+        let named = place.target.is_some() || matches!(who, Principal::Agent(_));
+        if named || target::is_near(&instance, Some(&project.to_string_lossy())) {
+            return Ok(instance);
         }
-        Ok(instance)
+        Err(target::none_here())
     }
 
     /// What a target could mean, by the narrowest question that finds anything.

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use agent_worker_protocol::ResourceId;
+use agent_worker_protocol::{ResourceId, api::ResourceText};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    detail::whole,
     error::Result,
     kernel::{Kernel, Principal},
     place::Place,
@@ -26,23 +27,6 @@ pub struct ResourceKept {
     pub bytes: u64,
 }
 
-/// A part of a resource, as text; bytes that are not text are replaced.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ResourceText {
-    /// Which.
-    pub id: ResourceId,
-    /// What its maker said it is.
-    pub r#type: String,
-    /// How long the whole is.
-    pub total: u64,
-    /// The first byte of this part.
-    pub start: u64,
-    /// The first byte after it; ask from here for more.
-    pub end: u64,
-    /// The part.
-    pub content: String,
-}
-
 impl Kernel {
     /// Keeps a resource.
     pub async fn resource_create(
@@ -61,7 +45,7 @@ impl Kernel {
         Ok(ResourceKept { id, bytes })
     }
 
-    /// Reads a part of a resource.
+    /// Reads a part of a resource. Where more follows, it ends with a whole character, so that parts add up to the text.
     pub async fn resource_read(
         &self,
         who: &Principal,
@@ -74,8 +58,13 @@ impl Kernel {
         let range = range.unwrap_or(0..PART);
         let start = range.start;
         let range = start..range.end.min(start.saturating_add(MOST));
-        let part = self.store.resource_get(instance.id, id, range).await?;
-        let end = start.min(part.total) + part.bytes.len() as u64;
+        let mut part = self.store.resource_get(instance.id, id, range).await?;
+        let start = start.min(part.total);
+        let kept = whole(&part.bytes);
+        if kept > 0 && start + (part.bytes.len() as u64) < part.total {
+            part.bytes.truncate(kept);
+        }
+        let end = start + part.bytes.len() as u64;
         let content = String::from_utf8_lossy(&part.bytes).into_owned();
         Ok(ResourceText { id, r#type: part.kind, total: part.total, start, end, content })
     }

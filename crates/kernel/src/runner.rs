@@ -19,6 +19,8 @@ pub trait Runner: Send + Sync {
 
     /// Gives no more time to whatever of a run is being ended, or will be. Who gives none anyway has nothing to do.
     fn run_hurry(&self, _run: RunId) {}
+    /// The same for one attempt of a run.
+    fn attempt_hurry(&self, _run: RunId, _attempt: AttemptId) {}
 
     /// The runs whose workers' logs are still kept.
     async fn run_leftovers(&self) -> io::Result<Vec<RunId>>;

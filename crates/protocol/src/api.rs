@@ -10,7 +10,9 @@ mod runs;
 mod tokens;
 
 pub use agents::{AgentDetail, AgentRequest, AgentStopped, AgentView, AttemptView, LogReply, Mail};
-pub use documents::{DocumentEntry, DocumentMode, DocumentRequest, DocumentText, DocumentWritten};
+pub use documents::{
+    DocumentEntry, DocumentMode, DocumentRequest, DocumentText, DocumentWritten, ResourceText,
+};
 pub use health::{Health, HealthDetail, HealthStatus, ShutdownMode, ShutdownRequest, StoreReport};
 pub use instances::{
     Cleared, FeedbackRequest, FeedbackView, InstanceRequest, InstanceView, Removed,

@@ -5,12 +5,14 @@
 
 mod clocks;
 mod journal;
+mod log;
 mod mcp;
 mod mock;
 mod model;
 mod pace;
 mod report;
 mod shell;
+mod text;
 mod tool_loop;
 mod toolbox;
 mod work;

@@ -1,12 +1,12 @@
-//! A shell command as a child of the worker, and the last of what it wrote.
+//! A shell command as a child of the worker, and the last of what it wrote. All of that is in the log as well.
 //!
-//! A child gets the environment of its job and the attempt's two marks, and nothing of the worker's
-//! own. It stays in the worker's process group; where its children go is for the end of the tree.
+//! A child gets the environment of its job, the attempt's two marks and the way to its daemon, and nothing of the
+//! worker's own. It stays in the worker's process group; where its children go is for the end of the tree.
 
 use std::{
     collections::BTreeMap,
     os::unix::process::ExitStatusExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::pin,
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -20,10 +20,12 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{model::ToolResult, report::Report};
+use crate::{log::Log, model::ToolResult, report::Report};
 
 /// The activation, for children whose effects outside the daemon want a key that is stable over attempts.
 const ACTIVATION_MARKER: &str = "AGENT_WORKER_ACTIVATION";
+/// Where commands find their daemon.
+const HOME_VARIABLE: &str = "AGENT_WORKER_HOME";
 /// How much of an output is kept: its end.
 const KEPT: usize = 64 * 1024;
 /// How long an output is read after its command has ended, when a process it left behind holds it open.
@@ -40,11 +42,15 @@ impl Shell {
         let mut env = job.env.clone();
         env.insert(ATTEMPT_MARKER.to_owned(), job.attempt.to_string());
         env.insert(ACTIVATION_MARKER.to_owned(), job.activation.clone());
+        // `agent-worker` in an agent's shell asks the daemon the agent belongs to, not the caller's usual one.
+        if let Some(home) = job.socket.parent().and_then(Path::to_str) {
+            env.insert(HOME_VARIABLE.to_owned(), home.to_owned());
+        }
         Self { cwd: job.cwd.clone(), env }
     }
 
     /// Runs a command to its end. Its result is its stdout, or how it failed and its stderr.
-    pub(crate) async fn run(&self, command: &str, report: &Report) -> ToolResult {
+    pub(crate) async fn run(&self, command: &str, report: &Report, log: &Log) -> ToolResult {
         let child = Command::new("/bin/sh")
             .args(["-c", command])
             .current_dir(&self.cwd)
@@ -55,7 +61,7 @@ impl Shell {
             .stderr(Stdio::piped())
             .spawn();
         let watched = match child {
-            Ok(child) => watch(child, report).await,
+            Ok(child) => watch(child, report, log).await,
             Err(error) => Err(error),
         };
         match watched {
@@ -72,12 +78,16 @@ impl Shell {
 }
 
 /// Waits for a child and reads what it writes.
-async fn watch(mut child: Child, report: &Report) -> std::io::Result<(ExitStatus, String, String)> {
+async fn watch(
+    mut child: Child,
+    report: &Report,
+    log: &Log,
+) -> std::io::Result<(ExitStatus, String, String)> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut output, mut errors) = (Tail::default(), Tail::default());
     let status = {
         let mut reading = pin!(async {
-            tokio::join!(output.read(stdout, report), errors.read(stderr, report));
+            tokio::join!(output.read(stdout, report, log), errors.read(stderr, report, log));
         });
         tokio::select! {
             () = &mut reading => child.wait().await?,
@@ -97,11 +107,12 @@ struct Tail(Vec<u8>);
 
 impl Tail {
     /// Reads to the end. One that cannot be read any more has ended.
-    async fn read(&mut self, stream: Option<impl AsyncRead + Unpin>, report: &Report) {
+    async fn read(&mut self, stream: Option<impl AsyncRead + Unpin>, report: &Report, log: &Log) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; 8 * 1024];
         while let Ok(n @ 1..) = stream.read(&mut chunk).await {
             report.touch();
+            log.printed(&chunk[..n]);
             self.push(&chunk[..n]);
         }
     }

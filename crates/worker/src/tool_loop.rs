@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     model::{Call, Conversation, Exchange, Failure, Model, ToolResult},
     report::Report,
+    text::start,
     toolbox::Toolbox,
 };
 
@@ -74,14 +75,6 @@ fn shorten(value: Value) -> Value {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
-}
-
-/// The first `most` bytes of a text, at a character's border, and a mark if there is more.
-fn start(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    format!("{}…", &text[..text.floor_char_boundary(most)])
 }
 
 #[cfg(test)]

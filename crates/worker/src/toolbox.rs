@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
+    log::Log,
     mcp::{CallError, McpClient},
     model::{Call, ToolResult},
     report::Report,
@@ -30,20 +31,29 @@ const LONGEST_CALL: Duration = Duration::from_mins(1);
 pub(crate) struct Toolbox {
     daemon: McpClient,
     shell: Shell,
+    log: Log,
     /// How often each call was made in this attempt, by tool and arguments.
     made: HashMap<Hash, u32>,
 }
 
 impl Toolbox {
-    pub(crate) fn new(daemon: McpClient, shell: Shell) -> Self {
-        Self { daemon, shell, made: HashMap::new() }
+    pub(crate) fn new(daemon: McpClient, shell: Shell, log: Log) -> Self {
+        Self { daemon, shell, log, made: HashMap::new() }
     }
 
     /// Carries out a call. Whatever goes wrong is its result: the model reads it.
     pub(crate) async fn call(&mut self, call: &Call, report: &Report) -> ToolResult {
+        let began = Instant::now();
+        self.log.called(call);
+        let result = self.carry_out(call, report).await;
+        self.log.answered(call, &result, began.elapsed());
+        result
+    }
+
+    async fn carry_out(&mut self, call: &Call, report: &Report) -> ToolResult {
         if call.tool == SHELL {
             return match call.args.get("command").and_then(Value::as_str) {
-                Some(command) => self.shell.run(command, report).await,
+                Some(command) => self.shell.run(command, report, &self.log).await,
                 None => ToolResult::Failed("shell: `command` is missing".to_owned()),
             };
         }
@@ -112,7 +122,7 @@ mod tests {
         let daemon = Daemon::at(folder.join("daemon.sock"));
         let attempt = AttemptId::new(uuid::Uuid::nil());
         let report = Report::open(folder, attempt, daemon.clone(), HELD).unwrap();
-        let mut tools = Toolbox::new(McpClient::new(daemon), Shell::nowhere());
+        let mut tools = Toolbox::new(McpClient::new(daemon), Shell::nowhere(), Log::nowhere());
         let call = Call { id: "1".into(), tool: "vote".into(), args: Map::new() };
         let began = Instant::now();
         (tools.call(&call, &report).await, began.elapsed())

@@ -18,6 +18,7 @@ use tokio::{
 
 use crate::{
     clocks::{Expiry, Times, next_expiry},
+    log::Log,
     mcp::McpClient,
     mock::Mock,
     model::{Conversation, Failure, Model},
@@ -144,7 +145,8 @@ impl Attempt {
         let mut model: Box<dyn Model> = match &job.backend {
             Backend::Mock { rules } => Box::new(Mock::new(rules, job)),
         };
-        let mut tools = Toolbox::new(McpClient::new(self.daemon.clone()), Shell::new(job));
+        let daemon = McpClient::new(self.daemon.clone());
+        let mut tools = Toolbox::new(daemon, Shell::new(job), Log::new(&job.env));
         let conversation = Conversation {
             system_prompt: job.system_prompt.clone(),
             prompt: job.prompt.clone(),

@@ -1,11 +1,11 @@
 //! The endpoints of commands that act: agents that join and leave, documents, inboxes, feedback.
 
 use agent_worker_protocol::{
-    DocumentPath, Revision, Seq, Target,
+    DocumentPath, ResourceId, Revision, Seq, Target,
     api::{
         AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, DocumentEntry,
         DocumentRequest, DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, InboxReply,
-        StoreReport,
+        ResourceText, StoreReport,
     },
 };
 
@@ -68,6 +68,20 @@ impl Client {
         file: &DocumentPath,
     ) -> Answer<Vec<DocumentEntry>> {
         self.daemon.get(&scope.query(&format!("/revisions/{file}")).done()).await
+    }
+
+    /// `GET /resources/{id}`, from byte `from` on, as much as one answer holds
+    pub(crate) async fn resource(
+        &self,
+        scope: &Scope,
+        id: ResourceId,
+        from: u64,
+    ) -> Answer<ResourceText> {
+        let query = Query::new(&format!("/resources/{id}"))
+            .with("target", scope.target.as_ref().map(Target::to_string).as_deref())
+            .with("project", scope.project.to_str())
+            .with("range", Some(&format!("{from}..")));
+        self.daemon.get(&query.done()).await
     }
 
     /// `GET /feedback`

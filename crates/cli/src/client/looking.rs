@@ -21,6 +21,16 @@ pub(crate) enum Grace {
     Nothing,
 }
 
+impl Grace {
+    /// The value of `now`.
+    fn now(self) -> Option<&'static str> {
+        match self {
+            Self::Usual => None,
+            Self::Nothing => Some("true"),
+        }
+    }
+}
+
 impl Client {
     /// `GET /agents/{target}`
     pub(crate) async fn agent(&self, who: &Target, scope: &Scope) -> Answer<AgentDetail> {
@@ -28,8 +38,14 @@ impl Client {
     }
 
     /// `POST /agents/{target}/stop`
-    pub(crate) async fn agent_stop(&self, who: &Target, scope: &Scope) -> Answer<AgentStopped> {
-        self.daemon.post(&agent_path(who, "/stop", scope), &json!({})).await
+    pub(crate) async fn agent_stop(
+        &self,
+        who: &Target,
+        scope: &Scope,
+        grace: Grace,
+    ) -> Answer<AgentStopped> {
+        let query = agent_query(who, "/stop", scope).with("now", grace.now());
+        self.daemon.post(&query.done(), &json!({})).await
     }
 
     /// `POST /agents/{target}/resume`
@@ -39,11 +55,7 @@ impl Client {
 
     /// `POST /runs/{id}/stop`
     pub(crate) async fn run_stop(&self, run: RunId, grace: Grace) -> Answer<RunStopped> {
-        let now = match grace {
-            Grace::Usual => None,
-            Grace::Nothing => Some("true"),
-        };
-        let query = Query::new(&format!("/runs/{run}/stop")).with("now", now);
+        let query = Query::new(&format!("/runs/{run}/stop")).with("now", grace.now());
         self.daemon.post(&query.done(), &json!({})).await
     }
 
@@ -133,6 +145,10 @@ impl Client {
 }
 
 fn agent_path(who: &Target, what: &str, scope: &Scope) -> String {
+    agent_query(who, what, scope).done()
+}
+
+fn agent_query(who: &Target, what: &str, scope: &Scope) -> Query {
     let path = format!("/agents/{}{what}", escaped(&who.to_string()));
-    Query::new(&path).with("project", scope.project.to_str()).done()
+    Query::new(&path).with("project", scope.project.to_str())
 }

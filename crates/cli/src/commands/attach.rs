@@ -41,7 +41,7 @@ async fn attached(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError
     let scope = ctx.scope(args.target, Reach::Here);
     let asked = clock::now();
     let run = which::run(&client, &scope).await?;
-    let was_left = Memory::of(&ctx.settings.home).left_at(run.run).is_some();
+    let was_left = Memory::of(ctx.settings).left_at(run.run).is_some();
     if !run.state.is_live() && !was_left {
         return Err(over(&run));
     }

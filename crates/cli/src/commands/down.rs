@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Every run of every folder
     #[arg(long, conflicts_with = "what")]
     all: bool,
-    /// Give a run's processes no time to end by themselves
+    /// Give the processes no time to end by themselves
     #[arg(long)]
     now: bool,
     #[command(flatten)]

@@ -19,7 +19,7 @@ const PAGE: u32 = 500;
 /// Print everything that was said
 ///
 /// Of the run that goes on, else of the last one. As Markdown the documents follow; as JSON it is one document, a message
-/// a line. Of a message over 32 KiB its beginning is there.
+/// a line. Long messages are there whole.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker export @review:pr-123 --format md > review.md")]
 pub(crate) struct Args {
@@ -69,22 +69,50 @@ async fn messages(
         if first {
             head(&page.instance, written, ctx)?;
         }
-        for message in &page.messages {
+        let last = page.messages.last().map(|last| last.seq);
+        for message in page.messages {
+            let message = whole(client, scope, message).await?;
             match written {
                 Written::Json => {
                     let comma = if first { " " } else { "," };
                     ctx.console.answer(&Line::plain(format!("{comma}{}", json!(message))))?;
                 }
-                Written::Md => said(message, ctx)?,
+                Written::Md => said(&message, ctx)?,
             }
             first = false;
         }
         first = false;
-        match page.messages.last() {
-            Some(last) => since = last.seq,
+        match last {
+            Some(last) => since = last,
             None => return Ok(page.instance),
         }
     }
+}
+
+/// The message with all of its text, which may be longer than what its channel shows of it.
+async fn whole(client: &Client, scope: &Scope, mut message: Message) -> Result<Message, CliError> {
+    let Some(id) = message.resource else { return Ok(message) };
+    let mut text = String::new();
+    let mut from = 0;
+    loop {
+        let part = match client.resource(scope, id, from).await {
+            Ok(part) => part,
+            // Its beginning is better than nothing.
+            Err(DialError::Refused(problem)) if problem.code == Code::NotFound => {
+                return Ok(message);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        text.push_str(&part.content);
+        // A part that brings nothing more would be asked for again and again.
+        if part.end >= part.total || part.end <= from {
+            break;
+        }
+        from = part.end;
+    }
+    message.body = text;
+    message.resource = None;
+    Ok(message)
 }
 
 fn head(instance: &InstanceRef, written: Written, ctx: &mut Context<'_>) -> Result<(), CliError> {

@@ -52,7 +52,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
-    let chosen = || Memory::of(&ctx.settings.home).default_agent(&ctx.settings.cwd);
+    let chosen = || Memory::of(ctx.settings).default_agent(&ctx.settings.cwd);
     let target = args.target.or(args.to).or_else(chosen);
     if args.inbox {
         return inbox(&client, target, args.output.format(), ctx).await;

@@ -59,7 +59,7 @@ async fn restarted(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliErro
     let started = begin(&client, &request, &mut signals).await?;
     if args.detach && mode == RunMode::Run {
         // Nothing of it was shown.
-        Memory::of(&ctx.settings.home).leave(started.run, "").ok();
+        Memory::of(ctx.settings).leave(started.run, "").ok();
         return ending::left(&started, format, ctx);
     }
     let follower = Follower {

@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     stop_what_goes_on(&args, &runs, &client, ctx).await?;
     let (target, project) = (Some(args.target), Some(ctx.settings.cwd.clone()));
     let removed = client.instance_remove(&InstanceRequest { target, project }).await?;
-    let memory = Memory::of(&ctx.settings.home);
+    let memory = Memory::of(ctx.settings);
     for run in &runs {
         // What is left of it is a file nobody will ask for.
         memory.forget(run.run).ok();

@@ -67,6 +67,13 @@ struct Settled<'a> {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let (target, message) = split(&args.words, "send")?;
+    if target.is_none() && args.to.is_empty() && is_an_address(&message) {
+        return Err(CliError::new(
+            Kind::Usage,
+            format!("`{message}` is an address without a text"),
+        )
+        .hint(format!("say something: agent-worker send {message} \"…\"")));
+    }
     let (target, to) = addressed(target, args.to)?;
     let request = SendRequest {
         target: target.or_else(|| ctx.default_agent()),
@@ -206,6 +213,11 @@ pub(super) fn split(words: &[String], command: &str) -> Result<(Option<Target>, 
         [first, ..] => Err(CliError::new(Kind::Usage, "there are too many words")
             .hint(format!("put the text in quotes: agent-worker {command} {first} \"…\""))),
     }
+}
+
+/// Whether one word alone is where a message would go: nobody says `coder@review` and no more.
+fn is_an_address(text: &str) -> bool {
+    text.parse::<Target>().is_ok_and(|target| target.workflow.is_some())
 }
 
 /// Where it goes and whom it names. `send "text" --to coder@review` means the same as `send coder@review "text"`.

@@ -57,8 +57,10 @@ fn show_agent(agent: &AgentDetail, ctx: &mut Context<'_>) -> Result<(), CliError
     let state = words::agent(&view.state, now);
     let head = Line::of(Tone::Strong, who.to_string()).and(Tone::Plain, format!("  {state}"));
     ctx.console.answer(&head)?;
+    let since = agent.state_since.map(|since| ("since", words::ago(since, now)));
     let model = view.model.as_deref().map(|model| format!(", {model}")).unwrap_or_default();
-    let mut facts = vec![
+    let mut facts: Vec<_> = since.into_iter().collect();
+    facts.extend([
         ("source", ls::source(&view.instance, &view.project, ctx.settings)),
         ("backend", format!("{}{model}", view.backend)),
         ("run", format!("{}, begun {}", agent.run_state, words::ago(view.started, now))),
@@ -72,7 +74,7 @@ fn show_agent(agent: &AgentDetail, ctx: &mut Context<'_>) -> Result<(), CliError
             ),
         ),
         ("wakes when", agent.wakes_when.clone()),
-    ];
+    ]);
     if let Some(system) = &agent.system {
         facts.push(("system", one_line(system)));
     }
@@ -91,6 +93,8 @@ fn waiting(mail: &Mail) -> String {
 pub(super) fn turn(attempt: &AttemptView, now: Millis) -> String {
     let how = attempt.ended.as_ref().map_or_else(|| "under way".to_owned(), ToString::to_string);
     let begun = words::ago(attempt.started, now);
+    let took = attempt.ended_at.map(|at| format!(", took {}", lasted(at.since(attempt.started))));
+    let begun = format!("{begun}{}", took.unwrap_or_default());
     match attempt.number {
         1 => format!("for #{}, begun {begun}: {how}", attempt.oldest),
         number => format!("for #{}, try {number}, begun {begun}: {how}", attempt.oldest),
@@ -111,6 +115,7 @@ fn show_run(run: &RunView, ctx: &mut Context<'_>) -> Result<(), CliError> {
         ("source", ls::source(&run.instance, &run.project, ctx.settings)),
         ("run", format!("{} ({})", run.run, run.mode)),
         ("begun", begun),
+        ("since", words::ago(run.state_since, now)),
         (
             "so far",
             format!(

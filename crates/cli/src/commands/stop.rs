@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Every run of every folder
     #[arg(long, conflicts_with = "target")]
     all: bool,
-    /// Give a run's processes no time to end by themselves
+    /// Give the processes no time to end by themselves
     #[arg(long)]
     now: bool,
     #[command(flatten)]
@@ -106,12 +106,7 @@ async fn stop_agent(
     format: Format,
     ctx: &mut Context<'_>,
 ) -> Result<Verdict, CliError> {
-    if grace == Grace::Nothing {
-        return Err(CliError::new(Kind::Usage, "--now is for whole runs").hint(format!(
-            "leave it out: agent-worker stop {target} gives the agent's processes their time"
-        )));
-    }
-    let stopped = client.agent_stop(target, &ctx.scope(None, Reach::Here)).await?;
+    let stopped = client.agent_stop(target, &ctx.scope(None, Reach::Here), grace).await?;
     if format == Format::Text {
         ctx.console.answer(&report::agent_stopped(&stopped))?;
         let who = Target::agent(stopped.agent.clone(), &stopped.instance);

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let memory = Memory::of(&ctx.settings.home);
+    let memory = Memory::of(ctx.settings);
     let forgetful =
         |error| CliError::because(Kind::BadHome, "could not write the choice down", error);
     let chosen = match (args.target, args.none) {

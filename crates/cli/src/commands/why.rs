@@ -88,10 +88,7 @@ fn of_agent(agent: &AgentDetail, now: Millis) -> Why {
         state: word(&view.state),
         words: words::agent(&view.state, now),
         because: mail.into_iter().chain(nothing).chain(last).collect(),
-        since: match &view.state {
-            AgentState::Running { since, .. } => Some(*since),
-            _ => None,
-        },
+        since: agent.state_since,
         wakes_when: agent.wakes_when.clone(),
     }
 }
@@ -125,12 +122,7 @@ fn of_run(run: &RunView, now: Millis) -> Why {
             _ => run.state.to_string(),
         },
         because: because.into_iter().chain(nobody).collect(),
-        since: match run.state {
-            RunState::Ended { .. } => run.ended,
-            RunState::Setup | RunState::Electing => Some(run.started),
-            // When it came to this is not told.
-            RunState::Running | RunState::Paused { .. } => None,
-        },
+        since: Some(run.state_since),
         wakes_when: goes_on(run, &target),
         target,
     }

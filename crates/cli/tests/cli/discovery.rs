@@ -1,5 +1,14 @@
 //! Finding the daemon, starting one, and refusing to.
 
+use std::{
+    io::Read as _,
+    os::unix::{
+        fs::DirBuilderExt as _,
+        net::{UnixListener, UnixStream},
+    },
+};
+
+use agent_worker_host::LockFile;
 use serde_json::json;
 
 use crate::{
@@ -76,6 +85,69 @@ fn a_missing_daemon_is_started_once_it_is_ready_asked() {
     assert_eq!(std::fs::read_to_string(&started).unwrap(), "daemon --announce\n");
     let env = std::fs::read_to_string(world.settings.home.join("env")).unwrap();
     assert!(env.contains("HOME=/nowhere") && !env.contains("SECRET_KEY"), "{env}");
+}
+
+/// A daemon that was killed: it lets callers in, answers none, and is gone after the second.
+fn dying_daemon(world: &World) -> impl FnOnce() + Send + 'static {
+    let home = world.settings.home.clone();
+    std::fs::DirBuilder::new().mode(0o700).create(&home).unwrap();
+    let lock = LockFile::try_acquire(&home.join("daemon.lock")).unwrap().unwrap();
+    let socket = home.join("daemon.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        let _ = caller.read(&mut [0; 1024]).unwrap();
+        drop(caller);
+        let (mut caller, _) = listener.accept().unwrap();
+        let _ = caller.read(&mut [0; 1024]).unwrap();
+        std::fs::remove_file(socket).unwrap();
+        drop(lock);
+    }
+}
+
+/// Calls as often as the dying daemon waits for, in case the command did not: else a test that fails never ends.
+fn bury(world: &World) {
+    for _ in 0..2 {
+        drop(UnixStream::connect(world.settings.home.join("daemon.sock")));
+    }
+}
+
+#[test]
+fn whoever_meets_a_dying_daemon_is_served_by_the_next() {
+    let world = World::without_daemon(
+        "echo \"$@\" > \"$AGENT_WORKER_HOME/started\"
+         for i in 1 2 3 4 5 6 7 8 9; do [ -S \"$AGENT_WORKER_HOME/daemon.sock\" ] && break; sleep 0.2; done
+         echo ready",
+    );
+    let dies = dying_daemon(&world);
+    let started = world.settings.home.join("started");
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(dies);
+        let typed = scope.spawn(|| world.types(&["send", "coder", "hi"]));
+        until(|| started.exists() || typed.is_finished());
+        if started.exists() {
+            let script = vec![("POST /messages", Reply::Json(send_reply(&["coder"])))];
+            world.listen(env!("CARGO_PKG_VERSION"), script);
+        }
+        let seen = typed.join().unwrap();
+        bury(&world);
+        seen
+    });
+    assert!(seen.exits(0), "{seen:?}");
+    assert_eq!(world.asked("POST /messages").len(), 1);
+}
+
+#[test]
+fn a_daemon_that_dies_while_it_is_looked_at_is_none() {
+    let world = World::without_daemon("exit 1");
+    let dies = dying_daemon(&world);
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(dies);
+        let seen = world.types(&["daemon", "status"]);
+        bury(&world);
+        seen
+    });
+    assert!(seen.exits(1) && seen.out == "no daemon is running\n", "{seen:?}");
 }
 
 #[test]

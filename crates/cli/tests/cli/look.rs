@@ -85,6 +85,20 @@ fn stop_says_what_it_ended() {
 }
 
 #[test]
+fn an_agent_is_stopped_at_once_when_that_is_what_was_typed() {
+    const STOP: &str = "POST /agents/coder%40review/stop";
+    let stopped = json!({"agent": "coder", "instance": "review", "processes": 2});
+    let world = World::with_daemon(vec![(STOP, Reply::Json(stopped))]);
+    for words in [&["stop", "coder@review"][..], &["stop", "coder@review", "--now"]] {
+        let seen = world.types(words);
+        assert_eq!(seen.out, "stopped coder@review: ended 2 processes\n", "{seen:?}");
+    }
+    let asked = world.asked(STOP);
+    assert!(!asked[0].query.contains("now"), "{asked:?}");
+    assert!(asked[1].query.ends_with("&now=true"), "{asked:?}");
+}
+
+#[test]
 fn a_token_is_printed_alone() {
     let created = json!({"name": "ci", "token": "s3cret"});
     let world = World::with_daemon(vec![

@@ -15,7 +15,7 @@ use super::{
     Doors,
     once::IdempotencyKey,
     refusal::Answer,
-    request::{Body, Near, Path, Query, Scope, Who},
+    request::{Body, Near, NearStop, Path, Query, Scope, Who},
 };
 
 /// Whose log, and from where on.
@@ -80,9 +80,14 @@ pub(super) async fn stop(
     State(doors): State<Arc<Doors>>,
     Who(who): Who,
     Path(target): Path<Target>,
-    Query(near): Query<Near>,
+    Query(near): Query<NearStop>,
 ) -> Answer<AgentStopped> {
-    Ok(Json(doors.kernel.agent_stop(&who, &near.place(target)).await?))
+    let stopped = if near.now {
+        doors.kernel.agent_stop_now(&who, &near.place(target)).await?
+    } else {
+        doors.kernel.agent_stop(&who, &near.place(target)).await?
+    };
+    Ok(Json(stopped))
 }
 
 /// `POST /agents/{target}/resume`

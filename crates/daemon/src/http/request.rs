@@ -52,6 +52,17 @@ pub(super) struct Near {
     project: Option<PathBuf>,
 }
 
+/// The same for what is to be stopped, and how.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NearStop {
+    /// The caller's folder: its project's instances come first.
+    project: Option<PathBuf>,
+    /// Whether its processes get no time to end by themselves.
+    #[serde(default)]
+    pub(super) now: bool,
+}
+
 impl Scope {
     pub(super) fn breadth(&self) -> Breadth {
         if self.all { Breadth::All } else { Breadth::Project }
@@ -65,6 +76,12 @@ impl Scope {
 impl Near {
     pub(super) fn place(self, target: Target) -> Place {
         Place { target: Some(target), project: self.project }
+    }
+}
+
+impl NearStop {
+    pub(super) fn place(self, target: Target) -> Place {
+        Near { project: self.project }.place(target)
     }
 }
 

@@ -1,14 +1,14 @@
 //! Every route there is, a list per noun.
 
 use agent_worker_protocol::{
-    AttemptId, DocumentPath, EventsReply, EventsRequest, RunId, Seq, Target,
+    AttemptId, DocumentPath, EventsReply, EventsRequest, ResourceId, RunId, Seq, Target,
     api::{
         AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AttentionItem,
         Cleared, DeadLetter, DeadReply, DeadRequest, DocumentEntry, DocumentRequest, DocumentText,
         DocumentWritten, FeedbackRequest, FeedbackView, Health, InboxReply, InstanceRequest,
-        InstanceView, LogReply, MessagesReply, ReceiptsReply, Removed, ResumeRequest, RunReport,
-        RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest, ShutdownRequest,
-        StatsView, StoreReport, TokenCreated, TokenRequest, TokenView,
+        InstanceView, LogReply, MessagesReply, ReceiptsReply, Removed, ResourceText, ResumeRequest,
+        RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest,
+        ShutdownRequest, StatsView, StoreReport, TokenCreated, TokenRequest, TokenView,
     },
 };
 use axum::http::StatusCode;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::{
     agents, attempts, attention, documents, events, feedback, follow, health, inbox, messages,
-    openapi, request,
+    openapi, request, resources,
     route::{
         May::{Agents, Anybody, User},
         Route,
@@ -93,7 +93,7 @@ fn agents() -> Vec<Route> {
         Route::new(Post, "/agents/{target}/stop", agents::stop, "Wakes an agent no more.")
             .may(User)
             .named::<Target>()
-            .asks::<request::Near>()
+            .asks::<request::NearStop>()
             .gives::<AgentStopped>(),
         Route::new(Post, "/agents/{target}/resume", agents::resume, "Wakes an agent again.")
             .may(User)
@@ -222,6 +222,15 @@ fn documents() -> Vec<Route> {
             .named::<DocumentPath>()
             .asks::<request::Scope>()
             .gives::<Vec<DocumentEntry>>(),
+        Route::new(
+            Get,
+            "/resources/{id}",
+            resources::read,
+            "A part of a text that was too long for a message.",
+        )
+        .named::<ResourceId>()
+        .asks::<resources::Part>()
+        .gives::<ResourceText>(),
     ]
 }
 

@@ -1,19 +1,20 @@
-//! How long what is ended has, and how that time is cut short: a person who stops a run may not want to wait.
+//! How long what is ended has, and how that time is cut short: a person who stops a run or an agent may not want to wait.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use agent_worker_host::{Process, end_aside};
-use agent_worker_protocol::RunId;
+use agent_worker_protocol::{AttemptId, RunId};
 use tokio::{sync::watch, time::timeout};
 
-/// The runs somebody does not want to wait for.
+/// What somebody does not want to wait for: runs as a whole, or attempts of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hurry(watch::Sender<BTreeSet<RunId>>);
+pub(super) struct Hurry(watch::Sender<BTreeSet<(RunId, Option<AttemptId>)>>);
 
-/// How long the processes of one run have.
+/// How long the processes of one run, or of one attempt of it, have.
 #[derive(Clone, Debug)]
 pub(super) struct Patience {
     run: RunId,
+    attempt: Option<AttemptId>,
     grace: Duration,
     hurry: Hurry,
 }
@@ -21,21 +22,40 @@ pub(super) struct Patience {
 impl Hurry {
     /// Somebody does not want to wait for this run's end.
     pub(super) fn demand(&self, run: RunId) {
-        self.0.send_if_modified(|runs| runs.insert(run));
+        self.0.send_if_modified(|hurried| hurried.insert((run, None)));
+    }
+
+    /// Nor for the end of this attempt.
+    pub(super) fn demand_attempt(&self, run: RunId, attempt: AttemptId) {
+        self.0.send_if_modified(|hurried| hurried.insert((run, Some(attempt))));
     }
 
     /// Nothing of this run is left to wait for.
     pub(super) fn forget(&self, run: RunId) {
-        self.0.send_if_modified(|runs| runs.remove(&run));
+        self.0.send_if_modified(|hurried| {
+            let before = hurried.len();
+            hurried.retain(|(of, _)| *of != run);
+            hurried.len() != before
+        });
+    }
+
+    /// Nor of this attempt.
+    pub(super) fn forget_attempt(&self, run: RunId, attempt: AttemptId) {
+        self.0.send_if_modified(|hurried| hurried.remove(&(run, Some(attempt))));
     }
 
     /// `grace` for what is ended of this run, unless somebody is in a hurry.
     pub(super) fn patience(&self, run: RunId, grace: Duration) -> Patience {
-        Patience { run, grace, hurry: self.clone() }
+        Patience { run, attempt: None, grace, hurry: self.clone() }
     }
 }
 
 impl Patience {
+    /// For what is ended of one attempt.
+    pub(super) fn of(self, attempt: AttemptId) -> Self {
+        Self { attempt: Some(attempt), ..self }
+    }
+
     /// Ends whatever `find` finds: TERM first, KILL when the grace is over or somebody is in a hurry.
     pub(super) async fn end<F>(&self, find: F) -> usize
     where
@@ -62,8 +82,11 @@ impl Patience {
 
     /// Completes when somebody is in a hurry.
     async fn run_out(&self) {
-        let mut runs = self.hurry.0.subscribe();
-        if runs.wait_for(|runs| runs.contains(&self.run)).await.is_err() {
+        let mut hurried = self.hurry.0.subscribe();
+        let ours = |set: &BTreeSet<_>| {
+            set.contains(&(self.run, None)) || set.contains(&(self.run, self.attempt))
+        };
+        if hurried.wait_for(ours).await.is_err() {
             // The sender is this handle's own, so it is never gone.
             std::future::pending::<()>().await;
         }
@@ -109,8 +132,8 @@ mod tests {
         child
     }
 
-    #[tokio::test]
-    async fn a_worker_that_does_not_heed_its_stop_is_ended_once_somebody_is_in_a_hurry() {
+    /// A worker of a daemon before, told to stop, that does not heed it: ended once `hurry` was called.
+    async fn heeds_only(hurry: fn(&Processes, RunId, AttemptId)) {
         let folder = TempDir::new().unwrap();
         let (processes, run, other) = (processes(&folder), run(), run());
         let attempt = AttemptId::new(uuid::Uuid::now_v7());
@@ -124,12 +147,26 @@ mod tests {
         stop.cancel();
         let mut adopted = processes.attempt_adopt(run, attempt, stop);
         processes.run_hurry(other);
+        processes.attempt_hurry(run, AttemptId::new(other.get()));
+        processes.attempt_hurry(other, attempt);
         assert!(timeout(A_WHILE, &mut adopted).await.is_err(), "it has its time");
-        processes.run_hurry(run);
+        hurry(&processes, run, attempt);
         let departure = timeout(DEADLINE, adopted).await.unwrap();
         // `flock` and the shell it runs.
         assert_eq!(departure, Departure { seen_alive: true, status: None, ended: 2 });
         worker.wait().ok();
+        let kept = processes.hurry.0.borrow().contains(&(run, Some(attempt)));
+        assert!(!kept, "nothing is kept of it");
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_does_not_heed_its_stop_is_ended_once_somebody_is_in_a_hurry() {
+        heeds_only(|processes, run, _| processes.run_hurry(run)).await;
+    }
+
+    #[tokio::test]
+    async fn somebody_may_be_in_a_hurry_for_one_worker_alone() {
+        heeds_only(Processes::attempt_hurry).await;
     }
 
     #[tokio::test]

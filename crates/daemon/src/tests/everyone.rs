@@ -34,6 +34,8 @@ fn looked(house: &House, path: &str) -> (String, u16) {
         "/documents/{path}" | "/revisions/{path}" => {
             (format!("{}?target=@team", path.replace("{path}", "a/b.md")), 404)
         }
+        // What is not there is no reason to tell who asked more.
+        "/resources/{id}" => (format!("/resources/{}?target=@team", "0".repeat(64)), 404),
         other => panic!("say how {other} is asked"),
     }
 }

@@ -165,5 +165,23 @@ async fn whoever_does_not_want_to_wait_hurries_the_end_of_that_run_alone() {
     assert_eq!((missing.refusal().0, house.hurried.lock().unwrap().len()), (404, 0));
     let stopped = house.as_user(stop(&house.run.to_string(), "?now=true")).await.json();
     assert_eq!(stopped["attempts"], json!(["coder"]));
-    assert_eq!(*house.hurried.lock().unwrap(), [house.run]);
+    assert_eq!(*house.hurried.lock().unwrap(), [(house.run, None)]);
+}
+
+#[tokio::test]
+async fn whoever_does_not_want_to_wait_hurries_the_end_of_that_agent_alone() {
+    let house = House::open().await;
+    let stop = async |agent: &str, query: &str| {
+        let question = Question::new("POST", &format!("/agents/{agent}@team/stop{query}"));
+        let answer = house.as_user(question).await;
+        (answer.status, house.hurried.lock().unwrap().clone())
+    };
+    assert_eq!(stop("reviewer", "?now=true").await, (200, vec![]), "it has no worker");
+    assert_eq!(stop("coder", "?now=1").await, (400, vec![]));
+    assert_eq!(stop("stranger", "?now=true").await, (404, vec![]));
+    let hurried = vec![(house.run, Some(house.job.attempt))];
+    assert_eq!(stop("coder", "?now=true").await, (200, hurried));
+    let other = House::open().await;
+    let usual = other.as_user(Question::new("POST", "/agents/coder@team/stop")).await;
+    assert_eq!((usual.status, other.hurried.lock().unwrap().len()), (200, 0));
 }

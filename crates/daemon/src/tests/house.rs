@@ -50,6 +50,9 @@ agents:
 kickoff: '@coder begin'
 ";
 
+/// What was to end at once: runs, or attempts of them.
+pub(super) type Hurried = Arc<Mutex<Vec<(RunId, Option<AttemptId>)>>>;
+
 /// Open doors with one live run behind them, whose agent `coder` is at work.
 pub(super) struct House {
     pub(super) kernel: Kernel,
@@ -60,7 +63,7 @@ pub(super) struct House {
     pub(super) job: WorkerJob,
     pub(super) run: RunId,
     /// The runs whose processes were to get no time.
-    pub(super) hurried: Arc<Mutex<Vec<RunId>>>,
+    pub(super) hurried: Hurried,
     folder: TempDir,
     doorway: Doorway,
 }
@@ -86,7 +89,7 @@ impl House {
         let folder = TempDir::new().unwrap();
         let store = Sqlite::open(folder.path()).unwrap();
         let (sender, jobs) = mpsc::unbounded_channel();
-        let hurried: Arc<Mutex<Vec<RunId>>> = Arc::default();
+        let hurried: Hurried = Arc::default();
         let kernel = Kernel::new(Parts {
             store: Arc::new(store.clone()),
             runner: Arc::new(Idle {
@@ -354,7 +357,7 @@ impl Answer {
 struct Idle {
     jobs: mpsc::UnboundedSender<WorkerJob>,
     done: Mutex<HashSet<AttemptId>>,
-    hurried: Arc<Mutex<Vec<RunId>>>,
+    hurried: Hurried,
 }
 
 #[async_trait]
@@ -369,7 +372,10 @@ impl Runner for Idle {
         0
     }
     fn run_hurry(&self, run: RunId) {
-        self.hurried.lock().unwrap().push(run);
+        self.hurried.lock().unwrap().push((run, None));
+    }
+    fn attempt_hurry(&self, run: RunId, attempt: AttemptId) {
+        self.hurried.lock().unwrap().push((run, Some(attempt)));
     }
     async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
         Ok(Vec::new())

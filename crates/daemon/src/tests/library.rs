@@ -60,6 +60,37 @@ async fn a_key_makes_a_write_happen_once_in_one_document() {
 }
 
 #[tokio::test]
+async fn a_text_too_long_for_a_message_is_read_in_parts_by_whom_it_concerns() {
+    let house = House::open().await;
+    let long = "0123456789".repeat(10_000);
+    let body = json!({"target": "@team", "message": long}).to_string();
+    assert_eq!(house.as_user(Question::post("/messages", body)).await.status, 200);
+    let read = house.as_user(Question::get("/messages?target=@team&limit=1")).await.json();
+    let id = read["messages"][0]["resource"].as_str().unwrap().to_owned();
+    let part = |query: &str| Question::get(&format!("/resources/{id}?target=@team{query}"));
+    let first = house.as_user(part("")).await.json();
+    assert_eq!((&first["start"], &first["end"]), (&json!(0), &json!(65_536)));
+    assert_eq!((&first["total"], &first["type"]), (&json!(100_000), &json!("text/plain")));
+    let rest = house.as_user(part("&range=65536..")).await.json();
+    let both = [&first, &rest].map(|part| part["content"].as_str().unwrap()).concat();
+    assert!(both == long && rest["end"] == 100_000, "{}", rest["end"]);
+    assert_eq!(house.as_user(part("&range=3..5")).await.json()["content"], "34");
+    for bad in ["&range=5..3", "&range=bytes%3D0-1", "&range="] {
+        assert_eq!(
+            house.as_user(part(bad)).await.refusal(),
+            (400, "bad_request".to_owned()),
+            "{bad}"
+        );
+    }
+    let own = house.over_tcp(part("&range=0..3").token(&house.job.token)).await;
+    assert_eq!(own.json()["content"], "012");
+    let elsewhere = format!("/resources/{id}?target=@global");
+    let elsewhere = house.over_tcp(Question::get(&elsewhere).token(&house.job.token)).await;
+    assert_eq!(elsewhere.refusal(), (403, "forbidden".to_owned()));
+    assert_eq!(house.over_tcp(part("")).await.refusal(), (401, "unauthorized".to_owned()));
+}
+
+#[tokio::test]
 async fn an_instance_is_listed_cleared_and_after_its_run_removed() {
     let house = House::open().await;
     let team = || json!({"target": "@team"}).to_string();

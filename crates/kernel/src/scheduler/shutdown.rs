@@ -119,14 +119,29 @@ impl Kernel {
         (agents, ended)
     }
 
+    /// Gives workers no more time to end by themselves, also those that are being ended already.
+    pub(crate) fn hurry_workers(&self, whose: &Whose) {
+        let leashes = self.scheduler.leashes();
+        for (attempt, leash) in leashes.iter().filter(|(_, leash)| whose.are(leash)) {
+            self.runner.attempt_hurry(leash.run, *attempt);
+        }
+    }
+
     fn held(&self, whose: &Whose) -> Vec<(AgentName, Arc<Leash>)> {
         let leashes = self.scheduler.leashes();
-        let wanted = leashes.values().filter(|leash| match whose {
-            Whose::All => true,
-            Whose::Run(run) => leash.run == *run,
-            Whose::Instance(workflow) => leash.workflow == *workflow,
-            Whose::Agent(workflow, agent) => leash.workflow == *workflow && leash.agent == *agent,
-        });
+        let wanted = leashes.values().filter(|leash| whose.are(leash));
         wanted.map(|leash| (leash.agent.clone(), Arc::clone(leash))).collect()
+    }
+}
+
+impl Whose {
+    /// Whether the worker on this leash is one of them.
+    fn are(&self, leash: &Leash) -> bool {
+        match self {
+            Self::All => true,
+            Self::Run(run) => leash.run == *run,
+            Self::Instance(workflow) => leash.workflow == *workflow,
+            Self::Agent(workflow, agent) => leash.workflow == *workflow && leash.agent == *agent,
+        }
     }
 }

@@ -207,6 +207,86 @@ async fn figures_tell_what_was_done_and_how_long_it_took() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_is_told_since_when_an_agent_is_what_it_is() {
+    let world = World::new().await;
+    let gate = Gate::default();
+    let waits = gate.clone();
+    world.machine.plays("coder", move |worker| {
+        let gate = waits.clone();
+        async move {
+            match worker.nth {
+                1 => gate.pass().await,
+                _ => return End::rate_limited(worker.now().plus(Duration::from_hours(5))),
+            }
+            End::quiet()
+        }
+    });
+    let since = async || {
+        let detail = why(&world, "coder").await;
+        (detail.view.state.to_string(), world.after(detail.state_since.unwrap()))
+    };
+    let run = world.start(&team("coder", "")).await;
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(since().await, ("idle".into(), 0));
+    world.say("@coder go").await;
+    world.working(run, "coder", 1).await;
+    world.pass(Duration::from_secs(5)).await;
+    assert_eq!(since().await, ("running".into(), 10_000));
+    gate.open();
+    world.until(run, |event| event.data["end"] == "ok").await;
+    world.pass(Duration::from_secs(5)).await;
+    assert_eq!(since().await, ("idle".into(), 15_000));
+    let ended = why(&world, "coder").await.attempts[0].ended_at;
+    assert_eq!(ended.map(|ended| world.after(ended)), Some(15_000));
+    world.say("@coder again").await;
+    world.until(run, |event| event.data["end"] == "failed").await;
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(
+        why(&world, "coder").await.state_since.map(|since| world.after(since)),
+        Some(20_000)
+    );
+    within(world.kernel.agent_stop(&Principal::User, &place("coder"))).await.unwrap();
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(since().await, ("stopped: stopped by the user".into(), 30_000));
+    world.stop(run).await.unwrap();
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(since().await, ("stopped: its run is stopped".into(), 40_000));
+    assert_eq!(world.after(world.view(run).await.state_since), 40_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parts_of_a_long_text_add_up_to_it() {
+    let world = World::new().await;
+    world.start(&team("coder", "")).await;
+    let long = format!("a{}", "\u{770b}".repeat(20_000));
+    world.say(&long).await;
+    let message = world.channel().await.pop().unwrap();
+    let id = message.resource.unwrap();
+    let read = async |range| {
+        world
+            .kernel
+            .resource_read(&Principal::User, &place("@team"), id, Some(range))
+            .await
+            .unwrap()
+    };
+    let (mut text, mut from) = (String::new(), 0);
+    while from < long.len() as u64 {
+        let part = read(from..from + 1_000).await;
+        assert_eq!((part.start, part.total), (from, long.len() as u64));
+        text.push_str(&part.content);
+        from = part.end;
+    }
+    assert!(text == long, "nothing is missing or replaced");
+    assert_eq!(
+        read(2..3).await.end,
+        3,
+        "whoever asks for a piece of a character gets on all the same"
+    );
+    let beyond = read(90_000..91_000).await;
+    assert_eq!((beyond.start, beyond.end, beyond.content.as_str()), (60_001, 60_001, ""));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_channel_that_is_cleared_hides_what_it_said_and_keeps_it() {
     let world = World::new().await;
     world.machine.plays("coder", |worker| async move { worker.hang().await });

@@ -83,6 +83,9 @@ pub struct AgentDetail {
     /// Who, and what it is doing.
     #[serde(flatten)]
     pub view: AgentView,
+    /// Since when it does that, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_since: Option<Millis>,
     /// Its run.
     pub run: RunId,
     /// Where that stands.
@@ -122,6 +125,9 @@ pub struct AttemptView {
     /// How it ended, once it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<AttemptEnd>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Millis>,
     /// What it used.
     pub usage: Usage,
 }

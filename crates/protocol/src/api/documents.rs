@@ -1,11 +1,16 @@
-//! The team's documents.
+//! The team's documents, and content too long for a message.
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{id::Revision, name::DocumentPath, target::Target, time::Millis};
+use crate::{
+    id::{ResourceId, Revision},
+    name::DocumentPath,
+    target::Target,
+    time::Millis,
+};
 
 /// `GET /documents/{path}`: a document as a reader sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -76,4 +81,21 @@ pub struct DocumentWritten {
     /// Whether an earlier call with the same key had written it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deduplicated: bool,
+}
+
+/// `GET /resources/{id}`: a part of a resource, as text; bytes that are not text are replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceText {
+    /// Which.
+    pub id: ResourceId,
+    /// What its maker said it is.
+    pub r#type: String,
+    /// How long the whole is.
+    pub total: u64,
+    /// The first byte of this part.
+    pub start: u64,
+    /// The first byte after it; ask from here for more.
+    pub end: u64,
+    /// The part.
+    pub content: String,
 }

@@ -206,6 +206,7 @@ mod tests {
         let mut view = json!({
             "run": "01890a5d-ac96-774b-bcce-b302099a8057", "instance": "review:pr-1", "project": "/p", "cwd": "/p",
             "limits": {"hops": 50}, "mode": "run", "started": "2026-01-01T00:00:00.000Z",
+            "state_since": "2026-01-01T00:00:00.000Z",
             "turns": 4, "messages": 9, "usage": {"input_tokens": 0, "output_tokens": 0},
             "dead_letters": [], "dropped": [], "agents": [],
         });

@@ -77,6 +77,8 @@ pub struct RunView {
     /// Where it stands.
     #[serde(flatten)]
     pub state: RunState,
+    /// Since when it stands there.
+    pub state_since: Millis,
     /// What made it fail, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,

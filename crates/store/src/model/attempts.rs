@@ -113,6 +113,8 @@ pub struct AttemptRow {
     pub started: Millis,
     /// How it ended, once it has.
     pub ended: Option<AttemptEnd>,
+    /// When it ended.
+    pub ended_at: Option<Millis>,
     /// What it used so far.
     pub usage: Usage,
 }

@@ -70,6 +70,8 @@ pub struct RunRow {
     pub mode: RunMode,
     /// Where it stands.
     pub state: RunState,
+    /// Since when.
+    pub since: Millis,
     /// What made it fail beside its agents' work.
     pub error: Option<RunError>,
     /// Where it stops by itself.
@@ -136,6 +138,8 @@ pub struct AgentRow {
     pub settings: String,
     /// Why it is not woken any more in this run.
     pub stopped: Option<String>,
+    /// When it joined the run, or was last stopped or resumed.
+    pub since: Millis,
     /// When it may next be leased, and why not before.
     pub not_before: Option<NotBefore>,
     /// Its live attempt.

@@ -12,7 +12,7 @@ use crate::{
 pub(super) const LIST: &str = "SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
         (SELECT count(*) FROM delivery d INDEXED BY delivery_open
           WHERE d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
-        a.turns, a.messages, a.input_tokens, a.output_tokens, a.cost_micros
+        a.turns, a.messages, a.since, a.input_tokens, a.output_tokens, a.cost_micros
         FROM workflow w JOIN agent a ON a.workflow = w.id AND a.run = w.last_run WHERE w.id = ?1 ORDER BY a.place";
 
 pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
@@ -46,7 +46,8 @@ fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         waiting: row.get(8)?,
         turns: row.get(9)?,
         messages: row.get(10)?,
-        usage: columns::usage(row, 11)?,
+        since: columns::millis(row, 11)?,
+        usage: columns::usage(row, 12)?,
     })
 }
 

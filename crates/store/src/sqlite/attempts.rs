@@ -14,7 +14,7 @@ use crate::{
 };
 
 const ATTEMPT: &str = "SELECT t.id, t.workflow, t.agent, t.epoch, r.uuid, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished, t.started, t.how,
-    t.input_tokens, t.output_tokens, t.cost_micros FROM attempt t";
+    t.ended, t.input_tokens, t.output_tokens, t.cost_micros FROM attempt t";
 const ITS_RUN: &str = "JOIN run r ON r.workflow = t.workflow AND r.id = t.run";
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
@@ -34,7 +34,8 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
         finished: columns::if_any(row, 10, columns::json)?,
         started: columns::millis(row, 11)?,
         ended: columns::if_any(row, 12, columns::json)?,
-        usage: columns::usage(row, 13)?,
+        ended_at: columns::if_any(row, 13, columns::millis)?,
+        usage: columns::usage(row, 14)?,
     })
 }
 

@@ -12,7 +12,8 @@ use rusqlite::{Connection, config::DbConfig};
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const STEPS: [&str; 3] =
+    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
 const STATEMENTS: usize = 256;
@@ -92,7 +93,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         writing(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        assert!(matches!(writing(&path), Err(Error::Newer { found: 99, known: 2 })));
+        assert!(matches!(writing(&path), Err(Error::Newer { found: 99, known: 3 })));
         let version: i64 = reading(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get(0))
@@ -112,7 +113,16 @@ mod tests {
              INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started, ended, how)
              VALUES (7, 'a', 1, x'01', 1, 1, 1, 0, '[]', x'01', 1, 2, '{\"end\":\"ok\"}'),
                     (7, 'a', 2, x'02', 1, 1, 1, 0, '[]', x'02', 3, 4, '{\"end\":\"stopped\"}'),
-                    (7, 'a', 3, x'03', 1, 1, 1, 0, '[]', x'03', 5, NULL, NULL);",
+                    (7, 'a', 3, x'03', 1, 1, 1, 0, '[]', x'03', 5, NULL, NULL);
+             INSERT INTO run (workflow, id, uuid, mode, state, limits, keep, started, ended, after_seq, script)
+             VALUES (7, 1, x'01', 'run', 'ended', '{}', 'always', 10, 20, 0, ''),
+                    (7, 2, x'02', 'run', 'paused', '{}', 'always', 30, NULL, 4, ''),
+                    (7, 3, x'03', 'run', 'setup', '{}', 'always', 50, NULL, 4, '');
+             INSERT INTO agent (workflow, name, run, place, settings, stopped)
+             VALUES (7, 'a', 2, 0, '{}', NULL), (7, 'B', 2, 1, '{}', 'enough');
+             INSERT INTO event (workflow, position, run, kind, agent, at)
+             VALUES (7, 1, 2, 'run.running', NULL, 31), (7, 2, 2, 'agent.stopped', 'b', 35),
+                    (7, 3, 2, 'run.paused', NULL, 40), (7, 4, 2, 'attempt.ended', 'a', 41);",
         )
         .unwrap();
         drop(old);
@@ -131,6 +141,13 @@ mod tests {
             .collect::<rusqlite::Result<_>>()
             .unwrap();
         assert_eq!(turns, [1, 0, 0]);
+        let since = |table: &str| -> Vec<i64> {
+            let mut rows = db.prepare(&format!("SELECT since FROM {table}")).unwrap();
+            let rows = rows.query_map([], |row| row.get(0)).unwrap();
+            rows.collect::<rusqlite::Result<_>>().unwrap()
+        };
+        assert_eq!(since("run ORDER BY id"), [20, 40, 50], "ended, paused, in setup");
+        assert_eq!(since("agent ORDER BY place"), [30, 35], "took part, stopped");
         // Opened again, nothing is left to do.
         drop(db);
         writing(&path).unwrap();

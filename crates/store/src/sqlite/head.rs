@@ -97,7 +97,7 @@ impl<'a> Head<'a> {
         let over = !state.is_live();
         self.tx
             .prepare_cached(
-                "UPDATE run SET state = ?3, detail = ?4, ended = ?5, last_seq = ?6 WHERE workflow = ?1 AND id = ?2",
+                "UPDATE run SET state = ?3, detail = ?4, ended = ?5, last_seq = ?6, since = ?7 WHERE workflow = ?1 AND id = ?2",
             )?
             .execute(params![
                 self.workflow.get(),
@@ -105,7 +105,8 @@ impl<'a> Head<'a> {
                 word,
                 detail,
                 over.then_some(now.get()),
-                over.then_some(self.last_seq)
+                over.then_some(self.last_seq),
+                now.get()
             ])?;
         self.live = self.live.take().filter(|_| !over).map(|live| LiveRun { state, ..live });
         Ok(())

@@ -23,13 +23,19 @@ pub(super) fn add(
         if head.live()?.number != number {
             return Err(Error::NoRun);
         }
-        let values = params![head.workflow.get(), new.name.as_str(), number.0, new.settings];
+        let values = params![
+            head.workflow.get(),
+            new.name.as_str(),
+            number.0,
+            new.settings,
+            now.get()
+        ];
         let added = tx
             .prepare_cached(
-                "INSERT INTO agent (workflow, name, run, place, settings)
-                 SELECT ?1, ?2, ?3, 1 + coalesce(max(place), -1), ?4 FROM agent WHERE workflow = ?1 AND run = ?3
+                "INSERT INTO agent (workflow, name, run, place, settings, since)
+                 SELECT ?1, ?2, ?3, 1 + coalesce(max(place), -1), ?4, ?5 FROM agent WHERE workflow = ?1 AND run = ?3
                  ON CONFLICT (workflow, name) DO UPDATE SET name = excluded.name, run = excluded.run,
-                 place = excluded.place, settings = excluded.settings, live = NULL, live_since = NULL,
+                 place = excluded.place, settings = excluded.settings, since = excluded.since, live = NULL, live_since = NULL,
                  stopped = NULL, not_before = NULL, wait = NULL, why = NULL, turns = 0, messages = 0,
                  input_tokens = 0, output_tokens = 0, cost_micros = NULL WHERE agent.run <> excluded.run",
             )?
@@ -54,8 +60,11 @@ pub(super) fn stop(
 ) -> Result<()> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let name = head.agent(agent)?;
-        tx.prepare_cached("UPDATE agent SET stopped = ?3 WHERE workflow = ?1 AND name = ?2")?
-            .execute(params![workflow.get(), name.as_str(), why])?;
+        tx.prepare_cached(
+            "UPDATE agent SET since = iif(stopped IS NULL, ?4, since), stopped = ?3
+             WHERE workflow = ?1 AND name = ?2",
+        )?
+        .execute(params![workflow.get(), name.as_str(), why, now.get()])?;
         let entry = Entry::of(EventKind::AgentStopped).agent(&name).cause(why.to_owned());
         head.event(&entry.by(&author.sender()), now)
     })
@@ -73,10 +82,10 @@ pub(super) fn resume(
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let name = head.agent(agent)?;
         tx.prepare_cached(
-            "UPDATE agent SET stopped = NULL, not_before = NULL, wait = NULL, why = NULL
-             WHERE workflow = ?1 AND name = ?2",
+            "UPDATE agent SET since = iif(stopped IS NOT NULL OR not_before > ?3, ?3, since),
+             stopped = NULL, not_before = NULL, wait = NULL, why = NULL WHERE workflow = ?1 AND name = ?2",
         )?
-        .execute(params![workflow.get(), name.as_str()])?;
+        .execute(params![workflow.get(), name.as_str(), now.get()])?;
         let entry = Entry::of(EventKind::AgentResumed).agent(&name).by(&author.sender());
         head.event(&entry, now)
     })

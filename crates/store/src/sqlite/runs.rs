@@ -69,8 +69,8 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Milli
     let (state, detail) = columns::state_columns(&RunState::Setup)?;
     let run = head.begin(new.id, |number, after| {
         tx.prepare_cached(
-            "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, after_seq, script)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, since, after_seq, script)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)",
         )?
         .execute(params![
             workflow.get(),
@@ -87,19 +87,25 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Milli
         ])?;
         Ok(())
     })?;
-    take_part(tx, workflow, run, new)?;
+    take_part(tx, workflow, run, new, now)?;
     let data = serde_json::json!({ "state": "setup", "mode": new.mode });
     head.event(&Entry::of(EventKind::RunSetup).data(data), now)?;
     head.save()
 }
 
 /// Makes exactly these agents the participants. Whoever took part before stays a row of an older run, for its epoch.
-fn take_part(tx: &Tx<'_>, workflow: WorkflowId, run: RunNo, new: &NewRun) -> Result<()> {
+fn take_part(
+    tx: &Tx<'_>,
+    workflow: WorkflowId,
+    run: RunNo,
+    new: &NewRun,
+    now: Millis,
+) -> Result<()> {
     for (place, agent) in (0_i64..).zip(&new.agents) {
         tx.prepare_cached(
-            "INSERT INTO agent (workflow, name, run, place, settings) VALUES (?1, ?2, ?3, ?4, ?5)
+            "INSERT INTO agent (workflow, name, run, place, settings, since) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (workflow, name) DO UPDATE SET name = excluded.name, run = excluded.run,
-             place = excluded.place, settings = excluded.settings, live = NULL, live_since = NULL,
+             place = excluded.place, settings = excluded.settings, since = excluded.since, live = NULL, live_since = NULL,
              stopped = NULL, not_before = NULL, wait = NULL, why = NULL, turns = 0, messages = 0,
              input_tokens = 0, output_tokens = 0, cost_micros = NULL",
         )?
@@ -108,7 +114,8 @@ fn take_part(tx: &Tx<'_>, workflow: WorkflowId, run: RunNo, new: &NewRun) -> Res
             agent.name.as_str(),
             run.0,
             place,
-            agent.settings
+            agent.settings,
+            now.get()
         ])?;
     }
     Ok(())
@@ -165,7 +172,7 @@ pub(super) fn hindrances(db: &Connection, run: RunId) -> Result<Hindrances> {
 
 const RUN: &str = "SELECT r.uuid, r.workflow, w.name, w.tag, w.project, r.mode, r.state, r.detail, r.error, r.limits, r.script,
     r.keep, r.started, r.ended, r.turns, coalesce(r.last_seq, w.last_seq) - r.after_seq,
-    r.input_tokens, r.output_tokens, r.cost_micros FROM run r";
+    r.since, r.input_tokens, r.output_tokens, r.cost_micros FROM run r";
 const ITS_INSTANCE: &str = "JOIN workflow w ON w.id = r.workflow";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
@@ -184,7 +191,8 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         ended: columns::if_any(row, 13, columns::millis)?,
         turns: row.get(14)?,
         messages: row.get(15)?,
-        usage: columns::usage(row, 16)?,
+        since: columns::millis(row, 16)?,
+        usage: columns::usage(row, 17)?,
     })
 }
 

@@ -136,6 +136,7 @@ conformance! {
         what_was_cleared_is_hidden_and_kept,
         a_removed_instance_leaves_nothing_behind,
         attempts_and_turns_are_listed_newest_first,
+        it_is_known_since_when_a_run_and_its_agents_stand_as_they_do,
         what_is_said_about_the_program_is_kept,
     }
     race {

@@ -190,6 +190,56 @@ pub(crate) async fn attempts_and_turns_are_listed_newest_first(store: Arc<dyn St
     assert_eq!(store.turn_list(team.run, 1).await.unwrap().len(), 1);
 }
 
+pub(crate) async fn it_is_known_since_when_a_run_and_its_agents_stand_as_they_do(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a"]).await;
+    let at = |seconds: u64| NOW.plus(Duration::from_secs(seconds));
+    let run = async || store.run_get(team.run).await.unwrap().since;
+    let agents = async || -> Vec<_> {
+        let rows = store.agent_list(team.workflow).await.unwrap();
+        rows.into_iter().map(|row| row.since).collect()
+    };
+    let stop = async |seconds| {
+        let why = "enough".to_owned();
+        store.agent_stop(user(), team.workflow, name("a"), why, at(seconds)).await.unwrap();
+    };
+    let resume = async |seconds| {
+        store.agent_resume(user(), team.workflow, name("a"), at(seconds)).await.unwrap();
+    };
+    store.agent_add(user(), team.run, joining("b"), at(1)).await.unwrap();
+    assert_eq!((run().await, agents().await), (at(0), vec![at(0), at(1)]));
+    stop(2).await;
+    stop(3).await;
+    assert_eq!(agents().await[0], at(2), "stopped once more, it has been stopped since before");
+    resume(4).await;
+    resume(5).await;
+    assert_eq!(agents().await[0], at(4), "whoever may be woken is not resumed");
+    // What waits after a failure is let go; a failure that stops says so.
+    team.say("go", &["a"]).await;
+    let until = NotBefore { at: at(60), wait: Wait::BackOff, why: "gone".into() };
+    let finish = async |settlement, seconds| {
+        let lease = team.lease_at("a", at(seconds)).await.unwrap();
+        let fence = lease.fence.clone();
+        store.attempt_finish(fence, settlement, at(seconds + 1)).await.unwrap();
+        store.attempt_get(lease.id).await.unwrap()
+    };
+    let ended = finish(Settlement { not_before: Some(until), ..crashed() }, 6).await;
+    assert_eq!((ended.started, ended.ended_at, agents().await[0]), (at(6), Some(at(7)), at(4)));
+    resume(8).await;
+    assert_eq!(agents().await[0], at(8));
+    finish(Settlement { stop: Some("auth".into()), ..crashed() }, 9).await;
+    assert_eq!(agents().await[0], at(10));
+    let settle = async |step: RunStep, seconds| {
+        store.run_settle(team.run, Box::new(move |_| step.clone()), at(seconds)).await.unwrap();
+        run().await
+    };
+    assert_eq!(settle(RunStep::Pause(PauseCause::User), 11).await, at(11));
+    assert_eq!(settle(RunStep::Pause(PauseCause::User), 12).await, at(11), "it is paused already");
+    assert_eq!(settle(RunStep::Resume, 13).await, at(13));
+    assert_eq!(settle(end(Outcome::Stopped), 14).await, at(14));
+}
+
 pub(crate) async fn what_is_said_about_the_program_is_kept(store: Arc<dyn Store>) {
     let said = |message: &str, instance: Option<&str>| FeedbackView {
         ts: NOW,

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{
     daemon::Daemon,
-    process::{job, run},
+    process::{Worker, appears, job, run},
 };
 
 #[tokio::test]
@@ -44,7 +44,30 @@ async fn a_command_has_the_jobs_environment_and_folder_and_nothing_else() {
     lines.sort_unstable();
     let attempt = format!("AGENT_WORKER_ATTEMPT={}", job.attempt);
     let activation = "AGENT_WORKER_ACTIVATION=coder/7";
-    assert_eq!(lines, [activation, &attempt, "GITHUB_TOKEN=x y", "PATH=/usr/bin:/bin"]);
+    let home = format!("AGENT_WORKER_HOME={}", job.socket.parent().unwrap().display());
+    assert_eq!(lines, [activation, &attempt, &home, "GITHUB_TOKEN=x y", "PATH=/usr/bin:/bin"]);
+}
+
+#[tokio::test]
+async fn what_a_command_prints_is_in_the_log_as_it_comes() {
+    let daemon = Daemon::willing();
+    let command = "echo one; echo two >&2; until [ -e seen ]; do sleep 0.01; done; echo three; :";
+    let send = json!({"tool": "channel_send", "args": {"message": "hello"}});
+    let job = job(&daemon, json!({"calls": [send], "run": command}));
+    let mut worker = Worker::start(&job).await;
+    let path = job.folder.join("worker.log");
+    appears(&path, "\none\n").await;
+    let so_far = appears(&path, "\ntwo\n").await;
+    assert!(!so_far.contains("three\n"), "{so_far}");
+    std::fs::write(daemon.folder.path().join("seen"), "").unwrap();
+    assert!(worker.exit().await.success());
+    let log = worker.log();
+    let lines: Vec<&str> = log.lines().map(|line| line.split(", ").next().unwrap()).collect();
+    let called = format!("→ shell: {command}");
+    let begin = ["→ channel_send {\"message\":\"hello\"}", "← channel_send: ok", &called];
+    assert_eq!(lines[..3], begin);
+    assert_eq!(lines[5..], ["three", "← shell: ok"]);
+    assert!(!log.contains("s3cret"), "{log}");
 }
 
 #[tokio::test]

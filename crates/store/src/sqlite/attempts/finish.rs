@@ -235,7 +235,8 @@ fn close(
     head.tx
         .prepare_cached(
             "UPDATE agent SET live = NULL, live_since = NULL, turns = turns + ?3, not_before = ?4, wait = ?5, why = ?6,
-             stopped = coalesce(?7, stopped) WHERE workflow = ?1 AND name = ?2",
+             since = iif(stopped IS NULL AND ?7 IS NOT NULL, ?8, since), stopped = coalesce(?7, stopped)
+             WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![
             head.workflow.get(),
@@ -244,7 +245,8 @@ fn close(
             until.map(|until| until.at.get()),
             until.map(|until| columns::wait_word(until.wait)),
             until.map(|until| until.why.as_str()),
-            settlement.stop
+            settlement.stop,
+            now.get()
         ])?;
     if let Some(why) = &settlement.stop {
         let entry = Entry::of(EventKind::AgentStopped).agent(&live.agent).attempt(live.id);
