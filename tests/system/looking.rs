@@ -65,11 +65,11 @@ fn ls_and_ps_show_who_is_there_and_what_each_does() {
     "), @r"
     $ agent-worker ls
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
-    coder@team  .  running for TIME  1  0  0
+    coder@team  .  running for TIME  0  0  0
     owl@team  .  idle  0  0  0
     $ agent-worker list coder@team
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
-    coder@team  .  running for TIME  1  0  0
+    coder@team  .  running for TIME  0  0  0
     $ agent-worker ps
     WORKFLOW  INSTANCE  AGENT  STATUS  MESSAGES  AGE
     team  main  coder  running for TIME  0  TIME
@@ -123,7 +123,7 @@ fn where_nothing_ever_ran_every_look_says_so_and_starts_nothing() {
     $ agent-worker stats
     ! nothing is running here; name a run that is over, or look with --all
     $ agent-worker dead
-    ! no dead letters
+    ! no dead letters in runs that go on; --all looks at those that are over
     $ agent-worker peek
     ! error: nothing has ever run here
     ! hint: start a team: agent-worker run <file>
@@ -260,7 +260,7 @@ fn a_dead_letter_is_tried_again_or_given_up() {
     MESSAGE  AGENT  STATE    FAILURES  WHY OR ANSWER
     #1       coder  dropped  2         done by hand by user
     $ agent-worker dead
-    ! no dead letters
+    ! no dead letters in runs that go on; --all looks at those that are over
     $ agent-worker dead --json
     []
     $ agent-worker dead drop
@@ -286,7 +286,7 @@ fn clear_hides_what_was_said_and_keeps_what_waits() {
     $ agent-worker clear @team
     cleared @team: everything up to #1 is hidden
     $ agent-worker peek
-    ! nothing was said yet
+    ! nothing was said in this run, or it was cleared; --all shows everything
     $ agent-worker peek owl --inbox
     TIME ago #1 user → owl: still for the owl
     $ agent-worker clear @nothing
@@ -333,7 +333,7 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
     $ cd here && agent-worker peek @team -n 1
     TIME ago #2 coder (answer): noted
     $ cd there && agent-worker peek @team
-    ! nothing was said yet
+    ! nothing was said in this run, or it was cleared; --all shows everything
     $ cd there && agent-worker ls
     NAME        SOURCE  STATUS  WAITING  TURNS  MESSAGES
     coder@team  .       idle    0        0      0

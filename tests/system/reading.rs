@@ -162,18 +162,18 @@ fn export_writes_everything_that_was_said_and_the_documents() {
     ## #1 user → coder
     *INSTANT*
 
-    please note it
+    > please note it
 
     ## #2 coder (answer)
     *INSTANT*
 
-    noted
+    > noted
 
     ## #3 user
     *INSTANT*
 
-    two
-    lines
+    > two
+    > lines
 
     # notes.md of @team
     *revision 1 by coder*

@@ -14,16 +14,26 @@ pub(crate) fn settle(facts: &RunFacts, now: Millis) -> RunStep {
         {
             return RunStep::Resume;
         }
+        // Its live turns finished, and did all there was: nothing is left to wait for.
+        RunState::Paused { cause: PauseCause::Limit { .. } }
+            if facts.mode == RunMode::Run && is_idle(facts) =>
+        {
+            return over(facts);
+        }
         RunState::Setup | RunState::Electing | RunState::Paused { .. } | RunState::Ended { .. } => {
             return RunStep::Stay;
         }
     }
-    let idle = facts.waking == 0 && facts.attempts == 0;
     match facts.mode {
-        RunMode::Run if idle => return over(facts),
+        RunMode::Run if is_idle(facts) => return over(facts),
         RunMode::Run | RunMode::Start => {}
     }
     wall(facts, now).map_or(RunStep::Stay, RunStep::Pause)
+}
+
+/// Whether nobody works and nobody has anything to do.
+fn is_idle(facts: &RunFacts) -> bool {
+    facts.waking == 0 && facts.attempts == 0
 }
 
 /// The step that ends a run because a person said so.
@@ -104,6 +114,8 @@ mod tests {
     fn a_run_ends_when_and_only_when_nobody_has_anything_left_to_do() {
         let done = "done: nobody has anything left to do";
         let paused = RunState::Paused { cause: PauseCause::User };
+        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "enough".into() };
+        let limited = RunFacts { state: RunState::Paused { cause }, ..facts() };
         for (facts, expected) in [
             (facts(), done),
             (RunFacts { waking: 1, ..facts() }, "stay"),
@@ -111,6 +123,11 @@ mod tests {
             (RunFacts { mode: RunMode::Start, ..facts() }, "stay"),
             (RunFacts { state: RunState::Setup, ..facts() }, "stay"),
             (RunFacts { state: paused, ..facts() }, "stay"),
+            (limited.clone(), done),
+            (RunFacts { waking: 1, ..limited.clone() }, "stay"),
+            (RunFacts { attempts: 1, ..limited.clone() }, "stay"),
+            (RunFacts { mode: RunMode::Start, ..limited.clone() }, "stay"),
+            (RunFacts { dead: 1, ..limited }, "failed: 1 dead letter"),
             (RunFacts { dead: 2, ..facts() }, "failed: 2 dead letters"),
             (RunFacts { dropped: 1, ..facts() }, "failed: 1 message dropped"),
             (
@@ -139,7 +156,16 @@ mod tests {
             (RunMode::Start, &PauseCause::Interrupted, 0, 0, 0, "stay"),
         ] {
             let state = RunState::Paused { cause: cause.clone() };
-            let facts = RunFacts { state, mode, limits, turns, turns_today, attempts, ..facts() };
+            let facts = RunFacts {
+                state,
+                mode,
+                limits,
+                turns,
+                turns_today,
+                attempts,
+                waking: 1,
+                ..facts()
+            };
             assert_eq!(word(&facts, 1), expected, "{facts:?}");
         }
     }

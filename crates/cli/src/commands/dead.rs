@@ -154,6 +154,7 @@ async fn list(args: ListArgs, ctx: &mut Context<'_>) -> Result<Verdict, CliError
     let format = args.output.format();
     let reach = if args.all { Reach::Everywhere } else { Reach::Here };
     let only = args.target.as_ref().and_then(|target| target.agent.clone());
+    let named = args.target.is_some();
     let scope = ctx.scope(args.target, reach);
     let mut letters = match ctx.daemon_if_any().await? {
         Some(client) => client.dead(&scope).await?,
@@ -162,7 +163,12 @@ async fn list(args: ListArgs, ctx: &mut Context<'_>) -> Result<Verdict, CliError
     letters.retain(|letter| only.as_ref().is_none_or(|only| *only == letter.receipt.agent));
     match format {
         Format::Json => ctx.console.json(&letters)?,
-        Format::Text if letters.is_empty() => ctx.console.note("no dead letters")?,
+        Format::Text if letters.is_empty() => ctx.console.note(match (args.all, named) {
+            (true, _) | (_, true) => "no dead letters",
+            (false, false) => {
+                "no dead letters in runs that go on; --all looks at those that are over"
+            }
+        })?,
         Format::Text => show(&letters, ctx)?,
     }
     Ok(Verdict::Done)

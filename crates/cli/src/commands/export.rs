@@ -142,9 +142,19 @@ fn said(message: &Message, ctx: &mut Context<'_>) -> Result<(), CliError> {
         format!("## #{} {from}{to}{cc}{kind}", message.seq),
         format!("*{}*", message.ts),
         String::new(),
-        harmless(message.body.trim_end()),
+        quoted(message.body.trim_end()),
     ];
     lines.iter().try_for_each(|line| ctx.console.answer(&Line::plain(line)))
+}
+
+/// What somebody said, as a quote: no line of it can be taken for a heading of ours.
+fn quoted(body: &str) -> String {
+    let lines = harmless(body);
+    lines
+        .split('\n')
+        .map(|line| format!("> {line}").trim_end().to_owned())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// What the team wrote down, as an appendix.

@@ -59,6 +59,13 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     }
     let scope = ctx.scope(target, Reach::Here);
     let runs = if args.all { Runs::All } else { Runs::Current };
+    let nothing = match (&args.find, runs) {
+        (Some(_), _) => "nothing that was said has this in it",
+        (None, Runs::All) => "nothing was said yet",
+        (None, Runs::Current) => {
+            "nothing was said in this run, or it was cleared; --all shows everything"
+        }
+    };
     let page = Page { limit: args.number, search: args.find, runs };
     // Watched from before it is read, so that nothing falls between what was read and what follows.
     let from_now = None;
@@ -71,7 +78,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     match (args.output.format(), args.follow) {
         (Format::Json, false) => ctx.console.json(&reply),
         (Format::Json, true) => reply.messages.iter().try_for_each(|said| ctx.console.json(said)),
-        (Format::Text, _) if reply.messages.is_empty() => ctx.console.note("nothing was said yet"),
+        (Format::Text, _) if reply.messages.is_empty() => ctx.console.note(nothing),
         (Format::Text, _) => reply.messages.iter().try_for_each(|said| show(said, ctx)),
     }?;
     if let Some(events) = events {

@@ -267,6 +267,19 @@ mod tests {
     }
 
     #[test]
+    fn an_address_alone_is_no_message() {
+        for (text, address) in [
+            ("coder@review", true),
+            ("@review:pr-1", true),
+            ("hello", false),
+            ("@coder please", false),
+            ("me@example.com", true),
+        ] {
+            assert_eq!(is_an_address(text), address, "{text}");
+        }
+    }
+
+    #[test]
     fn one_word_is_a_text_two_are_a_target_and_a_text_and_three_want_quotes() {
         for (words, expected) in [
             (&["hello"][..], Ok((None, "hello"))),

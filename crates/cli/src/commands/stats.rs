@@ -19,7 +19,8 @@ use crate::{
 
 /// Show turns, messages, tokens, cost and latencies
 ///
-/// Of the run that goes on, else of the last one. Times are `half took no longer / nineteen of twenty took no longer`.
+/// Of the run that goes on, else of the last one. Times are `half took no longer / nineteen of twenty took no longer`. Times
+/// and failures are of its newest thousand turns.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker stats @review:pr-123")]
 pub(crate) struct Args {

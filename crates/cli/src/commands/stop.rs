@@ -18,7 +18,8 @@ use crate::{
 /// Stop a run or an agent, and every process of it
 ///
 /// Without a target: the only run of this folder. An agent that is stopped is woken no more until `resume`; its mail
-/// stays. Returns when the processes are gone.
+/// waits for that, unless it was the last thing a `run` had to do: then the run ends as failed, naming it. Returns when
+/// the processes are gone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::leash::Leash;
 use crate::{
-    error::Result,
+    error::{Error, Result},
     idle,
     kernel::{Kernel, Principal},
     policy::Ordered,
@@ -49,6 +49,9 @@ impl Kernel {
 
     pub(crate) async fn end_run(&self, run: RunId) -> Result<RunStopped> {
         let card = self.card(run).await?;
+        if card.instance.is_global() {
+            return Err(Error::Permanent);
+        }
         let decide = Box::new(|facts: &_| idle::stop(facts, "the user"));
         match self.store.run_settle(run, decide, self.clock.now()).await? {
             RunStep::End { .. } => {}

@@ -111,11 +111,11 @@ async fn a_name_is_given_once_and_only_while_the_run_lives() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_ends_while_somebody_joins_keeps_nothing_of_them() {
     let world = World::new().await;
-    new(&world, mock(Some("alice"), None)).await.unwrap();
-    let run = global(&world).await;
+    let run = world.start(&team("alice", "")).await;
     let listed = world.store.withhold("agent_list");
     let kernel = world.kernel.clone();
-    let joining = Box::pin(kernel.agent_new(&Principal::User, None, mock(Some("bob"), None)));
+    let bob = mock(Some("bob"), Some("@team"));
+    let joining = Box::pin(kernel.agent_new(&Principal::User, None, bob));
     let stopping = async {
         listed.reached().await;
         world.stop(run).await.unwrap();
@@ -124,11 +124,7 @@ async fn a_run_that_ends_while_somebody_joins_keeps_nothing_of_them() {
     let (joined, ()) = within(async { tokio::join!(joining, stopping) }).await;
     let problem = problem(joined);
     assert_eq!(problem.code, Code::NoRun);
-    assert_eq!(problem.hint.as_deref(), Some("make a standalone agent: agent-worker new NAME"));
     assert!(!world.machine.keeps_environment(run));
-    // And the next one begins anew.
-    assert_eq!(new(&world, mock(None, None)).await.unwrap().name.as_str(), "a0");
-    assert_ne!(global(&world).await, run);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Breadth, Burial, Place, Principal, Reading};
+use agent_worker_kernel::{Base, Breadth, Burial, Place, Principal, Reading};
 use agent_worker_protocol::{
     Code, RunId, RunMode,
-    api::{DeadRequest, RunRequest},
+    api::{DeadRequest, RunRequest, SendRequest},
 };
 
 use crate::{
-    joining::{global, mock, new},
-    world::{World, code, problem, team},
+    joining::{mock, new},
+    world::{World, code, problem, request, team},
 };
 
 /// Begins an instance whose file lies in `project`; the first it says is where it is.
@@ -81,7 +81,7 @@ async fn a_bare_name_is_a_standalone_agents_while_they_live() {
     assert_eq!(meant(&world, "alice", "three").await, "global");
     assert_eq!(meant(&world, "alice@docs:pr-3", "three").await, "three/docs:pr-3");
     assert_eq!(meant(&world, "@global", "one").await, "global");
-    world.stop(global(&world).await).await.unwrap();
+    world.kernel.agent_remove(&Principal::User, &at(&world, "alice", "three")).await.unwrap();
     let doubt = "`alice` could be `@docs:pr-3` in three or `@plan:pr-3` in three";
     assert_eq!(meant(&world, "alice", "three").await, doubt);
 }
@@ -160,4 +160,41 @@ async fn what_cannot_be_undone_is_done_elsewhere_only_by_its_name() {
     assert_eq!(meant(&world, "@review", "one").await, "there is no instance `@review`");
     let left = kernel.instance_views(user, &Place::default(), Breadth::All).await.unwrap();
     assert_eq!(left.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_without_a_target_never_lands_in_another_folder() {
+    let world = World::new().await;
+    begin(&world, "one", "review", "coder").await;
+    let send = async |target: &str, project: &str| {
+        let Place { target, project } = at(&world, target, project);
+        let message = SendRequest { target, project, ..request(None, "@coder hello") };
+        code(world.kernel.send(&Principal::User, None, message).await)
+    };
+    let append = async |project: &str| {
+        let (place, file) = (at(&world, "", project), "notes.md".parse().unwrap());
+        let text = "text".to_owned();
+        let write =
+            world.kernel.document_write(&Principal::User, None, &place, file, text, Base::Append);
+        code(write.await)
+    };
+    assert_eq!(
+        (send("", "two").await, append("two").await),
+        (Some(Code::NotFound), Some(Code::NotFound))
+    );
+    assert_eq!((send("@review", "two").await, send("", "one").await), (None, None));
+    assert_eq!(append("one").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_standalone_agents_live_is_never_removed() {
+    let world = World::new().await;
+    new(&world, mock(Some("alice"), None)).await.unwrap();
+    let global = at(&world, "@global", "one");
+    let refused = problem(world.kernel.instance_remove(&Principal::User, &global).await);
+    assert_eq!(refused.code, Code::Conflict);
+    assert!(refused.hint.unwrap().contains("agent end"), "{}", refused.message);
+    let run = world.kernel.instance_views(&Principal::User, &global, Breadth::All).await.unwrap();
+    let stop = world.kernel.run_stop(&Principal::User, run[0].live.unwrap()).await;
+    assert_eq!(code(stop), Some(Code::Conflict));
 }

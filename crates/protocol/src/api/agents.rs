@@ -32,7 +32,7 @@ pub struct AgentView {
     /// What it is doing.
     #[serde(flatten)]
     pub state: AgentState,
-    /// Waking mail that waits or is being shown.
+    /// Waking mail that waits. What is being worked on waits no more.
     pub waiting: u32,
     /// Turns it took in this run.
     pub turns: u32,

@@ -144,7 +144,7 @@ pub struct AgentRow {
     pub not_before: Option<NotBefore>,
     /// Its live attempt.
     pub live: Option<LiveAttempt>,
-    /// Waking mail that is pending or leased.
+    /// Waking mail that is pending.
     pub waiting: u32,
     /// Turns it took in this run.
     pub turns: u32,

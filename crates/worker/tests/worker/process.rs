@@ -3,14 +3,18 @@
 use std::{
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use agent_worker_host::{ATTEMPT_MARKER, LockFile, end, marked};
 use agent_worker_protocol::{
     AttemptId, Backend, Finished, JobLimits, MockRule, NumberedEvent, Span, WorkerEvent, WorkerJob,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::inotify::{self, CreateFlags, WatchFlags},
+    process::{Pid, Signal, kill_process},
+};
 use serde_json::Value;
 use tokio::{
     io::AsyncWriteExt as _,
@@ -158,17 +162,28 @@ pub(crate) async fn run(job: &WorkerJob) -> Finished {
     Worker::start(job).await.finished().await
 }
 
-/// Waits until a file has a whole line with these words, and returns its text.
+/// Waits until a file has a whole line with these words, and returns its text. The kernel says when to look.
 pub(crate) async fn appears(path: &Path, words: &str) -> String {
-    let wait = async {
-        loop {
-            match std::fs::read_to_string(path) {
-                Ok(text) if text.ends_with('\n') && text.contains(words) => return text,
-                _ => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
+    let (path, words) = (path.to_owned(), words.to_owned());
+    tokio::task::spawn_blocking(move || watched(&path, &words)).await.unwrap()
+}
+
+fn watched(path: &Path, words: &str) -> String {
+    let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    let news = WatchFlags::CREATE | WatchFlags::MODIFY | WatchFlags::MOVED_TO;
+    inotify::add_watch(&watch, path.parent().unwrap(), news).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match std::fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') && text.contains(words) => return text,
+            Ok(_) | Err(_) => {}
         }
-    };
-    timeout(PATIENCE, wait).await.unwrap()
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = left.try_into().unwrap();
+        let told = poll(&mut [PollFd::new(&watch, PollFlags::IN)], Some(&left)).unwrap();
+        assert_eq!(told, 1, "`{words}` did not appear in {}", path.display());
+        while rustix::io::read(&watch, &mut [0; 4096]).is_ok() {}
+    }
 }
 
 /// `examples/worker.rs`, which cargo builds beside the tests.
