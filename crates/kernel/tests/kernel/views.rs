@@ -117,7 +117,11 @@ async fn an_agent_is_shown_with_its_mail_and_its_last_attempts() {
     let detail = why(&world, "coder@team").await;
     assert_eq!((detail.run, &detail.run_state), (run, &RunState::Running));
     assert_eq!(detail.system.as_deref(), Some("Be brief."));
-    assert_eq!((detail.view.waiting, detail.inbox.len()), (25, 20), "the first twenty, without the one it works on");
+    assert_eq!(
+        (detail.view.waiting, detail.inbox.len()),
+        (25, 20),
+        "the first twenty, without the one it works on"
+    );
     assert_eq!(detail.inbox[0].message.seq, Seq::new(2), "what it was shown is no longer in it");
     let attempts: Vec<_> =
         detail.attempts.iter().map(|one| (one.oldest.get(), one.ended.is_some())).collect();
