@@ -103,6 +103,7 @@ impl Archive {
             limits: Limits { hops: 50, turns: None, wall: None },
             script: String::new(),
             agents: vec![NewAgent { name: reader()?, settings }],
+            roles: Vec::new(),
             keep: Keep::Always,
         };
         self.store.run_create(self.workflow, new, NOW).await?;

@@ -156,6 +156,9 @@ impl Error {
             Self::Store(store::Error::StaleRevision(_)) => {
                 Some("read it, then document_write with that as base_revision".into())
             }
+            Self::Store(store::Error::NotOwner(owner)) => {
+                Some(format!("tell @{owner} what you would change, with channel_send"))
+            }
             Self::Store(store::Error::KeyReused) => {
                 Some("use a new idempotency_key for a new call".into())
             }
@@ -197,6 +200,7 @@ fn store_code(error: &store::Error) -> Code {
         | store::Error::WrongState(_)
         | store::Error::WrongRunState(_)
         | store::Error::AgentBusy => Code::Conflict,
+        store::Error::NotOwner(_) => Code::Forbidden,
         store::Error::TooLong(_) => Code::TooLarge,
         store::Error::NoRun => Code::RunEnded,
         store::Error::Fenced => Code::StaleEpoch,

@@ -144,8 +144,9 @@ impl Kernel {
         let limits: Limits = LimitSettings::default().for_mode(RunMode::Start);
         let script = serde_json::to_string(&script)
             .map_err(|error| StoreError::Garbled(format!("run script: {error}")))?;
-        let (mode, keep, agents) = (RunMode::Start, Keep::Always, Vec::new());
-        let new = NewRun { id: run, mode, limits, script, agents, keep };
+        let (mode, keep) = (RunMode::Start, Keep::Always);
+        let (agents, roles) = (Vec::new(), Vec::new());
+        let new = NewRun { id: run, mode, limits, script, agents, roles, keep };
         self.runner.run_open(run, BTreeMap::new()).await.map_err(Error::Folder)?;
         if let Err(error) = self.store.run_create(id, new, now).await {
             self.runner.run_close(run).await;

@@ -152,6 +152,7 @@ fn new_run(
         mode,
         limits: workflow.limits.for_mode(mode),
         agents: agents.collect::<Result<_>>()?,
+        roles: Vec::new(),
         keep: match workflow.context.provider {
             Provider::Memory => Keep::WhileLive,
             Provider::Sqlite | Provider::Off => Keep::Always,

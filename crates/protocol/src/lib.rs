@@ -33,7 +33,7 @@ pub use problem::{Code, Problem};
 pub use span::{BadSpan, Span};
 pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,
-    PauseCause, RunMode, RunState,
+    PauseCause, Role, RunMode, RunState,
 };
 pub use target::{BadTarget, InstanceRef, Target};
 pub use time::Millis;

@@ -18,6 +18,18 @@ pub enum RunMode {
     Start,
 }
 
+/// What one agent of a run is for all of them.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The only agent that writes documents; the others suggest.
+    DocumentOwner,
+    /// Who gets messages that name nobody.
+    Coordinator,
+}
+
 /// Where a run stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -259,6 +271,7 @@ macro_rules! words {
 }
 words! {
     RunMode { Run => "run", Start => "start" }
+    Role { DocumentOwner => "document_owner", Coordinator => "coordinator" }
     LimitKind { Hops => "hops", Turns => "turns", Wall => "wall" }
     Outcome { Done => "done", Failed => "failed", Stopped => "stopped" }
     DeliveryState {

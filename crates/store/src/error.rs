@@ -1,6 +1,6 @@
 //! What can go wrong in this room.
 
-use agent_worker_protocol::{DeliveryState, Revision, RunId, RunState, Seq};
+use agent_worker_protocol::{AgentName, DeliveryState, Revision, RunId, RunState, Seq};
 
 /// The room's result.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -35,6 +35,9 @@ pub enum Error {
     /// The document moved on.
     #[error("the document is at revision {0}")]
     StaleRevision(Revision),
+    /// Documents have an owner, and the writer is another agent.
+    #[error("{0} owns the documents of this run")]
+    NotOwner(AgentName),
     /// The document would be longer than it may be.
     #[error("the document would have {0} bytes")]
     TooLong(usize),

@@ -22,6 +22,7 @@ mod methods;
 mod plans;
 mod readers;
 mod resources;
+mod roles;
 mod runs;
 mod settle;
 mod tokens;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
-    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq,
+    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, Role, RunId, Seq,
     WorkflowId,
     api::{FeedbackView, TokenView},
 };
@@ -59,6 +59,9 @@ pub trait Store: Send + Sync {
     async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>>;
     /// Lists the deliveries of a run that are dead or dropped.
     async fn run_failures(&self, run: RunId) -> Result<Vec<Receipt>>;
+
+    /// Lists the roles of a run and who has them.
+    async fn run_roles(&self, run: RunId) -> Result<Vec<(Role, AgentName)>>;
 
     // Agents
 

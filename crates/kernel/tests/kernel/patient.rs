@@ -16,7 +16,7 @@ use std::{
 
 use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
-    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq,
+    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, Role, RunId, Seq,
     WorkflowId,
     api::{FeedbackView, TokenView},
 };
@@ -207,6 +207,7 @@ patient! {
     fn run_hindrances(run: RunId) -> Hindrances;
     fn run_list(which: RunQuery) -> Vec<RunRow>;
     fn run_failures(run: RunId) -> Vec<Receipt>;
+    fn run_roles(run: RunId) -> Vec<(Role, AgentName)>;
     fn agent_list(workflow: WorkflowId) -> Vec<AgentRow>;
     fn agent_add(by: By, run: RunId, agent: NewAgent, now: Millis) -> AgentName;
     fn agent_stop(by: By, workflow: WorkflowId, agent: AgentName, why: String, now: Millis) -> ();

@@ -1,7 +1,7 @@
 //! Instances, runs and the agents in them.
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, InstanceRef, Limits, Millis, Outcome, PauseCause, RunId, RunMode,
+    AgentName, AttemptId, InstanceRef, Limits, Millis, Outcome, PauseCause, Role, RunId, RunMode,
     RunState, Tag, Usage, WorkflowId, WorkflowName, api::RunError,
 };
 
@@ -33,6 +33,8 @@ pub struct NewRun {
     pub script: String,
     /// Who takes part; whoever took part before and is not named does not any more.
     pub agents: Vec<NewAgent>,
+    /// Who of them has a role from the start.
+    pub roles: Vec<(Role, AgentName)>,
     /// What becomes of its rows.
     pub keep: Keep,
 }

@@ -12,8 +12,12 @@ use rusqlite::{Connection, config::DbConfig};
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 3] =
-    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const STEPS: [&str; 4] = [
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
 const STATEMENTS: usize = 256;
@@ -93,7 +97,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         writing(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        assert!(matches!(writing(&path), Err(Error::Newer { found: 99, known: 3 })));
+        assert!(matches!(writing(&path), Err(Error::Newer { found: 99, known }) if known < 99));
         let version: i64 = reading(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get(0))

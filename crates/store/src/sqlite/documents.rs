@@ -4,7 +4,7 @@ use agent_worker_protocol::{DocumentPath, Epoch, EventKind, Millis, Revision, Wo
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
 
-use super::{author::Author, columns, effects::once, events::Entry, head::Head, writer::Tx};
+use super::{author::Author, columns, effects::once, events::Entry, head::Head, roles, writer::Tx};
 use crate::{
     error::{Error, Result},
     model::{Base, By, Document, DocumentInfo, DocumentWrite, Once},
@@ -17,6 +17,7 @@ pub(super) fn put(
     now: Millis,
 ) -> Result<Once<Revision>> {
     once(Head::lock(tx, write.workflow)?, by, now, |head, author| {
+        roles::may_write(head, author)?;
         let newest = get(tx, write.workflow, &write.path, At::Newest)?;
         let (before, content) = meet(write, newest)?;
         if content.len() > write.most {

@@ -103,7 +103,7 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3");
             tx.prepare_cached(&sql)?.execute([workflow.get(), after, last])?;
         }
-        for table in ["attempt", "effect", "document", "resource", "event"] {
+        for table in ["attempt", "effect", "document", "resource", "event", "role"] {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND run = ?2");
             tx.prepare_cached(&sql)?.execute([workflow.get(), run])?;
         }
@@ -134,7 +134,8 @@ pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         return Err(Error::RunLive(live.id));
     }
     for table in [
-        "run", "agent", "message", "delivery", "attempt", "effect", "document", "resource", "event",
+        "run", "agent", "message", "delivery", "attempt", "effect", "document", "resource",
+        "event", "role",
     ] {
         let sql = format!("DELETE FROM {table} WHERE workflow = ?1");
         tx.prepare_cached(&sql)?.execute([workflow.get()])?;

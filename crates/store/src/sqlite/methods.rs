@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
-    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, RunId, Seq,
+    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, Role, RunId, Seq,
     WorkflowId,
     api::{FeedbackView, TokenView},
 };
@@ -18,7 +18,7 @@ use super::{
     documents::{self, At},
     effects, events, feedback, inbox, instances, members, messages,
     resources::{self, NewResource, Put},
-    runs, settle, tokens,
+    roles, runs, settle, tokens,
 };
 use crate::{
     error::{Error, Result},
@@ -81,6 +81,9 @@ impl Store for Sqlite {
     }
     async fn run_failures(&self, run: RunId) -> Result<Vec<Receipt>> {
         self.read(move |db| runs::failures(db, run)).await
+    }
+    async fn run_roles(&self, run: RunId) -> Result<Vec<(Role, AgentName)>> {
+        self.read(move |db| roles::list(db, run)).await
     }
 
     // Agents

@@ -11,7 +11,7 @@ use super::{
     effects::once,
     events::Entry,
     head::{Head, LiveRun},
-    messages,
+    messages, roles,
     writer::Tx,
 };
 use crate::{
@@ -88,6 +88,9 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Milli
         Ok(())
     })?;
     take_part(tx, workflow, run, new, now)?;
+    for (role, agent) in &new.roles {
+        roles::give(&head, *role, agent)?;
+    }
     let data = serde_json::json!({ "state": "setup", "mode": new.mode });
     head.event(&Entry::of(EventKind::RunSetup).data(data), now)?;
     head.save()

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::{DocumentPath, ResourceId, Revision};
-use agent_worker_store::{Base, By, DocumentInfo, DocumentWrite, Error, Once, Store};
+use agent_worker_protocol::{DocumentPath, Outcome, ResourceId, Revision, Role};
+use agent_worker_store::{Base, By, DocumentInfo, DocumentWrite, Error, NewRun, Once, Store};
 use tokio::task::JoinSet;
 
-use crate::team::{NOW, Team, agent, client, keyed, user};
+use crate::team::{NOW, Team, agent, client, end, keyed, name, new_run, user};
 
 async fn put(team: &Team, by: By, content: &str, base: Base) -> Result<Once<Revision>, Error> {
     let path = DocumentPath::default();
@@ -56,6 +56,26 @@ pub(crate) async fn documents_lose_no_update(store: Arc<dyn Store>) {
     let history = store.document_history(team.workflow, path.clone(), 3).await.unwrap();
     let revisions: Vec<_> = history.iter().map(|info| info.revision.get()).collect();
     assert_eq!((&history[0], &revisions[..]), (&info, &[18, 17, 16][..]));
+}
+
+pub(crate) async fn documents_with_an_owner_are_written_by_no_other_agent(store: Arc<dyn Store>) {
+    let mut team = Team::new(&store, &["a", "b"]).await;
+    team.settle(end(Outcome::Done)).await;
+    let new = NewRun { roles: vec![(Role::DocumentOwner, name("B"))], ..new_run(&["a", "b"]) };
+    team.start(new).await;
+    assert_eq!(store.run_roles(team.run).await.unwrap(), [(Role::DocumentOwner, name("b"))]);
+    team.say("go", &["a", "b"]).await;
+    let (other, owner) = (team.lease("a").await, team.lease("b").await);
+    for base in [Base::Absent, Base::Append, Base::Revision(revision(1))] {
+        let refused = put(&team, agent(&other), "mine", base).await;
+        assert!(matches!(refused, Err(Error::NotOwner(owner)) if owner == name("b")), "{base:?}");
+    }
+    put(&team, agent(&owner), "ours", Base::Absent).await.unwrap();
+    put(&team, user(), "and yours", Base::Append).await.unwrap();
+    let stranger = NewRun { roles: vec![(Role::Coordinator, name("zoe"))], ..new_run(&["a"]) };
+    team.settle(end(Outcome::Done)).await;
+    let refused = store.run_create(team.workflow, stranger, NOW).await;
+    assert!(matches!(refused, Err(Error::NotFound("agent"))));
 }
 
 pub(crate) async fn a_document_is_written_once_per_key(store: Arc<dyn Store>) {

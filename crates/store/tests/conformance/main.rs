@@ -117,6 +117,7 @@ conformance! {
     library {
         documents_lose_no_update,
         a_document_is_written_once_per_key,
+        documents_with_an_owner_are_written_by_no_other_agent,
         a_document_grows_no_longer_than_it_may,
         a_resource_is_kept_once_under_its_hash,
         a_large_resource_is_read_in_parts,

@@ -58,6 +58,7 @@ pub(crate) fn new_run(agents: &[&str]) -> NewRun {
         limits: LIMITS,
         script: "script".into(),
         agents,
+        roles: Vec::new(),
         keep: Keep::Always,
     }
 }
