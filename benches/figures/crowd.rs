@@ -33,6 +33,8 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
         &["ls", "agent-500@team"],
         &["send", "@team", "a word for everybody to read, and for nobody to act upon"],
         &["peek", "@team"],
+        &["peek", "--find", "a text nobody ever wrote", "@team"],
+        &["peek", "--find", "qj", "@team"],
     ] {
         let mut sample = Sample::default();
         for _ in 0..COMMANDS {

@@ -86,6 +86,9 @@ fn peek_finds_text_and_follows_what_comes() {
     world.run(&["send", "@echo", "more hay"]);
     let found = world.run(&["peek", "@echo", "--find", "NEEDLE"]);
     assert!(found.stdout.contains("a needle") && !found.stdout.contains("more hay"), "{found:?}");
+    let newest_first = world.run(&["peek", "@echo", "--find", "hay"]);
+    let lines: Vec<_> = newest_first.stdout.lines().collect();
+    assert!(lines[0].contains("more hay") && lines[1].contains("a needle"), "{newest_first:?}");
     let newest = world.run(&["peek", "@echo", "-n", "1"]);
     assert!(newest.stdout.contains("more hay") && newest.stdout.lines().count() == 1, "{newest:?}");
     let mut follower = world

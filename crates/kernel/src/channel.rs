@@ -87,6 +87,7 @@ impl Kernel {
             Err(StoreError::NoRun) if !matches!(who, Principal::Agent(_)) => return Err(no_run()),
             other => other?,
         };
+        self.scheduler.indexer.heard();
         let woken = reached.woken();
         let hindered = self.hindered(who, run, &woken).await?;
         Ok(SendReply {
@@ -135,7 +136,11 @@ impl Kernel {
             search: reading.search,
             limit: reading.limit.unwrap_or(50).min(MOST_MESSAGES),
         };
-        let messages = self.store.message_list(instance.id, query).await?;
+        let newest_first = query.search.is_some() && query.order == Order::NewestFirst;
+        let mut messages = self.store.message_list(instance.id, query).await?;
+        if newest_first {
+            messages.reverse();
+        }
         Ok(MessagesReply { instance: instance.instance, messages })
     }
 

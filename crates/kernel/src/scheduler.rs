@@ -3,6 +3,7 @@
 //! Invariant: first start, wake, retry and crash recovery are one path: look at the store and go on.
 //! Invariant: a worker is known by its leash before it is leased, so that a stop never misses one.
 
+mod index;
 mod leash;
 mod recover;
 mod setup;
@@ -60,6 +61,7 @@ pub(crate) struct Scheduler {
     /// The loops end; workers stay.
     closing: CancellationToken,
     slots: Arc<Semaphore>,
+    pub(crate) indexer: index::Indexer,
     runs: Arc<Mutex<HashMap<RunId, CancellationToken>>>,
     leashes: Arc<Mutex<HashMap<AttemptId, Arc<Leash>>>>,
 }
@@ -72,6 +74,7 @@ impl Scheduler {
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
             slots: Arc::new(Semaphore::new(options.workers)),
+            indexer: index::Indexer::default(),
             runs: Arc::default(),
             leashes: Arc::default(),
         }

@@ -24,6 +24,7 @@ mod readers;
 mod resources;
 mod roles;
 mod runs;
+mod search;
 mod settle;
 mod tokens;
 mod writer;

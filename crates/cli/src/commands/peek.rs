@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Go on showing what is said, until the run ends; with --json one message per line
     #[arg(long, short, conflicts_with = "find")]
     follow: bool,
-    /// Only messages with this text in them
+    /// Only messages with this text in them, whatever its case; the newest first
     #[arg(long, value_name = "TEXT")]
     find: Option<String>,
     /// Those of earlier runs too

@@ -79,6 +79,7 @@ impl Kernel {
         self.erase_old(now).await;
         self.store.pulse(now).await?;
         self.beat();
+        self.index();
         Ok(recovered)
     }
 

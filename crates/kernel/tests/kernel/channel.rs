@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use agent_worker_kernel::{Error, Principal, Reading};
 use agent_worker_protocol::{Code, EffectKey, Seq, api::SendReply};
+use agent_worker_store::Store as _;
 use serde_json::json;
 
 use crate::{
     joining::{mock, new},
-    world::{World, code, place, request, team},
+    world::{World, code, place, request, team, within},
 };
 
 /// The bodies a reader is given.
@@ -77,4 +78,26 @@ async fn a_send_to_a_run_that_is_over_and_forgotten_is_refused_as_any_other() {
     world.pass(Duration::from_secs(11)).await;
     assert!(world.channel().await.is_empty());
     assert_eq!(code(say_once(&world, "k1", "@coder hello").await), Some(Code::NoRun));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_many_say_is_soon_ready_to_be_searched_and_found_newest_first() {
+    let world = World::new().await;
+    world.start(&team("coder", "kickoff: one")).await;
+    for n in 0..520 {
+        world.say(&format!("needle {n}")).await;
+    }
+    let began = world.now();
+    let nothing_more = 0;
+    within(async {
+        while world.store.message_index(nothing_more).await.unwrap() {
+            world.pass(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert!(world.after(began) < 5_000, "{} ms", world.after(began));
+    let reading = Reading { search: Some("NEEDLE 51".into()), ..Reading::default() };
+    let found = world.kernel.messages(&Principal::User, &place("@team"), reading).await.unwrap();
+    let bodies: Vec<_> = found.messages.iter().map(|message| message.body.as_str()).collect();
+    assert_eq!((bodies[0], bodies[1], bodies.len()), ("needle 519", "needle 518", 11));
 }

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 const STUCK: Duration = Duration::from_secs(30);
 
 /// What a disk without room refuses.
-const WRITES: [&str; 28] = [
+const WRITES: [&str; 29] = [
     "instance_open",
     "instance_forget",
     "instance_clear",
@@ -48,6 +48,7 @@ const WRITES: [&str; 28] = [
     "agent_resume",
     "agent_remove",
     "message_append",
+    "message_index",
     "inbox_show",
     "inbox_ack",
     "delivery_redrive",
@@ -216,6 +217,7 @@ patient! {
     fn agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>;
     fn message_append(by: By, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Millis) -> Once<Seq>;
     fn message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>;
+    fn message_index(most: u32) -> bool;
     fn message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>;
     fn inbox_pending(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<ShownMessage>;
     fn inbox_show(fence: Fence, limit: u32) -> Vec<ShownMessage>;

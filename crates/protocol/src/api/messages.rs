@@ -79,7 +79,7 @@ pub struct UnknownMention {
 pub struct MessagesReply {
     /// Whose channel.
     pub instance: InstanceRef,
-    /// Oldest first.
+    /// Oldest first; of a search the newest first.
     pub messages: Vec<Message>,
 }
 

@@ -61,7 +61,7 @@ pub struct MessageQuery {
     pub run: Option<RunId>,
     /// After this one.
     pub after: Seq,
-    /// Containing this text, whatever the case of its ASCII letters.
+    /// Containing this text, whatever the case of its letters.
     pub search: Option<String>,
     /// Which end to take when there are more than `limit`.
     pub order: Order,

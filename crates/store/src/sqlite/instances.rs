@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use serde_json::json;
 
-use super::{columns, effects::once, events::Entry, head::Head, writer::Tx};
+use super::{columns, effects::once, events::Entry, head::Head, search, writer::Tx};
 use crate::{
     error::{Error, Result},
     model::{By, Instance, InstanceQuery},
@@ -99,6 +99,7 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         .query_map([workflow.get()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?
         .collect::<rusqlite::Result<Vec<[i64; 3]>>>()?;
     for [run, after, last] in runs {
+        search::forget(tx, workflow, (after, last))?;
         for table in ["message", "delivery"] {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3");
             tx.prepare_cached(&sql)?.execute([workflow.get(), after, last])?;
@@ -133,6 +134,7 @@ pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
     if let Some(live) = Head::lock(tx, workflow)?.live_if_any() {
         return Err(Error::RunLive(live.id));
     }
+    search::forget(tx, workflow, (0, i64::MAX))?;
     for table in [
         "run", "agent", "message", "delivery", "attempt", "effect", "document", "resource",
         "event", "role",

@@ -7,7 +7,14 @@ use agent_worker_protocol::{
 };
 use rusqlite::{Connection, Row, params};
 
-use super::{columns, effects::once, head::Head, instances, writer::Tx};
+use super::{
+    columns,
+    effects::once,
+    head::Head,
+    instances,
+    search::{self, Wanted},
+    writer::Tx,
+};
 use crate::{
     error::{Error, Result},
     model::{By, MessageQuery, NewMessage, Once, Order},
@@ -44,21 +51,23 @@ pub(super) fn list(
         Some(run) => instances::stretch(db, workflow, run)?,
         None => (0, i64::MAX),
     };
+    let stretch = (first.max(query.after.get()), last);
+    if let Some(text) = &query.search {
+        let (order, limit) = (query.order, query.limit);
+        let found = search::find(db, &Wanted { workflow, stretch, text, order, limit })?;
+        return by_seq(db, workflow, &found);
+    }
     let order = match query.order {
         Order::OldestFirst => "ASC",
         Order::NewestFirst => "DESC",
     };
     let sql = format!(
         "SELECT {MESSAGE} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
-         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3
-         AND (?4 IS NULL OR instr(lower(m.body), lower(?4)) > 0) ORDER BY m.seq {order} LIMIT ?5"
+         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order} LIMIT ?4"
     );
     let mut messages = db
         .prepare_cached(&sql)?
-        .query_map(
-            params![workflow.get(), first.max(query.after.get()), last, query.search, query.limit],
-            message,
-        )?
+        .query_map(params![workflow.get(), stretch.0, stretch.1, query.limit], message)?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     messages.sort_by_key(|message| message.seq);
     recipients(db, workflow, messages.iter_mut())?;

@@ -18,7 +18,7 @@ use super::{
     documents::{self, At},
     effects, events, feedback, inbox, instances, members, messages,
     resources::{self, NewResource, Put},
-    roles, runs, settle, tokens,
+    roles, runs, search, settle, tokens,
 };
 use crate::{
     error::{Error, Result},
@@ -150,6 +150,17 @@ impl Store for Sqlite {
         query: MessageQuery,
     ) -> Result<Vec<Message>> {
         self.read(move |db| messages::list(db, workflow, &query)).await
+    }
+    async fn message_index(&self, most: u32) -> Result<bool> {
+        let mut left = false;
+        for workflow in self.read(search::behind).await? {
+            match self.write(move |tx| search::index(tx, workflow, most)).await {
+                // Removed meanwhile.
+                Err(Error::NotFound(_)) => {}
+                more => left |= more? > 0,
+            }
+        }
+        Ok(left)
     }
     async fn message_receipts(&self, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
         self.read(move |db| messages::receipts(db, workflow, seq)).await

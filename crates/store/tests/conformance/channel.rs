@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{
-    DeliveryState, LimitKind, Message, MessageKind, PauseCause, Priority, ResourceId, RunState,
-    Sender, Seq,
+    DeliveryState, LimitKind, Message, MessageKind, Outcome, PauseCause, Priority, ResourceId,
+    RunState, Sender, Seq,
 };
 use agent_worker_store::{
-    Error, Leased, MessageQuery, NewMessage, Once, Order, Recipient, Store, Wake,
+    Error, Keep, Leased, MessageQuery, NewMessage, NewRun, Once, Order, Recipient, Store, Wake,
 };
 use tokio::task::JoinSet;
 
@@ -148,6 +148,94 @@ pub(crate) async fn a_channel_is_read_by_run_and_by_text(store: Arc<dyn Store>) 
     assert_eq!(found("0% of a_", None).await, seqs(&[2]));
     assert_eq!(found("a%b", None).await, []);
     assert_eq!(list(&team, MessageQuery { run: Some(first), ..all() }).await, seqs(&[1, 2, 3]));
+}
+
+pub(crate) async fn a_text_is_found_whatever_its_letters_and_however_short(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    for body in [
+        "Fix the LEXER",
+        "请看这个文件",
+        "Größe ÄNDERN",
+        "say \"quoted\" AND (x OR y*)",
+        "ab",
+        "end\0of text",
+    ] {
+        team.say(body, &[]).await;
+    }
+    let find = async |text: &str| {
+        list(&team, MessageQuery { search: Some(text.to_owned()), ..all() }).await
+    };
+    // Found by looking at all, by the index alone, and by both.
+    for round in ["unprepared", "prepared", "half prepared"] {
+        for (text, expected) in [
+            ("lexer", &[1][..]),
+            ("x the l", &[1]),
+            ("看这", &[2]),
+            ("这个文", &[2]),
+            ("gRÖSSe", &[]),
+            ("größe ä", &[3]),
+            ("ÄN", &[3]),
+            ("\"quoted\" and", &[4]),
+            ("\"", &[4]),
+            ("y*)", &[4]),
+            ("x OR z", &[]),
+            ("lexer OR", &[]),
+            ("AB", &[5]),
+            ("d\0of", &[6]),
+            ("d\0ox", &[]),
+            ("f text", &[6]),
+            ("%e%", &[]),
+        ] {
+            assert_eq!(find(text).await, seqs(expected), "{text:?} {round}");
+        }
+        if round == "unprepared" {
+            while store.message_index(4).await.unwrap() {}
+        } else {
+            team.say("later", &[]).await;
+        }
+    }
+}
+
+pub(crate) async fn a_search_goes_from_either_end_and_stops_at_its_limit(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    for n in 0..40 {
+        team.say(&format!("needle {n}"), &[]).await;
+        team.say("hay", &[]).await;
+        if n == 20 {
+            while store.message_index(7).await.unwrap() {}
+        }
+    }
+    let find = async |order, after: i64, limit| {
+        let search = Some("NEEDLE".to_owned());
+        let query = MessageQuery { search, order, after: Seq::new(after), limit, run: None };
+        let found = list(&team, query).await;
+        (found.len(), found[0].get(), found[found.len() - 1].get())
+    };
+    assert_eq!(find(Order::NewestFirst, 0, 99).await, (40, 1, 79));
+    assert_eq!(find(Order::NewestFirst, 0, 30).await, (30, 21, 79));
+    assert_eq!(find(Order::NewestFirst, 0, 3).await, (3, 75, 79));
+    assert_eq!(find(Order::OldestFirst, 0, 3).await, (3, 1, 5));
+    assert_eq!(find(Order::OldestFirst, 1, 30).await, (30, 3, 61));
+    assert_eq!(find(Order::OldestFirst, 43, 2).await, (2, 45, 47));
+}
+
+pub(crate) async fn what_was_forgotten_is_not_found(store: Arc<dyn Store>) {
+    let mut team = Team::new(&store, &["a"]).await;
+    let other = Team::new(&store, &["a"]).await;
+    other.say("needle elsewhere", &[]).await;
+    team.settle(end(Outcome::Done)).await;
+    team.start(NewRun { keep: Keep::WhileLive, ..new_run(&["a"]) }).await;
+    team.say("needle", &[]).await;
+    assert!(!store.message_index(99).await.unwrap());
+    let find = async |team: &Team| {
+        list(team, MessageQuery { search: Some("needle".into()), ..all() }).await
+    };
+    assert_eq!(find(&team).await, seqs(&[1]));
+    team.settle(end(Outcome::Done)).await;
+    store.instance_forget(team.workflow).await.unwrap();
+    assert_eq!(find(&team).await, []);
+    store.instance_remove(team.workflow).await.unwrap();
+    assert_eq!(find(&other).await, seqs(&[1]));
 }
 
 pub(crate) async fn a_message_over_a_limit_is_stored_and_its_run_paused_in_one_step(

@@ -68,6 +68,9 @@ conformance! {
         without_a_live_run_nothing_can_be_said,
         a_channel_is_read_from_either_end,
         a_channel_is_read_by_run_and_by_text,
+        a_text_is_found_whatever_its_letters_and_however_short,
+        a_search_goes_from_either_end_and_stops_at_its_limit,
+        what_was_forgotten_is_not_found,
         a_message_over_a_limit_is_stored_and_its_run_paused_in_one_step,
     }
     effects {

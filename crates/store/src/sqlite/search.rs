@@ -1,0 +1,161 @@
+//! Finding messages by a piece of their text: from an index for what is in it, by looking for what came after.
+//!
+//! Both compare folded texts, so that it never shows which of the two found a message.
+
+use agent_worker_protocol::WorkflowId;
+use rusqlite::{Connection, params};
+
+use super::{columns, head::Head, writer::Tx};
+use crate::{
+    error::{Error, Result},
+    model::Order,
+};
+
+/// Shorter texts are in no trigram.
+const GRAM: usize = 3;
+/// An instance has room for so many messages in the index's numbers.
+const SEQ_BITS: u32 = 40;
+
+/// Where to look, and for what.
+pub(super) struct Wanted<'a> {
+    pub(super) workflow: WorkflowId,
+    /// After the first, up to and with the second.
+    pub(super) stretch: (i64, i64),
+    pub(super) text: &'a str,
+    pub(super) order: Order,
+    pub(super) limit: u32,
+}
+
+/// The messages that have the text in them, from the end that is meant.
+pub(super) fn find(db: &Connection, wanted: &Wanted<'_>) -> Result<Vec<i64>> {
+    let text = fold(wanted.text);
+    let (after, last) = wanted.stretch;
+    let has_gram = text.chars().nth(GRAM - 1).is_some();
+    let mark = if has_gram { searched(db, wanted.workflow)? } else { 0 };
+    let (old, new) = ((after, last.min(mark)), (after.max(mark), last));
+    let room = |found: &[i64]| wanted.limit as usize - found.len();
+    let mut found = Vec::new();
+    match wanted.order {
+        Order::NewestFirst => {
+            found.extend(look(db, wanted, &text, new, room(&found))?);
+            found.extend(ask(db, wanted, &text, old, room(&found))?);
+        }
+        Order::OldestFirst => {
+            found.extend(ask(db, wanted, &text, old, room(&found))?);
+            found.extend(look(db, wanted, &text, new, room(&found))?);
+        }
+    }
+    Ok(found)
+}
+
+/// Takes the next messages of an instance into the index; answers with how many are left.
+pub(super) fn index(tx: &Tx<'_>, workflow: WorkflowId, most: u32) -> Result<u32> {
+    let head = Head::lock(tx, workflow)?;
+    let (mark, last) = (searched(tx, workflow)?, head.last_seq().get());
+    let until = last.min(mark.saturating_add(most.into()));
+    let mut rows = tx.prepare_cached(
+        "SELECT seq, body FROM message WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3",
+    )?;
+    let mut rows = rows.query([workflow.get(), mark, until])?;
+    let mut insert = tx.prepare_cached("INSERT INTO said (rowid, body) VALUES (?1, ?2)")?;
+    while let Some(row) = rows.next()? {
+        let body = fold(&row.get::<_, String>(1)?);
+        insert.execute(params![number(workflow, row.get(0)?)?, body])?;
+    }
+    tx.prepare_cached("UPDATE workflow SET searched = ?2 WHERE id = ?1")?
+        .execute([workflow.get(), until])?;
+    Ok(u32::try_from(last - until).unwrap_or(u32::MAX))
+}
+
+/// The instances with messages that are not in the index.
+pub(super) fn behind(db: &Connection) -> Result<Vec<WorkflowId>> {
+    let instances = db
+        .prepare_cached("SELECT id FROM workflow WHERE last_seq > searched")?
+        .query_map([], |row| row.get(0).map(WorkflowId::new))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(instances)
+}
+
+/// Takes messages out of the index: after the first, up to and with the second.
+pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId, (after, last): (i64, i64)) -> Result<()> {
+    tx.prepare_cached(
+        "DELETE FROM said WHERE rowid IN (SELECT ?4 + seq FROM message
+         WHERE workflow = ?1 AND seq > ?2 AND seq <= min(?3, (SELECT searched FROM workflow WHERE id = ?1)))",
+    )?
+    .execute([workflow.get(), after, last, number(workflow, 0)?])?;
+    Ok(())
+}
+
+/// One rule for every text: letter by letter, whatever the language of the machine. SQLite would end a text at a NUL.
+fn fold(text: &str) -> String {
+    let shown = |letter| if letter == '\0' { '␀' } else { letter };
+    text.chars().map(shown).flat_map(char::to_lowercase).collect()
+}
+
+/// What the index calls a message: instances one behind the other, each in its own order.
+fn number(workflow: WorkflowId, seq: i64) -> Result<i64> {
+    let base = workflow.get().checked_mul(1 << SEQ_BITS);
+    let number = base.filter(|_| seq < 1 << SEQ_BITS).map(|base| base + seq);
+    number.ok_or_else(|| Error::Garbled(format!("instance {workflow}, message {seq}")))
+}
+
+fn searched(db: &Connection, workflow: WorkflowId) -> Result<i64> {
+    let sql = "SELECT searched FROM workflow WHERE id = ?1";
+    Ok(db.prepare_cached(sql)?.query_row([workflow.get()], |row| row.get(0))?)
+}
+
+fn ask(
+    db: &Connection,
+    wanted: &Wanted<'_>,
+    text: &str,
+    (after, last): (i64, i64),
+    limit: usize,
+) -> Result<Vec<i64>> {
+    if limit == 0 || last <= after {
+        return Ok(Vec::new());
+    }
+    let phrase = format!("\"{}\"", text.replace('"', "\"\""));
+    let (first, base) = (number(wanted.workflow, after + 1)?, number(wanted.workflow, 0)?);
+    let sql = format!(
+        "SELECT rowid - ?4 FROM said WHERE said MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid {} LIMIT ?5",
+        direction(wanted.order)
+    );
+    let seqs = db
+        .prepare_cached(&sql)?
+        .query_map(params![phrase, first, base + last, base, columns::size_column(limit)], |row| {
+            row.get(0)
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(seqs)
+}
+
+fn look(
+    db: &Connection,
+    wanted: &Wanted<'_>,
+    text: &str,
+    (after, last): (i64, i64),
+    limit: usize,
+) -> Result<Vec<i64>> {
+    let sql = format!(
+        "SELECT seq, body FROM message WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq {}",
+        direction(wanted.order)
+    );
+    let mut query = db.prepare_cached(&sql)?;
+    let mut rows = query.query([wanted.workflow.get(), after, last])?;
+    let mut found = Vec::new();
+    while found.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        if fold(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?).contains(text) {
+            found.push(row.get(0)?);
+        }
+    }
+    Ok(found)
+}
+
+fn direction(order: Order) -> &'static str {
+    match order {
+        Order::OldestFirst => "ASC",
+        Order::NewestFirst => "DESC",
+    }
+}
