@@ -234,6 +234,12 @@ pub(crate) async fn what_was_forgotten_is_not_found(store: Arc<dyn Store>) {
     team.settle(end(Outcome::Done)).await;
     store.instance_forget(team.workflow).await.unwrap();
     assert_eq!(find(&team).await, []);
+    // Nor does it take the place of what is there.
+    team.start(new_run(&["a"])).await;
+    team.say("another needle", &[]).await;
+    let first = MessageQuery { search: Some("needle".into()), limit: 1, ..all() };
+    assert_eq!(list(&team, first).await, seqs(&[2]));
+    team.settle(end(Outcome::Done)).await;
     store.instance_remove(team.workflow).await.unwrap();
     assert_eq!(find(&other).await, seqs(&[1]));
 }
