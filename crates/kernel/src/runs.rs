@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use agent_worker_protocol::{
-    EffectKey, InstanceRef, Limits, RunId, RunState, WorkflowId,
+    EffectKey, InstanceRef, Limits, Role, RunId, RunState, WorkflowId,
     api::{ResumeRequest, RunRequest, RunStarted, RunView},
 };
 use agent_worker_store::{Error as StoreError, Keep, NewAgent, NewRun, RunQuery};
-use agent_worker_workflow::{Provider, Workflow};
+use agent_worker_workflow::{DocumentOwner, Provider, Workflow};
 
 use crate::{
     error::{Error, Result},
@@ -152,7 +152,10 @@ fn new_run(
         mode,
         limits: workflow.limits.for_mode(mode),
         agents: agents.collect::<Result<_>>()?,
-        roles: Vec::new(),
+        roles: match &workflow.context.document_owner {
+            DocumentOwner::Agent(name) => vec![(Role::DocumentOwner, name.clone())],
+            DocumentOwner::Everybody | DocumentOwner::Elect => Vec::new(),
+        },
         keep: match workflow.context.provider {
             Provider::Memory => Keep::WhileLive,
             Provider::Sqlite | Provider::Off => Keep::Always,

@@ -33,7 +33,7 @@ mod template;
 mod tree;
 mod workflow;
 
-pub use context::{Context, Documents, Provider};
+pub use context::{Context, DocumentOwner, Documents, Provider};
 pub use error::{Error, Paint};
 pub use limits::LimitSettings;
 pub use load::{load, parse};

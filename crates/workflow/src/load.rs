@@ -65,8 +65,10 @@ fn sections(
     known.params.extend(params.iter().flat_map(params::names));
     let params = params.map(|field| params::read(&field, complaints));
     let agents = fields.need("agents", complaints);
+    let named = agents.as_ref().and_then(|field| field.named().ok()).unwrap_or_default();
     let agents = agents.map(|field| agents::read(&field, folder, complaints));
-    let context = fields.get("context").map(|field| context::read(&field, complaints));
+    let names: Vec<&str> = named.iter().map(|(key, _)| key.text).collect();
+    let context = fields.get("context").map(|field| context::read(&field, &names, complaints));
     let setup = fields.get("setup");
     let setup = setup.map(|field| setup::read(&field, text, &mut known, complaints));
     let kickoff = fields.get("kickoff");

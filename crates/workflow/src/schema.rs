@@ -167,6 +167,10 @@ fn context() -> Value {
                 word("Where it is kept; memory: until the run ends.", &["sqlite", "memory"]),
             ),
             ("documents", word("Where documents are kept.", &["store", "sqlite"])),
+            (
+                "documentOwner",
+                shaped("The agent that alone writes documents; the others suggest.", AGENT_NAME),
+            ),
         ],
     );
     json!({

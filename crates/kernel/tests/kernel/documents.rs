@@ -1,7 +1,7 @@
 //! The team's documents: how large they grow, and what they said before.
 
 use agent_worker_kernel::{Base, Error, Place, Principal};
-use agent_worker_protocol::{Code, EventKind, Revision, api::DocumentWritten};
+use agent_worker_protocol::{Code, EventKind, Problem, Revision, api::DocumentWritten};
 
 use crate::{
     worker::End,
@@ -69,4 +69,31 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
     assert_eq!(code(read(Some(3)).await), Some(Code::NotFound));
     let late = write(&world, "three".to_owned(), Base::Append).await;
     assert_eq!(code(late), Some(Code::NoRun));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() {
+    let world = World::new().await;
+    for name in ["scribe", "coder"] {
+        world.machine.plays(name, |worker| async move {
+            let (kernel, who) = worker.principal().await.unwrap();
+            let (own, file) = (Place::default(), "notes.md".parse().unwrap());
+            let line = "line".to_owned();
+            match kernel.document_write(&who, None, &own, file, line, Base::Append).await {
+                Ok(_) => End::done("written"),
+                Err(error) => {
+                    let problem = Problem::from(&error);
+                    End::done(&format!("{}; {}", problem.message, problem.hint.unwrap()))
+                }
+            }
+        });
+    }
+    let rest = "context: { documentOwner: Scribe }\nkickoff: '@all go'";
+    let run = world.run(&team("scribe coder", rest)).await;
+    world.over(run).await;
+    let mut said: Vec<_> = world.channel().await.into_iter().skip(1).collect();
+    said.sort_by_key(|message| message.from.to_string());
+    let said: Vec<_> = said.iter().map(|message| message.body.as_str()).collect();
+    let refused = "scribe owns the documents of this run; tell @scribe what you would change, with channel_send";
+    assert_eq!(said, [refused, "written"]);
 }

@@ -4,7 +4,7 @@ use agent_worker_protocol::{AgentName, EventKind, Millis, RunId, WorkflowId};
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 
-use super::{effects, effects::once, events::Entry, head::Head, settle, writer::Tx};
+use super::{effects, effects::once, events::Entry, head::Head, roles, settle, writer::Tx};
 use crate::{
     error::{Error, Result},
     model::{By, NewAgent, Once},
@@ -119,6 +119,7 @@ pub(super) fn remove(
         effects::clear_unless_open(tx, workflow, &name)?;
         tx.prepare_cached("UPDATE agent SET run = 0 WHERE workflow = ?1 AND name = ?2")?
             .execute(params![workflow.get(), name.as_str()])?;
+        roles::leave(head, &name)?;
         let entry = Entry::of(EventKind::AgentRemoved).agent(&name).by(&author.sender());
         head.event(&entry, now)
     })

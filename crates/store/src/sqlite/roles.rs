@@ -17,6 +17,14 @@ pub(super) fn give(head: &Head<'_>, role: Role, agent: &AgentName) -> Result<()>
     Ok(())
 }
 
+/// Takes every role of the live run from an agent that leaves it.
+pub(super) fn leave(head: &Head<'_>, agent: &AgentName) -> Result<()> {
+    head.tx
+        .prepare_cached("DELETE FROM role WHERE workflow = ?1 AND run = ?2 AND agent = ?3")?
+        .execute(params![head.workflow.get(), head.live()?.number.0, agent.as_str()])?;
+    Ok(())
+}
+
 /// Lets an agent write documents if nobody owns them, or it does. Who is no agent owns everything.
 pub(super) fn may_write(head: &Head<'_>, author: &Author) -> Result<()> {
     let Author::Attempt(writer) = author else { return Ok(()) };

@@ -6,7 +6,7 @@ use agent_worker_protocol::{DocumentPath, Outcome, ResourceId, Revision, Role};
 use agent_worker_store::{Base, By, DocumentInfo, DocumentWrite, Error, NewRun, Once, Store};
 use tokio::task::JoinSet;
 
-use crate::team::{NOW, Team, agent, client, end, keyed, name, new_run, user};
+use crate::team::{NOW, Team, agent, client, end, keyed, name, new_run, ok, user};
 
 async fn put(team: &Team, by: By, content: &str, base: Base) -> Result<Once<Revision>, Error> {
     let path = DocumentPath::default();
@@ -72,6 +72,10 @@ pub(crate) async fn documents_with_an_owner_are_written_by_no_other_agent(store:
     }
     put(&team, agent(&owner), "ours", Base::Absent).await.unwrap();
     put(&team, user(), "and yours", Base::Append).await.unwrap();
+    team.finish(&owner, ok()).await;
+    store.agent_remove(user(), team.workflow, name("b"), NOW).await.unwrap();
+    assert_eq!(store.run_roles(team.run).await.unwrap(), [], "who leaves has no role");
+    put(&team, agent(&other), "mine now", Base::Append).await.unwrap();
     let stranger = NewRun { roles: vec![(Role::Coordinator, name("zoe"))], ..new_run(&["a"]) };
     team.settle(end(Outcome::Done)).await;
     let refused = store.run_create(team.workflow, stranger, NOW).await;

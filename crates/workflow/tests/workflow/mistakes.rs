@@ -5,7 +5,7 @@ use agent_worker_workflow::Paint;
 use crate::{read, read_with_agent};
 
 /// Files with one mistake, the place it is found at, the message and the suggestion.
-const MISTAKES: [(&str, &str, &str, &str); 62] = [
+const MISTAKES: [(&str, &str, &str, &str); 65] = [
     // YAML itself
     ("a: [1\nb: 2", "2:2", "not valid YAML", ""),
     (
@@ -190,9 +190,27 @@ const MISTAKES: [(&str, &str, &str, &str); 62] = [
         "did you mean `sqlite`?",
     ),
     (
-        "+context: { documentOwner: a }\n",
-        "3:12",
-        "`context.documentOwner` is not in this version",
+        "+context: { documentOwner: [a] }\n",
+        "3:27",
+        "`context.documentOwner` must be text, not a list",
+        "",
+    ),
+    (
+        "agents: { scribe: { backend: mock }, b: { backend: mock } }\ncontext: { documentOwner: scrib }\n",
+        "2:27",
+        "there is no agent `scrib`",
+        "did you mean `scribe`?",
+    ),
+    (
+        "agents: { a: { backend: mock }, b: { backend: mock } }\ncontext: { documentOwner: nobody }\n",
+        "2:27",
+        "there is no agent `nobody`",
+        "it has: a, b",
+    ),
+    (
+        "agents: { a: { backend: mock }, b: { backend: mock } }\ncontext: { documentOwner: elect }\n",
+        "2:27",
+        "`context.documentOwner: elect` is not in this version",
         "",
     ),
     ("+context: true\n", "3:10", "`context` must be a mapping or `false`", ""),

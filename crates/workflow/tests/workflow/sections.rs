@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use agent_worker_protocol::{
     AgentSettings, Backend, MockCall, MockFailure, MockRule, Retry, RunMode, Span,
 };
-use agent_worker_workflow::{Context, Documents, Param, Provider, Workflow};
+use agent_worker_workflow::{Context, DocumentOwner, Documents, Param, Provider, Workflow};
 
 use crate::{read, read_with_agent};
 
@@ -165,7 +165,26 @@ fn context_is_on_unless_it_is_false() {
         ("context: { documents: sqlite }\n", P::Sqlite, D::Store),
     ] {
         let context = read_with_agent(section).unwrap().context;
-        assert_eq!(context, Context { provider, documents }, "{section}");
+        let document_owner = DocumentOwner::Everybody;
+        assert_eq!(context, Context { provider, documents, document_owner }, "{section}");
+    }
+}
+
+#[test]
+fn documents_have_the_owner_the_file_names_unless_there_is_only_one_agent() {
+    let owner = |text: &str| read(text).unwrap().context.document_owner;
+    let team = "agents: { Scribe: { backend: mock }, b: { backend: mock } }\ncontext: ";
+    let scribe = || DocumentOwner::Agent("Scribe".parse().unwrap());
+    let named = owner(&format!("{team}{{ documentOwner: scribe }}\n"));
+    assert_eq!(named, scribe());
+    let DocumentOwner::Agent(name) = named else { panic!("nobody") };
+    assert_eq!(name.as_str(), "Scribe", "as the agents spell it");
+    assert_eq!(owner(&format!("{team}{{ documentOwner: null }}\n")), DocumentOwner::Everybody);
+    for alone in ["a", "A", "elect"] {
+        let text = format!(
+            "agents: {{ a: {{ backend: mock }} }}\ncontext: {{ documentOwner: {alone} }}\n"
+        );
+        assert_eq!(owner(&text), DocumentOwner::Everybody, "{alone}");
     }
 }
 
