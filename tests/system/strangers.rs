@@ -79,3 +79,31 @@ fn another_user_who_can_open_the_socket_learns_that_it_is_there_and_nothing_else
     kill(daemon.id(), "TERM");
     assert!(daemon.wait().unwrap().success());
 }
+
+#[test]
+fn an_agent_of_one_home_is_nobody_at_the_daemon_of_another() {
+    let (ours, theirs) = (World::new(), World::new());
+    let mut daemon = theirs.daemon();
+    let binary = env!("CARGO_BIN_EXE_agent-worker");
+    let home = theirs.home();
+    let ask = format!("env -i AGENT_WORKER_HOME={} {binary} new intruder -b mock", home.display());
+    let script = format!(
+        "exec > tried 2>&1\n{ask}\nsetsid --wait {ask}\n(setsid bash -c '{ask}; echo done > forked' &)\nuntil [ -e \
+         forked ]; do read -t 0.01 < <(:) || true; done\nAGENT_WORKER_HOME={} {binary} ls\n",
+        home.display()
+    );
+    ours.file("try.sh", &script);
+    let yaml = "name: team\nagents:\n  crow: { backend: mock, mock: [{ run: 'bash try.sh; true', say: tried }] }\nkickoff: '@crow go'\n";
+    ours.file("team.yaml", yaml);
+    let (code, envelope) = ours.envelope(&["run", "team.yaml", "--json"]);
+    assert_eq!(code, 0, "{envelope}\n{}", ours.log());
+    let tried = fs::read_to_string(ours.project().join("tried")).unwrap();
+    let refused = "error: this process belongs to an agent or a setup command of another daemon, and is nobody here\n\
+                   hint: an agent speaks with the daemon that started it; leave AGENT_WORKER_HOME as it is\n";
+    assert_eq!(tried, refused.repeat(4));
+    // Nobody was made there, and its user is who it was.
+    let agents = theirs.json(&["ls", "--all", "--json"]);
+    assert_eq!(agents, Value::Array(Vec::new()));
+    kill(daemon.id(), "TERM");
+    assert!(daemon.wait().unwrap().success());
+}

@@ -1,7 +1,7 @@
 //! Who is on the other end of a connection, before any token is looked at.
 //!
 //! A process of our own uid is the user, unless its chain of parents says that it belongs to an
-//! attempt. Decided once, when the connection is accepted.
+//! attempt, of this daemon or of any other. Decided once, when the connection is accepted.
 //! Invariant: any doubt makes it nobody, never the user.
 //!
 //! The chain is the first clue: a worker is a subreaper, so whatever its children do (double fork,
@@ -35,6 +35,8 @@ pub(crate) enum Caller {
     User,
     /// A process inside this attempt's tree.
     Attempt(AttemptId),
+    /// A process inside a tree of another daemon, which is nobody here.
+    Foreign,
     /// Somebody else, or somebody who cannot be made out.
     Nobody,
 }
@@ -42,8 +44,8 @@ pub(crate) enum Caller {
 /// What the chain of parents of a process shows.
 #[derive(Debug, PartialEq, Eq)]
 struct Lineage {
-    /// The attempts named in it, this store's or another's.
-    marks: BTreeSet<AttemptId>,
+    /// The marks in it, this store's or another's, as they are written.
+    marks: BTreeSet<String>,
     /// Where it ends.
     top: Top,
 }
@@ -64,7 +66,7 @@ enum Standing {
     Lives(AttemptId),
     /// Ours, and not a live attempt.
     Over,
-    /// Another daemon's.
+    /// Not in this store: another daemon's, or of an instance that was deleted.
     Foreign,
 }
 
@@ -88,7 +90,7 @@ impl Caller {
             return Self::Nobody;
         };
         let mut standings = Vec::new();
-        for mark in lineage.marks {
+        for mark in &lineage.marks {
             match standing(kernel, mark).await {
                 Ok(standing) => standings.push(standing),
                 Err(error) => {
@@ -103,19 +105,22 @@ impl Caller {
 
 /// Decides from what was found.
 fn judge(standings: &[Standing], top: Top) -> Caller {
-    let ours: Vec<_> = standings.iter().filter(|one| **one != Standing::Foreign).collect();
-    match (ours.as_slice(), top) {
+    match (standings, top) {
         ([], Top::System) => Caller::User,
         ([Standing::Lives(attempt)], _) => Caller::Attempt(*attempt),
+        ([Standing::Foreign, ..], Top::System)
+            if standings.iter().all(|one| *one == Standing::Foreign) =>
+        {
+            Caller::Foreign
+        }
         // Left behind by a setup command or an attempt that is over, or a chain that tells two stories.
         _ => Caller::Nobody,
     }
 }
 
-async fn standing(
-    kernel: &Kernel,
-    mark: AttemptId,
-) -> Result<Standing, agent_worker_kernel::Error> {
+async fn standing(kernel: &Kernel, mark: &str) -> Result<Standing, agent_worker_kernel::Error> {
+    // Whatever it names, it is nothing of ours.
+    let Ok(mark) = mark.parse() else { return Ok(Standing::Foreign) };
     Ok(match kernel.inhabitant(mark).await? {
         Some(Principal::Agent(_)) => Standing::Lives(mark),
         Some(Principal::User | Principal::Client(_) | Principal::Nobody) => Standing::Over,
@@ -152,7 +157,7 @@ fn read(chain: &[Process], daemon: u32) -> io::Result<Lineage> {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && generation > 0 => None,
             Err(error) => return Err(error),
         };
-        marks.extend(mark.and_then(|mark| mark.parse::<AttemptId>().ok()));
+        marks.extend(mark);
     }
     let top = if below.len() < chain.len() { Top::Daemon } else { Top::System };
     Ok(Lineage { marks, top })

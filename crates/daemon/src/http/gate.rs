@@ -113,10 +113,7 @@ pub(super) async fn known(
     let ear = doors.revocations.listen();
     let who = identify(&doors, &head.headers, peer).await?;
     if matches!(who, Principal::Nobody) {
-        let problem = Problem::new(Code::Unauthorized, "this needs a token");
-        let hint =
-            "make one with `agent-worker token create NAME` and send `Authorization: Bearer TOKEN`";
-        return Err(problem.hint(hint).into());
+        return Err(unknown(peer).into());
     }
     let token = token(&head.headers)?.filter(|_| matches!(who, Principal::Client(_)));
     let token = token.map(str::to_owned);
@@ -144,8 +141,23 @@ async fn identify(
         Some(Peer::Socket(Caller::Attempt(attempt))) => {
             Ok(doors.kernel.inhabitant(attempt).await?.unwrap_or(Principal::Nobody))
         }
-        Some(Peer::Socket(Caller::Nobody) | Peer::Network) | None => Ok(Principal::Nobody),
+        Some(Peer::Socket(Caller::Foreign | Caller::Nobody) | Peer::Network) | None => {
+            Ok(Principal::Nobody)
+        }
     }
+}
+
+/// What whoever is nobody is told.
+fn unknown(peer: Option<Peer>) -> Problem {
+    if peer == Some(Peer::Socket(Caller::Foreign)) {
+        let message = "this process belongs to an agent or a setup command of another daemon, and is nobody here";
+        let hint =
+            "an agent speaks with the daemon that started it; leave AGENT_WORKER_HOME as it is";
+        return Problem::new(Code::Unauthorized, message).hint(hint);
+    }
+    let hint =
+        "make one with `agent-worker token create NAME` and send `Authorization: Bearer TOKEN`";
+    Problem::new(Code::Unauthorized, "this needs a token").hint(hint)
 }
 
 /// The token that was sent, if one was.

@@ -31,15 +31,27 @@ async fn what_a_setup_command_left_is_nobody_even_after_its_daemon() {
 }
 
 #[tokio::test]
-async fn another_daemons_attempt_does_not_matter_here() {
+async fn another_daemons_attempt_is_nobody_here() {
     let house = House::open().await;
     let foreign = "01890a5d-ac96-774b-bcce-b302099a8057";
-    for mark in [None, Some(foreign), Some("not an id")] {
+    for (mark, expected) in [
+        (None, Caller::User),
+        (Some(foreign), Caller::Foreign),
+        // What a later version may write.
+        (Some("not an id"), Caller::Foreign),
+    ] {
         let family = Family::new(WAITING_CHILD, mark);
         let seen_by = async |daemon| Caller::of_process(family.member, daemon, &house.kernel).await;
-        assert_eq!(seen_by(ELSEWHERE).await, Caller::User, "{mark:?}");
+        assert_eq!(seen_by(ELSEWHERE).await, expected, "{mark:?}");
         assert_eq!(seen_by(std::process::id()).await, Caller::Nobody, "{mark:?}");
     }
+    let asked = house.as_caller(Caller::Foreign, Question::get("/agents")).await;
+    assert_eq!(asked.refusal(), (401, "unauthorized".to_owned()));
+    let told = asked.json();
+    assert_eq!(
+        told["message"],
+        "this process belongs to an agent or a setup command of another daemon, and is nobody here"
+    );
 }
 
 #[tokio::test]
