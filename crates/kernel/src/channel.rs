@@ -82,6 +82,10 @@ impl Kernel {
         let text = Text::own(request.message);
         let message = self.message(&by, &card, text, &reached, hops, request.reply_to).await?;
         let pause = limits::hop_limit(hops, &card.limits);
+        if let Some(cause) = pause.clone().filter(|_| card.instance.is_global()) {
+            // Standalone agents have one run: it does not pause for what two of them do.
+            return Err(Error::TooFar(cause));
+        }
         let now = self.clock.now();
         let once = match self.store.message_append(by, card.workflow, message, pause, now).await {
             Err(StoreError::NoRun) if !matches!(who, Principal::Agent(_)) => return Err(no_run()),

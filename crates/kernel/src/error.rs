@@ -59,6 +59,9 @@ pub enum Error {
         /// What to give it more of.
         hint: String,
     },
+    /// A standalone agent's message would be one too many.
+    #[error("not sent: {0}")]
+    TooFar(PauseCause),
     /// The run is not paused, so there is nothing to resume.
     #[error("@{0} is not paused")]
     NotPaused(InstanceRef),
@@ -119,7 +122,7 @@ impl Error {
             | Self::AgentThere(_)
             | Self::NotPaused(_)
             | Self::Permanent => Code::Conflict,
-            Self::StillLimited { .. } => Code::Limit,
+            Self::StillLimited { .. } | Self::TooFar(_) => Code::Limit,
             Self::NoRun(_) => Code::NoRun,
             Self::TooLarge { .. } => Code::TooLarge,
             Self::Draining => Code::Unavailable,
@@ -136,6 +139,7 @@ impl Error {
             Self::AgentThere(target) => Some(format!(
                 "give it another name, or end that one: agent-worker agent end {target}"
             )),
+            Self::TooFar(_) => Some("end this turn; a message of a person begins anew".into()),
             Self::Permanent => Some("end them one by one: agent-worker agent end NAME".into()),
             Self::NotPaused(_) => Some("`agent-worker runs` shows how it stands".into()),
             Self::NoAgent(_) => Some("`agent-worker ls` shows who is there".into()),

@@ -1,7 +1,7 @@
 //! Where a run stops by itself: hops and turns. Pure.
 
 use agent_worker_protocol::{LimitKind, Limits, Millis, PauseCause, RunMode, Seq};
-use agent_worker_store::{AgentRow, LeaseFacts, RunFacts, RunRow};
+use agent_worker_store::{AgentRow, LeaseFacts, LeaseStep, RunFacts, RunRow, Whose};
 
 /// How many messages led to what an attempt says: one more than what it answers, else than the most it was shown.
 pub(crate) fn hops(shown: &[(Seq, u32)], reply_to: Option<Seq>) -> u32 {
@@ -18,8 +18,17 @@ pub(crate) fn hop_limit(hops: u32, limits: &Limits) -> Option<PauseCause> {
     })
 }
 
+/// Whether one more attempt may start. At the limit a team pauses; a standalone agent is stopped, by itself.
+pub(crate) fn may_start(facts: &LeaseFacts) -> LeaseStep {
+    match (turn_limit(facts), facts.whose) {
+        (None, _) => LeaseStep::Start,
+        (Some(cause), Whose::Team) => LeaseStep::Pause(cause),
+        (Some(cause), Whose::Standalone) => LeaseStep::Stop(cause.to_string()),
+    }
+}
+
 /// Whether one more attempt would be one too many; those that live count as turns to come.
-pub(crate) fn turn_limit(facts: &LeaseFacts) -> Option<PauseCause> {
+fn turn_limit(facts: &LeaseFacts) -> Option<PauseCause> {
     let most = facts.limits.turns?;
     let (taken, when) = match facts.mode {
         RunMode::Run => (facts.turns, ""),
@@ -37,7 +46,8 @@ pub(crate) fn turn_limit(facts: &LeaseFacts) -> Option<PauseCause> {
 /// Whether a run that waits at its turn limit may go on: what a `start` did a day ago no longer counts.
 pub(crate) fn has_turns_again(facts: &RunFacts) -> bool {
     let RunFacts { mode, turns, turns_today, attempts, limits, .. } = *facts;
-    let limited = turn_limit(&LeaseFacts { mode, turns, turns_today, attempts, limits });
+    let whose = Whose::Team;
+    let limited = turn_limit(&LeaseFacts { mode, turns, turns_today, attempts, limits, whose });
     mode == RunMode::Start && limited.is_none()
 }
 
@@ -116,15 +126,15 @@ mod tests {
     #[test]
     fn attempts_that_live_count_as_turns_to_come() {
         let limits = Limits { hops: 50, turns: Some(3), wall: None };
-        let (mode, turns_today) = (RunMode::Run, 0);
+        let (mode, turns_today, whose) = (RunMode::Run, 0, Whose::Team);
         for (turns, attempts, stops) in
             [(0, 0, false), (2, 0, false), (2, 1, true), (3, 0, true), (1, 2, true)]
         {
-            let facts = LeaseFacts { mode, turns, turns_today, attempts, limits };
+            let facts = LeaseFacts { mode, turns, turns_today, attempts, limits, whose };
             assert_eq!(turn_limit(&facts).is_some(), stops, "{facts:?}");
         }
         let limits = Limits { turns: None, ..limits };
-        let unlimited = LeaseFacts { mode, turns: 9, turns_today, attempts: 9, limits };
+        let unlimited = LeaseFacts { mode, turns: 9, turns_today, attempts: 9, limits, whose };
         assert_eq!(turn_limit(&unlimited), None);
     }
 
@@ -150,7 +160,8 @@ mod tests {
                 Some("turn limit (2 turns taken in the last 24 hours and 1 under way, 3 allowed)"),
             ),
         ] {
-            let facts = LeaseFacts { mode, turns, turns_today, attempts, limits };
+            let whose = Whose::Team;
+            let facts = LeaseFacts { mode, turns, turns_today, attempts, limits, whose };
             let limit = turn_limit(&facts).map(|cause| cause.to_string());
             assert_eq!(limit.as_deref(), expected, "{facts:?}");
         }

@@ -14,9 +14,10 @@ pub use error::Error;
 pub use model::{
     AgentRow, AttemptRow, Base, Blame, By, Change, DeadNote, Decide, Document, DocumentInfo,
     DocumentWrite, EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery,
-    JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, Leased, LiveAttempt, MessageQuery, NewAgent,
-    NewAttempt, NewMessage, NewRun, NotBefore, Once, Order, ReadyAgent, Recipient, ResourcePart,
-    RunFacts, RunQuery, RunRow, RunStep, Settlement, ShownMessage, Turn, Wait, Wake, Who,
+    JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery,
+    NewAgent, NewAttempt, NewMessage, NewRun, NotBefore, Once, Order, ReadyAgent, Recipient,
+    ResourcePart, RunFacts, RunQuery, RunRow, RunStep, Settlement, ShownMessage, Turn, Wait, Wake,
+    Who, Whose,
 };
 
 pub use sqlite::Sqlite;

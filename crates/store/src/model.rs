@@ -7,7 +7,7 @@ mod runs;
 
 pub use attempts::{
     AttemptRow, Blame, DeadNote, FinishedAttempt, JournalEntry, Lease, LeaseFacts, LeaseRule,
-    Leased, NewAttempt, Settlement, ShownMessage, Turn,
+    LeaseStep, Leased, NewAttempt, Settlement, ShownMessage, Turn, Whose,
 };
 pub use library::{Base, Document, DocumentInfo, DocumentWrite, EventQuery, ResourcePart};
 pub use messages::{MessageQuery, NewMessage, Once, Order, Recipient, Wake};

@@ -90,10 +90,10 @@ impl Kernel {
         held: &Leash,
     ) -> Result<u32> {
         let new = NewAttempt { id, token: tokens::digest(&token) };
-        let (rule, now) = (limits::turn_limit, self.clock.now());
+        let (rule, now) = (limits::may_start, self.clock.now());
         match self.store.attempt_lease(card.workflow, agent.clone(), new, rule, now).await {
             Ok(Leased::Attempt(lease)) => self.work(card, &lease, token, held).await,
-            Ok(Leased::Nothing | Leased::Paused(_)) => Ok(0),
+            Ok(Leased::Nothing | Leased::Paused(_) | Leased::Stopped(_)) => Ok(0),
             // It may be there all the same; then it is one whose worker never began.
             Err(StoreError::Unknown) => {
                 self.conclude(card, id, &Departure::default(), held.why()).await;

@@ -36,7 +36,7 @@ pub(crate) async fn new(world: &World, request: AgentRequest) -> Result<AgentVie
 }
 
 /// An agent whose every worker hands itself to the test, and ends well.
-fn handing(world: &World, agent: &str) -> mpsc::UnboundedReceiver<Worker> {
+pub(crate) fn handing(world: &World, agent: &str) -> mpsc::UnboundedReceiver<Worker> {
     let (workers, handed) = mpsc::unbounded_channel();
     world.machine.plays(agent, move |worker| {
         let workers = workers.clone();

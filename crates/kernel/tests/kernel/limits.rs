@@ -2,13 +2,21 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::Options;
-use agent_worker_protocol::{DeliveryState, Event, LimitKind, PauseCause, RunId, RunState, Span};
+use agent_worker_kernel::{Breadth, Options, Principal};
+use agent_worker_protocol::{
+    AgentName, DeliveryState, Event, EventKind, LimitKind, PauseCause, RunId, RunState, Span,
+};
+use tokio::sync::mpsc;
 
 use crate::{
+    joining::{global, handing, mock, new, tell},
     worker::End,
-    world::{Disk, World, team},
+    world::{Disk, World, place, team, within},
 };
+
+fn is(event: &Event, agent: &str) -> bool {
+    event.agent.as_ref().map(AgentName::as_str) == Some(agent)
+}
 
 /// Two agents that answer each other for ever.
 async fn ping_pong(world: &World, limits: &str) -> RunId {
@@ -131,4 +139,65 @@ async fn a_start_pauses_after_500_turns_and_goes_on_when_they_are_a_day_old() {
     for (before, after) in began.iter().zip(&began[500..]) {
         assert!(after - before >= DAY, "more than 500 between {before} and {after}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_of_standalone_agents_ends_at_the_hop_limit_and_the_others_go_on() {
+    let world = World::new().await;
+    let (refusals, mut refused) = mpsc::unbounded_channel();
+    for (agent, answer) in [("ping", "@pong hello"), ("pong", "@ping hello")] {
+        let refusals = refusals.clone();
+        world.machine.plays(agent, move |worker| {
+            let refusals = refusals.clone();
+            async move {
+                if let Err(error) = worker.send(answer).await {
+                    refusals.send(error.to_string()).unwrap();
+                }
+                End::quiet()
+            }
+        });
+    }
+    for agent in ["ping", "pong", "owl"] {
+        new(&world, mock(Some(agent), None)).await.unwrap();
+    }
+    tell(&world, "ping", "go").await;
+    let told = within(refused.recv()).await.unwrap();
+    assert_eq!(told, "not sent: hop limit (a chain of 51 messages, 50 allowed)");
+    world.machine.empty().await;
+    let run = global(&world).await;
+    let view = world.view(run).await;
+    assert_eq!((view.state, view.turns), (RunState::Running, 51));
+    tell(&world, "owl", "and you?").await;
+    world.until(run, |event| event.kind == EventKind::AttemptEnded && is(event, "owl")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standalone_agent_has_its_own_turns_and_a_person_gives_it_more() {
+    let world = World::new().await;
+    for agent in ["crow", "owl"] {
+        new(&world, mock(Some(agent), None)).await.unwrap();
+    }
+    let run = global(&world).await;
+    world.pass(Duration::from_secs(1)).await;
+    let (mut crows, mut owls) = (handing(&world, "crow"), handing(&world, "owl"));
+    for _ in 0..500 {
+        tell(&world, "crow", "go").await;
+        within(crows.recv()).await.unwrap();
+    }
+    tell(&world, "owl", "go").await;
+    within(owls.recv()).await.unwrap();
+    tell(&world, "crow", "once more").await;
+    let stopped = world.until(run, |event| event.kind == EventKind::AgentStopped).await;
+    let why = "turn limit (500 turns taken in the last 24 hours, 500 allowed)";
+    assert!(is(&stopped, "crow") && stopped.cause.as_deref() == Some(why), "{stopped:?}");
+    tell(&world, "owl", "go").await;
+    within(owls.recv()).await.unwrap();
+    let view = world.view(run).await;
+    assert_eq!((view.state, view.agents[0].turns), (RunState::Running, 500));
+    let items = world.kernel.attention(&Principal::User, &place("@global"), Breadth::All).await;
+    assert_eq!(items.unwrap()[0].what, why);
+    world.pass(Duration::from_secs(1)).await;
+    world.kernel.agent_resume(&Principal::User, &place("crow")).await.unwrap();
+    let job = within(crows.recv()).await.unwrap().job;
+    assert!(job.prompt.contains("once more"), "what waited is done");
 }

@@ -31,10 +31,32 @@ pub struct LeaseFacts {
     pub attempts: u32,
     /// Where the run stops by itself.
     pub limits: Limits,
+    /// Whose turns and attempts these are.
+    pub whose: Whose,
 }
 
-/// Decides whether one more attempt may start; if not, the run pauses for this cause.
-pub type LeaseRule = fn(&LeaseFacts) -> Option<PauseCause>;
+/// Whom a limit is counted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Everybody in the run together.
+    Team,
+    /// One standalone agent, since it was made or last resumed: those beside it are none of its business.
+    Standalone,
+}
+
+/// What was decided about one more attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseStep {
+    /// It starts.
+    Start,
+    /// It does not, and the run pauses.
+    Pause(PauseCause),
+    /// It does not, and its agent is woken no more, for this reason.
+    Stop(String),
+}
+
+/// Decides whether one more attempt may start.
+pub type LeaseRule = fn(&LeaseFacts) -> LeaseStep;
 
 /// What came of asking for a lease.
 #[derive(Clone, Debug)]
@@ -43,6 +65,8 @@ pub enum Leased {
     Nothing,
     /// A limit was reached and the run is paused.
     Paused(PauseCause),
+    /// A limit was reached and the agent is stopped, for this reason.
+    Stopped(String),
     /// An attempt lives.
     Attempt(Box<Lease>),
 }

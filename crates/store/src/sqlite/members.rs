@@ -1,6 +1,6 @@
 //! What a person does with an agent of a live run: letting it join, stopping it, waking it again, letting it go.
 
-use agent_worker_protocol::{AgentName, EventKind, Millis, RunId, WorkflowId};
+use agent_worker_protocol::{AgentName, EventKind, Millis, RunId, Sender, WorkflowId};
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 
@@ -60,15 +60,27 @@ pub(super) fn stop(
 ) -> Result<()> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let name = head.agent(agent)?;
-        tx.prepare_cached(
+        halt(head, &name, why, &author.sender(), now)
+    })
+    .map(drop)
+}
+
+/// Wakes an agent no more, and says so.
+pub(super) fn halt(
+    head: &mut Head<'_>,
+    agent: &AgentName,
+    why: &str,
+    by: &Sender,
+    now: Millis,
+) -> Result<()> {
+    head.tx
+        .prepare_cached(
             "UPDATE agent SET since = iif(stopped IS NULL, ?4, since), stopped = ?3
              WHERE workflow = ?1 AND name = ?2",
         )?
-        .execute(params![workflow.get(), name.as_str(), why, now.get()])?;
-        let entry = Entry::of(EventKind::AgentStopped).agent(&name).cause(why.to_owned());
-        head.event(&entry.by(&author.sender()), now)
-    })
-    .map(drop)
+        .execute(params![head.workflow.get(), agent.as_str(), why, now.get()])?;
+    let entry = Entry::of(EventKind::AgentStopped).agent(agent).cause(why.to_owned());
+    head.event(&entry.by(by), now)
 }
 
 /// Wakes a stopped agent again; one that backs off or is parked need not wait any longer.

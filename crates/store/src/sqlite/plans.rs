@@ -63,6 +63,7 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (settle::FACTS.to_owned(), open),
         (runs::STOPPED.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),
         (runs::TURNS_TODAY.to_owned(), "INDEX attempt_turn (workflow=? AND run=? AND ended>?)"),
+        (runs::TURNS_TODAY_OF.to_owned(), "INDEX attempt_turn (workflow=? AND run=? AND ended>?)"),
         (settle::ALL_WAIT_UNTIL.to_owned(), open),
         (attempts::TURNS.to_owned(), "INDEX attempt_turn (workflow=? AND run=?)"),
         (settle::DROP_OPEN.to_owned(), "delivery_open (workflow=? AND state=?)"),

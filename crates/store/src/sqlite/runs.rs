@@ -1,7 +1,8 @@
 //! Runs: made, started, read. Their decisions are in `settle`.
 
 use agent_worker_protocol::{
-    EventKind, InstanceRef, Limits, Millis, Receipt, RunId, RunMode, RunState, Sender, WorkflowId,
+    AgentName, EventKind, InstanceRef, Limits, Millis, Receipt, RunId, RunMode, RunState, Sender,
+    WorkflowId,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -59,6 +60,26 @@ pub(super) fn turns_today(
     let mut query = head.tx.prepare_cached(TURNS_TODAY)?;
     Ok(query
         .query_row([head.workflow.get(), live.number.0, after, most.into()], |row| row.get(0))?)
+}
+
+pub(super) const TURNS_TODAY_OF: &str = "SELECT count(*) FROM (
+        SELECT 1 FROM attempt INDEXED BY attempt_turn
+        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND ended > ?3 AND agent = ?5 LIMIT ?4)";
+
+/// The same for one agent, of those that ended after `since`.
+pub(super) fn turns_today_of(
+    head: &Head<'_>,
+    live: &LiveRun,
+    agent: &AgentName,
+    since: Millis,
+    limits: &Limits,
+    now: Millis,
+) -> Result<u32> {
+    let Some(most) = limits.turns else { return Ok(0) };
+    let after = since.get().max(now.get().saturating_sub(DAY_MILLIS));
+    let mut query = head.tx.prepare_cached(TURNS_TODAY_OF)?;
+    let values = params![head.workflow.get(), live.number.0, after, most, agent.as_str()];
+    Ok(query.query_row(values, |row| row.get(0))?)
 }
 
 pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Millis) -> Result<()> {

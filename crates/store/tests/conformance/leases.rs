@@ -2,16 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_protocol::{Epoch, LimitKind, PauseCause, Priority, RunMode, RunState};
+use agent_worker_protocol::{Epoch, EventKind, LimitKind, PauseCause, Priority, RunMode, RunState};
 use agent_worker_store::{
-    Blame, LeaseFacts, Leased, NewMessage, NotBefore, ReadyAgent, RunStep, Settlement, Store, Wait,
-    Wake,
+    Blame, LeaseFacts, LeaseStep, Leased, NewMessage, NewRun, NotBefore, ReadyAgent, RunStep,
+    Settlement, Store, Wait, Wake, Whose,
 };
 use tokio::task::JoinSet;
 
 use crate::team::{
     LIMITS, NOW, Team, anything, attempt, crashed, cut_short, delivered, name, new_run, ok, seqs,
-    shown, text,
+    shown, text, user,
 };
 
 async fn ready(team: &Team) -> Vec<ReadyAgent> {
@@ -125,12 +125,16 @@ pub(crate) async fn a_run_that_does_not_run_leases_nothing(store: Arc<dyn Store>
 }
 
 pub(crate) async fn a_limit_pauses_the_run_in_the_lease(store: Arc<dyn Store>) {
-    fn one_turn(facts: &LeaseFacts) -> Option<PauseCause> {
+    fn one_turn(facts: &LeaseFacts) -> LeaseStep {
+        assert_eq!(facts.whose, Whose::Team);
         assert_eq!((facts.mode, facts.limits), (RunMode::Run, LIMITS));
         assert_eq!(facts.turns_today, facts.turns);
         let detail = format!("{} + {} of 1", facts.turns, facts.attempts);
         let reached = facts.turns + facts.attempts >= 1;
-        reached.then_some(PauseCause::Limit { limit: LimitKind::Turns, detail })
+        if !reached {
+            return LeaseStep::Start;
+        }
+        LeaseStep::Pause(PauseCause::Limit { limit: LimitKind::Turns, detail })
     }
     let team = Team::new(&store, &["a", "b"]).await;
     team.say("go", &["a", "b"]).await;
@@ -143,6 +147,44 @@ pub(crate) async fn a_limit_pauses_the_run_in_the_lease(store: Arc<dyn Store>) {
     // A live attempt finishes.
     team.finish(&lease, ok()).await;
     assert_eq!(store.run_get(team.run).await.unwrap().turns, 1);
+}
+
+pub(crate) async fn a_standalone_agent_at_its_limit_is_stopped_alone(store: Arc<dyn Store>) {
+    fn one_turn(facts: &LeaseFacts) -> LeaseStep {
+        assert_eq!((facts.whose, facts.attempts), (Whose::Standalone, 0));
+        match facts.turns_today {
+            0 => LeaseStep::Start,
+            more => LeaseStep::Stop(format!("{more} taken")),
+        }
+    }
+    let global = "global".parse().unwrap();
+    let workflow = store.instance_open("/".into(), global).await.unwrap();
+    let new = NewRun { mode: RunMode::Start, ..new_run(&["a", "b"]) };
+    let team = Team { store: Arc::clone(&store), workflow, run: new.id };
+    store.run_create(workflow, new, NOW).await.unwrap();
+    store.run_start(team.run, None, NOW).await.unwrap();
+    let later = NOW.plus(Duration::from_secs(1));
+    let ask = async |agent| {
+        let leased = store.attempt_lease(workflow, name(agent), attempt(), one_turn, later).await;
+        leased.unwrap()
+    };
+    team.say("one", &["a", "b"]).await;
+    let Leased::Attempt(lease) = ask("a").await else { panic!("a lease was expected") };
+    let Leased::Attempt(_) = ask("b").await else { panic!("what a does is not b's business") };
+    store.attempt_finish(lease.fence.clone(), ok(), later).await.unwrap();
+    team.say("two", &["a"]).await;
+    let Leased::Stopped(why) = ask("a").await else { panic!("a stop was expected") };
+    assert_eq!(why, "1 taken");
+    let agents = store.agent_list(workflow).await.unwrap();
+    let stopped: Vec<_> = agents.iter().map(|agent| agent.stopped.as_deref()).collect();
+    assert_eq!(stopped, [Some("1 taken"), None]);
+    assert_eq!(store.run_get(team.run).await.unwrap().state, RunState::Running);
+    let events = team.events().await;
+    let told = events.iter().find(|event| event.kind == EventKind::AgentStopped).unwrap();
+    assert_eq!(told.cause.as_deref(), Some("1 taken"));
+    // Whoever is resumed begins to count anew.
+    store.agent_resume(user(), workflow, name("a"), later).await.unwrap();
+    assert!(matches!(ask("a").await, Leased::Attempt(_)));
 }
 
 pub(crate) async fn a_token_finds_its_attempt_while_it_lives(store: Arc<dyn Store>) {

@@ -115,6 +115,7 @@ conformance! {
         an_agent_that_is_stopped_or_not_due_is_not_leased,
         a_run_that_does_not_run_leases_nothing,
         a_limit_pauses_the_run_in_the_lease,
+        a_standalone_agent_at_its_limit_is_stopped_alone,
         a_token_finds_its_attempt_while_it_lives,
     }
     library {

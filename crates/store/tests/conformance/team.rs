@@ -10,9 +10,9 @@ use agent_worker_protocol::{
     MessageKind, Millis, Outcome, Position, Priority, RunId, RunMode, Seq, WorkflowId, hash,
 };
 use agent_worker_store::{
-    Blame, By, Error, EventQuery, FinishedAttempt, Keep, Lease, LeaseFacts, Leased, NewAgent,
-    NewAttempt, NewMessage, NewRun, Once, Recipient, RunFacts, RunStep, Settlement, Store, Wake,
-    Who,
+    Blame, By, Error, EventQuery, FinishedAttempt, Keep, Lease, LeaseFacts, LeaseStep, Leased,
+    NewAgent, NewAttempt, NewMessage, NewRun, Once, Recipient, RunFacts, RunStep, Settlement,
+    Store, Wake, Who,
 };
 use uuid::Uuid;
 
@@ -102,8 +102,8 @@ pub(crate) fn keyed(by: By, key: &str, args: &str) -> By {
     By { key: Some(key), ..by }
 }
 
-pub(crate) fn anything(_: &LeaseFacts) -> Option<agent_worker_protocol::PauseCause> {
-    None
+pub(crate) fn anything(_: &LeaseFacts) -> LeaseStep {
+    LeaseStep::Start
 }
 
 /// How an attempt ends.

@@ -1,20 +1,23 @@
 //! Starting an attempt: whether one may start, what it takes, and that it is the only one.
 
 use agent_worker_protocol::{
-    AgentName, Epoch, EventKind, Millis, RunMode, RunState, Sender, Seq, WorkflowId,
+    AgentName, Epoch, EventKind, InstanceRef, Millis, RunMode, RunState, Sender, Seq, WorkflowId,
 };
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 
 use crate::{
     error::Result,
-    model::{Fence, JournalEntry, Lease, LeaseFacts, LeaseRule, Leased, NewAttempt, ShownMessage},
+    model::{
+        Fence, JournalEntry, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased, NewAttempt,
+        ShownMessage, Whose,
+    },
     sqlite::{
         columns, effects,
         events::Entry,
         head::{Head, LiveRun},
         inbox::{self, Which},
-        messages, runs,
+        members, messages, runs,
         writer::Tx,
     },
 };
@@ -51,10 +54,18 @@ pub(in crate::sqlite) fn lease(
     };
     let Some(free) = free(&head, &live, agent, now)? else { return Ok(Leased::Nothing) };
     let Some(oldest) = oldest(&head, agent)? else { return Ok(Leased::Nothing) };
-    if let Some(cause) = rule(&free.facts) {
-        head.pause(cause.clone(), &Sender::System, now)?;
-        head.save()?;
-        return Ok(Leased::Paused(cause));
+    match rule(&free.facts) {
+        LeaseStep::Start => {}
+        LeaseStep::Pause(cause) => {
+            head.pause(cause.clone(), &Sender::System, now)?;
+            head.save()?;
+            return Ok(Leased::Paused(cause));
+        }
+        LeaseStep::Stop(why) => {
+            members::halt(&mut head, &free.fence.agent, &why, &Sender::System, now)?;
+            head.save()?;
+            return Ok(Leased::Stopped(why));
+        }
     }
     let mut messages = activation(&head, agent, &oldest)?;
     messages::recipients(tx, workflow, messages.iter_mut().map(|shown| &mut shown.message))?;
@@ -78,15 +89,20 @@ pub(in crate::sqlite) fn lease(
 /// The agent, if it takes part, has no attempt, is not stopped and is due.
 fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Result<Option<Free>> {
     let sql = "SELECT a.name, a.epoch + 1, a.settings, r.mode, r.turns, r.limits,
-        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL)
-        FROM agent a JOIN run r ON r.workflow = a.workflow AND r.id = a.run
+        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL), w.name, w.tag, a.since
+        FROM agent a JOIN run r ON r.workflow = a.workflow AND r.id = a.run JOIN workflow w ON w.id = a.workflow
         WHERE a.workflow = ?1 AND a.name = ?2 AND a.run = ?3 AND a.live IS NULL AND a.stopped IS NULL
         AND coalesce(a.not_before, ?4) <= ?4";
     let values = params![head.workflow.get(), agent.as_str(), live.number.0, now.get()];
+    let mut since = now;
     let mut free = head
         .tx
         .prepare_cached(sql)?
         .query_row(values, |row| {
+            let instance =
+                InstanceRef { name: columns::parsed(row, 7)?, tag: columns::parsed(row, 8)? };
+            let whose = if instance.is_global() { Whose::Standalone } else { Whose::Team };
+            since = columns::millis(row, 9)?;
             Ok(Free {
                 fence: Fence {
                     workflow: head.workflow,
@@ -100,12 +116,22 @@ fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Resu
                     turns_today: 0,
                     limits: columns::json(row, 5)?,
                     attempts: row.get(6)?,
+                    whose,
                 },
             })
         })
         .optional()?;
-    if let Some(Free { facts, .. }) = &mut free {
-        facts.turns_today = runs::turns_today(head, live, &facts.limits, now)?;
+    if let Some(Free { fence, facts, .. }) = &mut free {
+        match facts.whose {
+            Whose::Team => facts.turns_today = runs::turns_today(head, live, &facts.limits, now)?,
+            Whose::Standalone => {
+                let agent = &fence.agent;
+                facts.turns_today =
+                    runs::turns_today_of(head, live, agent, since, &facts.limits, now)?;
+                // It is free: what others do beside it is theirs.
+                facts.attempts = 0;
+            }
+        }
     }
     Ok(free)
 }
