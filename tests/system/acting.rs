@@ -350,3 +350,50 @@ fn a_question_on_a_terminal_shows_the_answer_once_as_it_comes() {
     let seen = String::from_utf8_lossy(&output.stdout).replace('\r', "");
     assert_eq!((output.status.code(), &*seen), (Some(0), "Here it is.\n"));
 }
+
+#[test]
+fn standalone_agents_are_shown_alike_everywhere_and_stopped_with_all() {
+    let world = echo();
+    for agent in ["crow", "owl"] {
+        assert_eq!(world.run(&["new", agent, "-b", "mock", "--say", "Hoo."]).code, 0);
+    }
+    assert_eq!(world.run(&["ask", "owl", "who?"]).stdout, "Hoo.\n");
+    let places = |words: &[&str]| {
+        let shown = world.json(words);
+        let mut places: Vec<_> =
+            shown.as_array().unwrap().iter().map(|one| one["instance"].to_string()).collect();
+        places.dedup();
+        places.sort();
+        places
+    };
+    for words in [&["runs", "--json"][..], &["stats", "--json"], &["ls", "--json"]] {
+        assert_eq!(places(words), [r#""echo""#, r#""global""#], "{words:?}");
+    }
+    assert_eq!(world.json(&["status", "@global", "--json"])["turns"], 1);
+    insta::assert_snapshot!(typed(&world, "
+        agent-worker clear owl
+        agent-worker clear @global
+        agent-worker stop crow
+        agent-worker stop --all
+        agent-worker stop @global
+        agent-worker ls
+    "), @"
+    $ agent-worker clear owl
+    ! error: owl shares its channel; name the whole of it, @workflow:tag or @global, to hide what all of them said
+    (exit 2)
+    $ agent-worker clear @global
+    cleared @global: everything up to #2 is hidden
+    $ agent-worker stop crow
+    stopped crow: it had no process
+    ! hint: wake it again: agent-worker resume crow
+    $ agent-worker stop --all
+    stopped @echo: nobody was working
+    stopped owl: it had no process
+    $ agent-worker stop @global
+    ! nothing is running here
+    $ agent-worker ls
+    NAME  SOURCE        STATUS               WAITING  TURNS  MESSAGES
+    crow  (standalone)  stopped by the user  0        0      0
+    owl   (standalone)  stopped by the user  0        1      1
+    ");
+}

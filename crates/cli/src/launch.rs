@@ -119,7 +119,7 @@ async fn launched(
     let workflow = agent_worker_workflow::load(&file)?;
     let asked = Asked { manner, file: &args.file, params: &workflow.params };
     if ask_for_help(&args.rest) {
-        ctx.console.help(&asked.help()?)?;
+        ctx.console.help(&asked.help())?;
         return Ok(Verdict::Done);
     }
     let (switches, params) = asked.read(args.switches, &args.rest)?;
@@ -127,6 +127,10 @@ async fn launched(
     let other = if switches.replace { Other::IsStopped } else { Other::Stays };
     let plan = Plan { file, cwd, tag, mode, params, other };
     let request = plan.request(&workflow, ctx)?;
+    for stranger in workflow.strangers() {
+        ctx.console.warn(&stranger.why)?;
+        ctx.console.hint(&stranger.hint)?;
+    }
     let client = ctx.daemon().await?;
     let mut signals = Signals::listen_or_fail()?;
     let started = begin(&client, &request, &mut signals).await?;

@@ -10,7 +10,7 @@ use agent_worker_workflow::Param;
 use clap::{Arg, ArgAction, Args as _, Command, FromArgMatches as _};
 
 use crate::{
-    error::{CliError, Kind},
+    error::CliError,
     launch::{Manner, Switches},
     text::one_line,
 };
@@ -43,7 +43,6 @@ impl Asked<'_> {
         switches: Switches,
         words: &[String],
     ) -> Result<(Switches, BTreeMap<String, String>), CliError> {
-        check(self.params)?;
         let matches = self.command().try_get_matches_from(words).map_err(|error| {
             CliError::usage(&error, &format!("see what the file takes: {} --help", self.typed()))
         })?;
@@ -56,9 +55,8 @@ impl Asked<'_> {
     }
 
     /// What may be said behind the file.
-    pub(crate) fn help(self) -> Result<clap::builder::StyledStr, CliError> {
-        check(self.params)?;
-        Ok(self.command().render_help())
+    pub(crate) fn help(self) -> clap::builder::StyledStr {
+        self.command().render_help()
     }
 
     fn typed(self) -> String {
@@ -104,24 +102,10 @@ pub(crate) fn explained(param: &Param) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Refuses parameters that could never be given, because a switch of ours is spelt the same.
-pub(crate) fn check(params: &[Param]) -> Result<(), CliError> {
-    let ours = Switches::augment_args(Command::new("agent-worker"));
-    let taken = |param: &&Param| {
-        param.name == "help" || ours.get_arguments().any(|ours| is_spelt(ours, &param.name))
-    };
-    let Some(param) = params.iter().find(taken) else { return Ok(()) };
-    let what = format!("the parameter `{}` is spelt like a switch of ours", param.name);
-    Err(CliError::new(Kind::BadFile, what).hint("rename it in the file"))
-}
-
-fn is_spelt(ours: &Arg, name: &str) -> bool {
-    let aliases = ours.get_all_aliases().unwrap_or_default();
-    ours.get_id().as_str() == name || ours.get_long() == Some(name) || aliases.contains(&name)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use clap::Parser;
 
@@ -157,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_help_of_a_file_is_its_parameters_and_our_switches() {
-        insta::assert_snapshot!(asked(&params()).help().unwrap(), @r"
+        insta::assert_snapshot!(asked(&params()).help(), @r"
         Run this workflow once and wait for its end
 
         Usage: agent-worker run ./review.yaml [OPTIONS] --target <VALUE>
@@ -178,7 +162,7 @@ mod tests {
               --json       Answer with one JSON document on stdout, failures included
           -h, --help       Print this
         ");
-        let none = asked(&[]).help().unwrap().to_string();
+        let none = asked(&[]).help().to_string();
         assert!(none.trim_end().ends_with("The file takes no parameters."), "{none}");
         assert!(!none.contains("Parameters of the file"), "{none}");
     }
@@ -218,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_cannot_take_the_name_of_a_switch() {
-        for name in ["json", "tag", "instance", "background", "output"] {
-            let params = [param(name)];
-            let switches = Words::parse_from(["x"]).switches;
-            let read = asked(&params).read(switches, &[]);
-            assert_eq!(read.is_err(), name != "output", "{name}");
-            assert_eq!(asked(&params).help().is_err(), name != "output", "{name}");
-        }
+    fn the_names_a_file_may_not_give_its_parameters_are_those_of_our_switches() {
+        let ours = Asked { params: &[], ..asked(&[]) }.command();
+        let spelt = |arg: &Arg| {
+            let aliases = arg.get_all_aliases().unwrap_or_default().into_iter();
+            aliases.chain(arg.get_long()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let taken: BTreeSet<String> = ours.get_arguments().flat_map(spelt).collect();
+        assert_eq!(taken, agent_worker_workflow::SWITCHES.map(str::to_owned).into());
     }
 }

@@ -15,7 +15,7 @@ use agent_worker_protocol::{
 };
 
 pub(crate) use self::told::message_lines;
-use self::told::{call, cause_of, field, numbers, result, told, undelivered};
+use self::told::{call, cause_of, failed, field, numbers, result, told, undelivered};
 use crate::{
     line::{Line, Tone},
     text::{self, one_line},
@@ -133,6 +133,10 @@ impl View {
             EventKind::ToolCall => {
                 let tool = one_line(field(event, "tool"));
                 self.turn_to(event, Doing::Calling { tool }, &call(event))
+            }
+            EventKind::ToolResult if failed(event) => {
+                self.set(event, Doing::Working);
+                told(event, Tone::Warn, &result(event))
             }
             EventKind::ToolResult => self.turn_to(event, Doing::Working, &result(event)),
             EventKind::DeliveryDead | EventKind::DeliveryDropped => undelivered(event),

@@ -47,9 +47,19 @@ pub(crate) async fn only(client: &Client, scope: &Scope) -> Result<Scope, CliErr
 
 /// Every instance of the caller's folder, live or not.
 pub(crate) async fn here(client: &Client, scope: &Scope) -> Result<Vec<InstanceView>, CliError> {
+    let mut instances = here_and_global(client, scope).await?;
+    instances.retain(|one| !one.instance.is_global());
+    Ok(instances)
+}
+
+/// The same, and that of the standalone agents, who are near to everybody.
+pub(crate) async fn here_and_global(
+    client: &Client,
+    scope: &Scope,
+) -> Result<Vec<InstanceView>, CliError> {
     let everywhere = Scope { target: None, reach: Reach::Everywhere, ..scope.clone() };
     let mut instances = client.instances(&everywhere).await?;
-    instances.retain(|one| !one.instance.is_global() && is_near(&one.project, &scope.project));
+    instances.retain(|one| is_near(&one.project, &scope.project));
     Ok(instances)
 }
 

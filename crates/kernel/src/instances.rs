@@ -1,7 +1,7 @@
 //! Instances as a whole: listed, cleared, removed; whether the store is sound; what is said about the program.
 
 use agent_worker_protocol::{
-    EffectKey,
+    EffectKey, Target,
     api::{Cleared, FeedbackRequest, FeedbackView, InstanceView, Removed, StoreReport},
 };
 use agent_worker_store::{Error as StoreError, InstanceQuery, RunQuery};
@@ -46,6 +46,11 @@ impl Kernel {
         place: &Place,
     ) -> Result<Cleared> {
         who.require_user("only the user clears a channel")?;
+        if let Some(Target { agent: Some(agent), .. }) = &place.target {
+            return Err(Error::BadRequest(format!(
+                "{agent} shares its channel; name the whole of it, @workflow:tag or @global, to hide what all of them said"
+            )));
+        }
         let instance = self.instance_here(who, place).await?;
         let now = self.clock.now();
         let until = self.store.instance_clear(who.by(key)?, instance.id, now).await?;

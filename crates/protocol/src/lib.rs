@@ -17,6 +17,7 @@ mod span;
 mod state;
 mod target;
 mod time;
+mod tool;
 
 pub use agent::{AgentSettings, Backend, Limits, Retry};
 pub use effect::{EffectKey, Hash, canonical, hash};
@@ -37,3 +38,4 @@ pub use state::{
 };
 pub use target::{BadTarget, InstanceRef, Target};
 pub use time::Millis;
+pub use tool::{SHELL_TOOL, ToolName};

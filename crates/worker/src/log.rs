@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
+use agent_worker_protocol::SHELL_TOOL;
 use serde_json::{Map, Value};
 
 use crate::{
     model::{Call, ToolResult},
     text::start,
-    toolbox::SHELL,
 };
 
 /// How much of what commands print is kept: one that prints for ever must not fill the disk.
@@ -95,7 +95,7 @@ impl Log {
 
 /// What a call asks for.
 fn what(tool: &str, args: &Map<String, Value>) -> String {
-    match args.get("command").and_then(Value::as_str).filter(|_| tool == SHELL) {
+    match args.get("command").and_then(Value::as_str).filter(|_| tool == SHELL_TOOL) {
         Some(command) => format!(": {command}"),
         None if args.is_empty() => String::new(),
         None => format!(" {}", Value::Object(args.clone())),
@@ -161,7 +161,7 @@ mod tests {
     fn calls_are_lines_of_their_own_among_what_commands_print() {
         let paper = Paper::default();
         let log = paper.log(&[]);
-        let shell = call(SHELL, serde_json::json!({"command": "printf a;\nprintf b"}));
+        let shell = call(SHELL_TOOL, serde_json::json!({"command": "printf a;\nprintf b"}));
         log.called(&shell);
         log.printed(b"ab");
         log.answered(&shell, &ToolResult::Done("ab".into()), Duration::from_millis(7));
@@ -180,7 +180,7 @@ mod tests {
         let paper = Paper::default();
         let log = paper.log(&[("KEY", "s3cret-s3cret"), ("PATH", "/usr/bin:/bin"), ("N", "12")]);
         log.called(&call(
-            SHELL,
+            SHELL_TOOL,
             serde_json::json!({"command": "KEY=s3cret-s3cret PATH=/usr/bin:/bin 12"}),
         ));
         assert_eq!(paper.text(), "→ shell: KEY=$KEY PATH=/usr/bin:/bin 12\n");

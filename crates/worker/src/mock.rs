@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use agent_worker_protocol::{FailureClass, MockFailure, MockRule, WorkerJob};
+use agent_worker_protocol::{FailureClass, MockFailure, MockRule, SHELL_TOOL, WorkerJob};
 use async_trait::async_trait;
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Map, Value};
@@ -15,7 +15,6 @@ use crate::{
     clocks::time_of_day,
     model::{Call, Conversation, Failure, Model, Step, ToolResult},
     report::Report,
-    toolbox::SHELL,
 };
 
 /// A rule, and how far it is acted out.
@@ -101,7 +100,7 @@ impl Mock {
 
 fn shell(command: &str) -> Call {
     let args = Map::from_iter([("command".to_owned(), Value::String(command.to_owned()))]);
-    Call { id: "run".to_owned(), tool: SHELL.to_owned(), args }
+    Call { id: "run".to_owned(), tool: SHELL_TOOL.to_owned(), args }
 }
 
 /// Fails as told. Returns only from failures that a worker survives.

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use agent_worker_protocol::{EffectKey, Hash, WorkerEvent, canonical, hash};
+use agent_worker_protocol::{EffectKey, Hash, SHELL_TOOL, WorkerEvent, canonical, hash};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -17,8 +17,6 @@ use crate::{
     shell::Shell,
 };
 
-/// The name of the worker's own tool.
-pub(crate) const SHELL: &str = "shell";
 const KEY: &str = "idempotency_key";
 
 /// How long a call is held while the daemon is away, and how often it is tried.
@@ -51,7 +49,7 @@ impl Toolbox {
     }
 
     async fn carry_out(&mut self, call: &Call, report: &Report) -> ToolResult {
-        if call.tool == SHELL {
+        if call.tool == SHELL_TOOL {
             return match call.args.get("command").and_then(Value::as_str) {
                 Some(command) => self.shell.run(command, report, &self.log).await,
                 None => ToolResult::Failed("shell: `command` is missing".to_owned()),

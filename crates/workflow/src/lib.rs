@@ -38,7 +38,7 @@ pub use error::{Error, Paint};
 pub use limits::LimitSettings;
 pub use load::{load, parse};
 pub use mention::{Mentions, mentions};
-pub use params::Param;
+pub use params::{Param, SWITCHES};
 pub use reference::Reference;
 pub use report::{Mistake, Report};
 pub use schema::schema;

@@ -3,12 +3,13 @@
 //! The rules are those of [`MockRule`]; in the file a failure is a word (`fail: crash`), and an
 //! exit status is `exit: 3` or `fail: { exit: 3 }`.
 
-use agent_worker_protocol::{MockCall, MockFailure, MockRule, Span};
+use agent_worker_protocol::{MockCall, MockFailure, MockRule, SHELL_TOOL, Span, ToolName};
 use serde_json::{Map, Value};
 
 use crate::{
     complaint::{Complaint, Complaints},
     fields::{Field, Fields, Keys},
+    suggest::nearest,
     tree::{Node, Yaml},
 };
 
@@ -64,10 +65,32 @@ fn rule(field: &Field<'_>, complaints: &mut Complaints) -> Option<MockRule> {
 fn call(field: &Field<'_>, complaints: &mut Complaints) -> Option<MockCall> {
     let fields = field.fields(&CALL, complaints)?;
     let tool = fields.need("tool", complaints);
-    let tool = tool.and_then(|field| complaints.keep(field.text()));
+    let tool = tool.and_then(|field| complaints.keep(known(&field)));
     let args = fields.take("args", complaints, Field::named).unwrap_or_default();
     let args = args.into_iter().map(|(key, field)| (key.text.to_owned(), json(field.node)));
     Some(MockCall { tool: tool?.to_owned(), args: args.collect() })
+}
+
+/// The name of a tool there is.
+fn known<'a>(field: &Field<'a>) -> Result<&'a str, Complaint> {
+    let word = field.text()?;
+    match strange_tool(word) {
+        None => Ok(word),
+        Some((message, hint)) => Err(field.complaint(message).hint(hint)),
+    }
+}
+
+/// What is wrong with the name of a tool, and what to write instead; none if there is such a tool.
+pub(crate) fn strange_tool(word: &str) -> Option<(String, String)> {
+    if word == SHELL_TOOL || ToolName::find(word).is_some() {
+        return None;
+    }
+    let words = || ToolName::ALL.iter().map(|tool| tool.word()).chain([SHELL_TOOL]);
+    let hint = match nearest(word, words()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", words().collect::<Vec<_>>().join(", ")),
+    };
+    Some((format!("there is no tool `{word}`"), hint))
 }
 
 fn failure(fields: &Fields<'_>, complaints: &mut Complaints) -> Option<MockFailure> {

@@ -12,6 +12,10 @@ use crate::{
 
 const KEYS: Keys = Keys { known: &["name", "description", "required", "default"], later: &[] };
 
+/// What `run` and `start` take themselves: a parameter of that name could never be given.
+pub const SWITCHES: [&str; 9] =
+    ["tag", "instance", "verbose", "detach", "background", "replace", "lazy", "json", "help"];
+
 /// One parameter of a workflow. Neither required nor given nor defaulted, it is empty text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Param {
@@ -68,6 +72,11 @@ fn checked_name(field: &Field<'_>, names: &mut BTreeSet<String>) -> Result<Strin
         return Err(field
             .complaint(format!("`{name}` cannot be a parameter's name"))
             .hint(NAME_SHAPE));
+    }
+    if SWITCHES.contains(&name) {
+        return Err(field
+            .complaint(format!("the parameter `{name}` is spelt like a switch of `run`"))
+            .hint("give it another name"));
     }
     if !names.insert(name.to_owned()) {
         return Err(field.complaint(format!("there are two parameters `{name}`")));

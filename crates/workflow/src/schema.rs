@@ -4,7 +4,10 @@
 //! here has the keys, the words and the ranges the reader accepts; a test holds the two together. A key without a value
 //! is as good as absent to the reader, and underlined here: nobody means it.
 
+use agent_worker_protocol::{SHELL_TOOL, ToolName};
 use serde_json::{Map, Value, json};
+
+use crate::params::SWITCHES;
 
 /// The draft every editor's YAML support knows.
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
@@ -47,6 +50,7 @@ fn param() -> Value {
             ("default", text("Its value when it is not given.")),
         ],
     );
+    param["properties"]["name"]["not"] = json!({ "enum": SWITCHES });
     let required = json!({ "required": { "const": true } });
     param["not"] = json!({ "properties": required, "required": ["required", "default"] });
     param
@@ -147,11 +151,14 @@ fn rule() -> Value {
 }
 
 fn call() -> Value {
+    let listed = ToolName::ALL.iter().map(|tool| tool.word());
+    let older = ToolName::OLDER.map(|(word, _)| word);
+    let tools: Vec<_> = listed.chain([SHELL_TOOL]).chain(older).collect();
     mapping(
         "One tool call.",
         &["tool"],
         [
-            ("tool", text("Which, such as channel_send.")),
+            ("tool", word("Which.", &tools)),
             ("args", json!({ "description": "With what.", "type": "object" })),
         ],
     )
@@ -164,7 +171,10 @@ fn context() -> Value {
         [
             (
                 "provider",
-                word("Where it is kept; memory: until the run ends.", &["sqlite", "memory"]),
+                word(
+                    "Where it is kept; memory: until ten seconds after the run ends.",
+                    &["sqlite", "memory"],
+                ),
             ),
             ("documents", word("Where documents are kept.", &["store", "sqlite"])),
             (

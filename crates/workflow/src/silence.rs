@@ -15,7 +15,7 @@ const STANDINS: [&str; 2] = [" ", "\n"];
 const NAMED: usize = 3;
 const COMPARED: usize = 100;
 
-/// A `run` of the file would have nothing to do.
+/// Somebody is not woken whom the file seems to mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Silence {
     /// Why.
@@ -25,6 +25,27 @@ pub struct Silence {
 }
 
 impl Workflow {
+    /// Whom the kickoff mentions beside somebody and who is nobody, whatever its values turn out to be: a sentence and what
+    /// to write instead for each.
+    pub fn strangers(&self) -> Vec<Silence> {
+        let team: Vec<AgentName> = self.agents.iter().map(|agent| agent.name.clone()).collect();
+        let Some(kickoff) = self.kickoff.as_ref().filter(|_| self.silence().is_none()) else {
+            return Vec::new();
+        };
+        // A value that is a letter makes a longer name of the one before it.
+        let [mut named, broken, longer] =
+            [" ", "\n", "x"].map(|value| addressed(kickoff, value, &team).unknown);
+        named.retain(|name| broken.contains(name) && longer.contains(name));
+        let told = |name: &String| Silence {
+            why: format!("the kickoff mentions `@{name}`, who is nobody"),
+            hint: match nearest(name, team.iter().map(AgentName::as_str).take(COMPARED)) {
+                Some(meant) => format!("did you mean `@{meant}`?"),
+                None => "write it as code, `` `@name` ``, if nobody is meant".to_owned(),
+            },
+        };
+        named.iter().take(NAMED).map(told).collect()
+    }
+
     /// Why a `run` would wake nobody, whatever its values turn out to be. Where that depends on them there is
     /// nothing to say yet.
     pub fn silence(&self) -> Option<Silence> {
@@ -114,6 +135,29 @@ kickoff: {kickoff}\n"
         ] {
             let why = format!("the kickoff mentions no agent, so nobody is woken{more}");
             assert_eq!(silence(kickoff), Some(why), "{kickoff}");
+        }
+    }
+
+    #[test]
+    fn whoever_is_nobody_beside_somebody_is_told_whatever_the_values() {
+        let strangers = |kickoff: &str| -> Vec<String> {
+            let kickoff = serde_json::to_string(kickoff).unwrap();
+            let text = format!(
+                "agents: {{ coder: {{ backend: mock }} }}
+setup: [{{ shell: git diff, as: diff }}]
+kickoff: {kickoff}\n"
+            );
+            let told = parse(&text, Path::new("team.yaml")).unwrap().strangers();
+            told.into_iter().map(|one| format!("{}; {}", one.why, one.hint)).collect()
+        };
+        assert_eq!(
+            strangers("@coder go, then @codr"),
+            ["the kickoff mentions `@codr`, who is nobody; did you mean `@coder`?"]
+        );
+        let zebra = "the kickoff mentions `@zebra`, who is nobody; write it as code, `` `@name` ``, if nobody is meant";
+        assert_eq!(strangers("@coder ${{ diff }} @zebra"), [zebra]);
+        for quiet in ["@coder go", "@coder `@zebra`", "@coder @zebra${{ diff }}", "@zebra"] {
+            assert_eq!(strangers(quiet), Vec::<String>::new(), "{quiet}");
         }
     }
 

@@ -77,7 +77,10 @@ impl Draft {
                 Err((format!("`{}` needs a backend", self.name), agents::ONLY_MOCK.to_owned()))
             }
         };
-        is_mock.map_err(|(message, hint)| BadDraft { message, hint })?;
+        let mut calls = self.mock.iter().flat_map(|rule| &rule.calls);
+        let strange = calls.find_map(|call| mock::strange_tool(&call.tool));
+        let is_right = is_mock.and(strange.map_or(Ok(()), Err));
+        is_right.map_err(|(message, hint)| BadDraft { message, hint })?;
         Ok(AgentSettings {
             name: self.name,
             backend: Backend::Mock { rules: self.mock },
@@ -112,6 +115,10 @@ impl Workflow {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use agent_worker_protocol::MockCall;
+
     use super::*;
 
     fn draft(backend: Option<&str>, model: Option<&str>) -> Draft {
@@ -154,6 +161,11 @@ mod tests {
             let bad = draft(backend, model).settings().unwrap_err();
             assert_eq!((bad.message.as_str(), bad.hint.as_str()), (message, hint));
         }
+        let calls = vec![MockCall { tool: "inbox_chek".into(), args: BTreeMap::new() }];
+        let mock = vec![MockRule { calls, ..MockRule::default() }];
+        let bad = Draft { mock, ..draft(None, None) }.settings().unwrap_err();
+        assert_eq!(bad.message, "there is no tool `inbox_chek`");
+        assert_eq!(bad.hint, "did you mean `inbox_check`?");
         for good in [draft(Some("mock"), None), draft(None, Some("mock/echo"))] {
             assert_eq!(good.settings().unwrap().backend.word(), "mock");
         }

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker clear @review:pr-123")]
 pub(crate) struct Args {
-    /// Whose channel: `@workflow` or `@workflow:tag`; without it, the only run of this folder
+    /// Whose channel: `@workflow`, `@workflow:tag`, `@global`; without it, the only run of this folder
     target: Option<Target>,
     #[command(flatten)]
     pub(super) output: Output,

@@ -17,7 +17,8 @@ use crate::{
 
 /// List runs, newest first
 ///
-/// Those of this folder, over or not; with --all those of every folder, the newest hundred.
+/// Those of this folder, over or not, and the permanent one of the standalone agents; with --all those of every folder,
+/// the newest hundred.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker runs @review:pr-123")]
 pub(crate) struct Args {
@@ -39,7 +40,6 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         Some(client) => meant(&client, &scope).await?,
         None => Vec::new(),
     };
-    runs.retain(|run| !run.instance.is_global());
     runs.sort_by_key(|run| Reverse(run.started));
     match format {
         Format::Json => ctx.console.json(&runs)?,
@@ -56,7 +56,7 @@ async fn meant(client: &Client, scope: &Scope) -> Result<Vec<RunView>, CliError>
         return Ok(client.runs(scope).await?);
     }
     let mut runs = Vec::new();
-    for instance in which::here(client, scope).await? {
+    for instance in which::here_and_global(client, scope).await? {
         runs.extend(client.runs(&which::of(&instance)).await?);
     }
     Ok(runs)

@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{
     AgentState, Target,
-    api::{AgentView, RunView},
+    api::{AgentStopped, AgentView, RunStopped, RunView},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -11,6 +11,7 @@ use crate::{
     client::{Client, Grace, Reach, Scope},
     context::{Context, Format, Output},
     error::{CliError, Kind},
+    line::Line,
     report,
     verdict::Verdict,
 };
@@ -24,11 +25,12 @@ use crate::{
 #[command(after_help = "\
 Examples:
   agent-worker stop @review:pr-123
+  agent-worker stop @global          every standalone agent
   agent-worker stop coder@review --json")]
 pub(crate) struct Args {
     /// Which: `@workflow`, `@workflow:tag` or an agent
     target: Option<Target>,
-    /// Every run of every folder
+    /// Every run of every folder, and every standalone agent
     #[arg(long, conflicts_with = "target")]
     all: bool,
     /// Give the processes no time to end by themselves
@@ -49,12 +51,29 @@ pub(super) struct Stopping {
 pub(super) enum Meant {
     /// One agent.
     Agent(Target),
-    /// The runs of an instance.
+    /// The runs of an instance; of `@global`, its agents.
     Runs(Scope),
     /// The only run of this folder.
     OnlyRun,
-    /// Every run there is.
+    /// Every run there is, and every standalone agent.
     Everything,
+}
+
+/// What ended.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Ended {
+    Run(RunStopped),
+    Agent(AgentStopped),
+}
+
+impl Ended {
+    fn line(&self) -> Line {
+        match self {
+            Self::Run(run) => report::stopped(run),
+            Self::Agent(agent) => report::agent_stopped(agent),
+        }
+    }
 }
 
 /// Runs the command.
@@ -88,12 +107,17 @@ impl Stopping {
             Meant::OnlyRun => (ctx.scope(None, Reach::Here), Choice::Only),
             Meant::Everything => (ctx.scope(None, Reach::Everywhere), Choice::Every),
         };
+        let runs = client.runs(&scope).await?;
+        let standalone = standalone(&runs, choice);
         let mut stopped = Vec::new();
-        for run in chosen(client.runs(&scope).await?, choice)? {
-            let one = client.run_stop(run.run, self.grace).await?;
-            if self.format == Format::Text {
-                ctx.console.answer(&report::stopped(&one))?;
-            }
+        for run in chosen(runs, choice)? {
+            let one = Ended::Run(client.run_stop(run.run, self.grace).await?);
+            tell(&one, self.format, ctx)?;
+            stopped.push(one);
+        }
+        for agent in standalone {
+            let one = Ended::Agent(client.agent_stop(&agent, &scope, self.grace).await?);
+            tell(&one, self.format, ctx)?;
             stopped.push(one);
         }
         told(&stopped, self.format, ctx)
@@ -114,6 +138,13 @@ async fn stop_agent(
         ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
     }
     told(&[stopped], format, ctx)
+}
+
+fn tell(one: &Ended, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    match format {
+        Format::Json => Ok(()),
+        Format::Text => ctx.console.answer(&one.line()),
+    }
 }
 
 /// There is nothing to stop.
@@ -143,7 +174,18 @@ enum Choice {
     Only,
 }
 
-/// The runs that are meant. `global` stays: it has no end.
+/// The standalone agents that are meant: their run has no end, they have.
+fn standalone(runs: &[RunView], choice: Choice) -> Vec<Target> {
+    let meant = runs.iter().filter(|run| match choice {
+        Choice::Every => run.instance.is_global(),
+        Choice::Only => false,
+    });
+    let agents = meant.flat_map(|run| run.agents.iter());
+    let woken = agents.filter(|agent| !matches!(agent.state, AgentState::Stopped { .. }));
+    woken.map(|agent| Target::agent(agent.name.clone(), &agent.instance)).collect()
+}
+
+/// The runs that are meant, but for that of the standalone agents.
 fn chosen(runs: Vec<RunView>, choice: Choice) -> Result<Vec<RunView>, CliError> {
     // One that is being stopped already is waited for.
     let stopping = |agent: &AgentView| agent.state == AgentState::Stopping;
@@ -181,6 +223,21 @@ mod tests {
         let runs = [run("a", RunState::Running), run("b", ended), run("global", RunState::Running)];
         let meant = chosen(runs.to_vec(), Choice::Only).unwrap();
         assert_eq!(meant, runs[..1]);
+    }
+
+    #[test]
+    fn of_global_the_agents_are_stopped_that_are_not_yet() {
+        let agent = |name: &str, state| AgentView {
+            name: name.parse().unwrap(),
+            instance: "global".parse().unwrap(),
+            state,
+            ..samples::run().agents[0].clone()
+        };
+        let stopped = AgentState::Stopped { why: "enough".into() };
+        let agents = vec![agent("a", AgentState::Idle), agent("b", stopped)];
+        let runs = [RunView { agents, ..run("global", RunState::Running) }, samples::run()];
+        assert_eq!(standalone(&runs, Choice::Every), ["a@global:main".parse().unwrap()]);
+        assert_eq!(standalone(&runs, Choice::Only), []);
     }
 
     #[test]

@@ -54,8 +54,7 @@ struct Warning {
 pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let file = ctx.settings.cwd.join(&args.file);
     let loaded = agent_worker_workflow::load(&file).map_err(CliError::from);
-    let checked = loaded.and_then(|workflow| params::check(&workflow.params).map(|()| workflow));
-    match (checked, args.output.format()) {
+    match (loaded, args.output.format()) {
         (Ok(workflow), Format::Json) => ctx.console.json(&Checked::valid(workflow))?,
         (Ok(workflow), Format::Text) => show(&workflow, ctx)?,
         (Err(error), Format::Text) => return Err(error),
@@ -93,7 +92,9 @@ fn warnings(workflow: &Workflow) -> Vec<Warning> {
             silence.hint
         ),
     });
-    silence.into_iter().collect()
+    let strangers = workflow.strangers().into_iter();
+    let strangers = strangers.map(|one| Warning { message: one.why, hint: one.hint });
+    silence.into_iter().chain(strangers).collect()
 }
 
 fn show(workflow: &Workflow, ctx: &mut Context<'_>) -> Result<(), CliError> {

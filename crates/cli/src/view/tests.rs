@@ -37,12 +37,17 @@ fn a_turn() -> Vec<Event> {
         said(1, "user", &["coder"], "please fix it"),
         event(2, EventKind::AttemptStarting, "coder", Value::Null),
         event(3, EventKind::AttemptRunning, "coder", json!({"pid": 7})),
-        event(4, EventKind::ToolCall, "coder", json!({"tool": "bash", "args": {"cmd": "ls"}})),
+        event(
+            4,
+            EventKind::ToolCall,
+            "coder",
+            json!({"tool": "document_read", "args": {"file": "x"}}),
+        ),
         event(
             5,
             EventKind::ToolResult,
             "coder",
-            json!({"tool": "bash", "ok": false, "summary": "no"}),
+            json!({"tool": "document_read", "ok": false, "summary": "no"}),
         ),
         Event { next: Some(at(8)), ..event(6, EventKind::AttemptEnded, "coder", failed) },
     ]
@@ -52,6 +57,7 @@ fn a_turn() -> Vec<Event> {
 fn what_is_said_is_the_answer_and_failures_are_told() {
     insta::assert_snapshot!(above(&mut view(Detail::Usual), &a_turn()), @r"
     out #1 user → coder: please fix it
+    err coder: document_read failed: no
     err coder: failed (crash): the worker is gone; next try in 2s
     ");
 }
@@ -63,10 +69,18 @@ fn verbose_tells_attempts_and_tool_calls_too() {
     out #1 user → coder: please fix it
     err coder: starts
     err coder: works
-    err coder: calls bash {"cmd":"ls"}
-    err coder: bash failed: no
+    err coder: calls document_read {"file":"x"}
+    err coder: document_read failed: no
     err coder: failed (crash): the worker is gone; next try in 2s
     "#);
+}
+
+#[test]
+fn a_command_that_failed_is_its_agents_business_unless_all_is_asked_for() {
+    let failed = json!({"tool": "shell", "ok": false, "summary": "status 1"});
+    let events = [event(1, EventKind::ToolResult, "coder", failed)];
+    assert_eq!(above(&mut view(Detail::Usual), &events), "");
+    assert_eq!(above(&mut view(Detail::Verbose), &events), "err coder: shell failed: status 1\n");
 }
 
 #[test]
@@ -106,7 +120,7 @@ fn the_status_says_who_works_on_what_since_when() {
     above(&mut view, &a_turn()[..5]);
     insta::assert_snapshot!(below(&view, 83, WIDE), @r"
     review:pr-1 · running · 1:23 · 0 turns · 1 message
-      coder     working 1:21 · bash
+      coder     working 1:21 · document_read
       reviewer  idle
     ");
 }

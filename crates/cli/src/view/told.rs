@@ -1,6 +1,8 @@
 //! How what happened is put into words: one line for an event, one or more for a message.
 
-use agent_worker_protocol::{AgentName, Event, EventKind, Message, MessageKind, RunState};
+use agent_worker_protocol::{
+    AgentName, Event, EventKind, Message, MessageKind, RunState, SHELL_TOOL,
+};
 use serde_json::Value;
 
 use super::Above;
@@ -49,6 +51,11 @@ pub(super) fn result(event: &Event) -> String {
     };
     let summary = cut(&one_line(field(event, "summary")), DETAIL_WIDTH);
     format!("{} {went}: {summary}", one_line(field(event, "tool")))
+}
+
+/// Whether a tool call failed that was not a command: commands fail all day, and their agent sees to it.
+pub(super) fn failed(event: &Event) -> bool {
+    event.data.get("ok") == Some(&Value::Bool(false)) && field(event, "tool") != SHELL_TOOL
 }
 
 /// A list of numbers in an event.

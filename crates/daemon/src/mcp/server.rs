@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{Code, Problem, ToolName};
 use axum::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -16,7 +16,7 @@ use rmcp::{
 
 use super::{
     call::{Call, Failure, Given},
-    tools::{self, Name},
+    tools,
 };
 
 /// Clients give up after a minute; an answer must come before that.
@@ -34,11 +34,11 @@ impl Server {
     }
 
     async fn call(&self, who: &Principal, request: CallToolRequestParams) -> Given {
-        let Some(tool) = Name::find(&request.name) else {
+        let Some(tool) = ToolName::find(&request.name) else {
             return Err(Failure::Malformed(unknown(&request.name, who)));
         };
         let call = Call::new(tool.word(), request.arguments.unwrap_or_default())?;
-        in_time(tool.call(&self.kernel, who, call)).await
+        in_time(tools::call(tool, &self.kernel, who, call)).await
     }
 }
 

@@ -2,21 +2,18 @@
 //!
 //! Every turn of every agent pays for each word here; a test keeps the list under 8 KiB.
 
-use super::{
-    schema::{
-        Field,
-        Kind::{Flag, List, Number, Numbers, Text, Texts},
-        needed, optional,
-    },
-    tools::Name,
+use agent_worker_protocol::ToolName;
+
+use super::schema::{
+    Field,
+    Kind::{Flag, List, Number, Numbers, Text, Texts},
+    needed, optional,
 };
 
 /// One tool, as it is listed.
 pub(super) struct Spec {
     /// Which it is.
-    pub(super) name: Name,
-    /// What it is called.
-    pub(super) word: &'static str,
+    pub(super) name: ToolName,
     /// What a model is told of it.
     pub(super) about: &'static str,
     /// What a call changes.
@@ -55,8 +52,7 @@ const WRITTEN: &[Field] =
 /// Every tool, in the order they are listed.
 pub(super) static SPECS: [Spec; 12] = [
     Spec {
-        name: Name::ChannelSend,
-        word: "channel_send",
+        name: ToolName::ChannelSend,
         about: "Write to the team's channel. Each @name in the text wakes that agent, @all everybody.",
         effect: Effect::Writes,
         takes: &[
@@ -76,8 +72,7 @@ pub(super) static SPECS: [Spec; 12] = [
         ],
     },
     Spec {
-        name: Name::ChannelRead,
-        word: "channel_read",
+        name: ToolName::ChannelRead,
         about: "Read the newest messages of the channel, oldest first.",
         effect: Effect::Reads,
         takes: &[
@@ -89,24 +84,21 @@ pub(super) static SPECS: [Spec; 12] = [
         gives: &[needed("instance", Text), needed("messages", List(MESSAGE))],
     },
     Spec {
-        name: Name::InboxCheck,
-        word: "inbox_check",
+        name: ToolName::InboxCheck,
         about: "Show mail that came for you since this turn began. Looking marks nothing as done.",
         effect: Effect::Reads,
         takes: &[],
         gives: &[needed("messages", List(MESSAGE))],
     },
     Spec {
-        name: Name::InboxAck,
-        word: "inbox_ack",
+        name: ToolName::InboxAck,
         about: "Mark mail that inbox_check showed as dealt with in this turn.",
         effect: Effect::WritesOnce,
         takes: &[needed("until", Number).about("up to this seq")],
         gives: &[needed("with_this_turn", Numbers)],
     },
     Spec {
-        name: Name::WorkflowAgents,
-        word: "workflow_agents",
+        name: ToolName::WorkflowAgents,
         about: "List the team: who is there and what each is doing.",
         effect: Effect::Reads,
         takes: &[],
@@ -121,8 +113,7 @@ pub(super) static SPECS: [Spec; 12] = [
         )],
     },
     Spec {
-        name: Name::DocumentRead,
-        word: "document_read",
+        name: ToolName::DocumentRead,
         about: "Read a shared document.",
         effect: Effect::Reads,
         takes: &[FILE],
@@ -134,8 +125,7 @@ pub(super) static SPECS: [Spec; 12] = [
         ],
     },
     Spec {
-        name: Name::DocumentWrite,
-        word: "document_write",
+        name: ToolName::DocumentWrite,
         about: "Write a shared document, new or whole. To replace one, read it first.",
         effect: Effect::WritesOnce,
         takes: &[
@@ -146,16 +136,14 @@ pub(super) static SPECS: [Spec; 12] = [
         gives: WRITTEN,
     },
     Spec {
-        name: Name::DocumentAppend,
-        word: "document_append",
+        name: ToolName::DocumentAppend,
         about: "Add to the end of a shared document.",
         effect: Effect::Writes,
         takes: &[needed("content", Text), FILE],
         gives: WRITTEN,
     },
     Spec {
-        name: Name::DocumentList,
-        word: "document_list",
+        name: ToolName::DocumentList,
         about: "List the shared documents.",
         effect: Effect::Reads,
         takes: &[],
@@ -171,24 +159,21 @@ pub(super) static SPECS: [Spec; 12] = [
         )],
     },
     Spec {
-        name: Name::DocumentCreate,
-        word: "document_create",
+        name: ToolName::DocumentCreate,
         about: "Create a shared document; refused if it exists.",
         effect: Effect::WritesOnce,
         takes: &[needed("file", Text).about("such as design/api.md"), needed("content", Text)],
         gives: WRITTEN,
     },
     Spec {
-        name: Name::ResourceCreate,
-        word: "resource_create",
+        name: ToolName::ResourceCreate,
         about: "Keep a long text and get an id to mention in a message.",
         effect: Effect::WritesOnce,
         takes: &[needed("content", Text), optional("type", Text).about("default text/plain")],
         gives: &[needed("id", Text), needed("bytes", Number)],
     },
     Spec {
-        name: Name::ResourceRead,
-        word: "resource_read",
+        name: ToolName::ResourceRead,
         about: "Read a kept text, 64 KiB unless told otherwise.",
         effect: Effect::Reads,
         takes: &[

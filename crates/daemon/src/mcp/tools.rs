@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_protocol::ToolName;
 use rmcp::model::{Tool, ToolAnnotations};
 
 use super::{
@@ -15,60 +16,26 @@ use super::{
 /// How alike a wrong name must be to a right one to be suggested.
 const ALIKE: f64 = 0.75;
 
-/// Which tool is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    ChannelSend,
-    ChannelRead,
-    InboxCheck,
-    InboxAck,
-    WorkflowAgents,
-    DocumentRead,
-    DocumentWrite,
-    DocumentAppend,
-    DocumentList,
-    DocumentCreate,
-    ResourceCreate,
-    ResourceRead,
+/// Calls a tool.
+pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call: Call) -> Given {
+    match tool {
+        ToolName::ChannelSend => channel::send(kernel, who, call).await,
+        ToolName::ChannelRead => channel::read(kernel, who, call).await,
+        ToolName::InboxCheck => channel::inbox_check(kernel, who, call).await,
+        ToolName::InboxAck => channel::inbox_ack(kernel, who, call).await,
+        ToolName::WorkflowAgents => channel::agents(kernel, who, call).await,
+        ToolName::DocumentRead => documents::read(kernel, who, call).await,
+        ToolName::DocumentWrite => documents::write(kernel, who, call).await,
+        ToolName::DocumentAppend => documents::append(kernel, who, call).await,
+        ToolName::DocumentList => documents::list(kernel, who, call).await,
+        ToolName::DocumentCreate => documents::create(kernel, who, call).await,
+        ToolName::ResourceCreate => resources::create(kernel, who, call).await,
+        ToolName::ResourceRead => resources::read(kernel, who, call).await,
+    }
 }
 
-impl Name {
-    /// Finds a tool; names of older designs are understood and not listed.
-    pub(super) fn find(word: &str) -> Option<Self> {
-        let word = match word {
-            "channel_peek" => "channel_read",
-            "channel_mentions" | "inbox_read" => "inbox_check",
-            other => other,
-        };
-        SPECS.iter().find(|spec| spec.word == word).map(|spec| spec.name)
-    }
-
-    /// The name it is listed under.
-    pub(super) fn word(self) -> &'static str {
-        SPECS.iter().find(|spec| spec.name == self).map_or("", |spec| spec.word)
-    }
-
-    /// Calls it.
-    pub(super) async fn call(self, kernel: &Kernel, who: &Principal, call: Call) -> Given {
-        match self {
-            Self::ChannelSend => channel::send(kernel, who, call).await,
-            Self::ChannelRead => channel::read(kernel, who, call).await,
-            Self::InboxCheck => channel::inbox_check(kernel, who, call).await,
-            Self::InboxAck => channel::inbox_ack(kernel, who, call).await,
-            Self::WorkflowAgents => channel::agents(kernel, who, call).await,
-            Self::DocumentRead => documents::read(kernel, who, call).await,
-            Self::DocumentWrite => documents::write(kernel, who, call).await,
-            Self::DocumentAppend => documents::append(kernel, who, call).await,
-            Self::DocumentList => documents::list(kernel, who, call).await,
-            Self::DocumentCreate => documents::create(kernel, who, call).await,
-            Self::ResourceCreate => resources::create(kernel, who, call).await,
-            Self::ResourceRead => resources::read(kernel, who, call).await,
-        }
-    }
-
-    fn needs_an_inbox(self) -> bool {
-        matches!(self, Self::InboxCheck | Self::InboxAck)
-    }
+fn needs_an_inbox(tool: ToolName) -> bool {
+    matches!(tool, ToolName::InboxCheck | ToolName::InboxAck)
 }
 
 /// What a principal is shown. An agent has one instance and an inbox in it; others say which they mean.
@@ -77,7 +44,7 @@ pub(super) fn list(who: &Principal) -> &'static [Tool] {
         LazyLock::new(|| SPECS.iter().map(|spec| tool(spec, &[])).collect());
     static OTHERS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         let target = optional("target", Kind::Text).about("which instance, such as @review:pr-1");
-        let theirs = SPECS.iter().filter(|spec| !spec.name.needs_an_inbox());
+        let theirs = SPECS.iter().filter(|spec| !needs_an_inbox(spec.name));
         theirs.map(|spec| tool(spec, &[target])).collect()
     });
     match who {
@@ -104,7 +71,7 @@ fn tool(spec: &Spec, more: &[Field]) -> Tool {
     if spec.effect != Effect::Reads {
         takes.push(key);
     }
-    Tool::new(spec.word, spec.about, schema::takes(&takes))
+    Tool::new(spec.name.word(), spec.about, schema::takes(&takes))
         .with_raw_output_schema(schema::gives(spec.gives).into())
         .with_annotations(annotations(spec.effect))
 }
@@ -121,4 +88,15 @@ fn annotations(effect: Effect) -> ToolAnnotations {
     }
     hints.idempotent_hint = (effect == Effect::WritesOnce).then_some(true);
     hints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_is_told_of_once_and_in_the_order_of_their_names() {
+        let told: Vec<_> = SPECS.iter().map(|spec| spec.name).collect();
+        assert_eq!(told, ToolName::ALL);
+    }
 }

@@ -176,7 +176,25 @@ const MISTAKES: [(&str, &str, &str, &str); 65] = [
         "`agents.a.mock[0].calls[0]` needs `tool`",
         "",
     ),
+    (
+        "agents:\n  a: { mock: [{ calls: [{ tool: chanel_send }] }] }\n",
+        "2:33",
+        "there is no tool `chanel_send`",
+        "did you mean `channel_send`?",
+    ),
+    (
+        "agents:\n  a: { mock: [{ calls: [{ tool: git }] }] }\n",
+        "2:33",
+        "there is no tool `git`",
+        "there are channel_send, channel_read,",
+    ),
     // the other sections, beside one agent on lines 1 and 2
+    (
+        "+params: [{ name: target }, { name: json }]\n",
+        "3:36",
+        "the parameter `json` is spelt like a switch of `run`",
+        "give it another name",
+    ),
     (
         "+context: { provider: file }\n",
         "3:22",

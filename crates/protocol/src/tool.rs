@@ -1,0 +1,84 @@
+//! The tools an agent may call, by name. What each takes and gives is told by the door that offers it.
+
+/// The name of the worker's own tool, a shell. The daemon has none of that name.
+pub const SHELL_TOOL: &str = "shell";
+
+macro_rules! tools {
+    ($($(#[$about:meta])* $arm:ident => $word:literal),* $(,)?) => {
+        /// A tool of the daemon.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ToolName { $($(#[$about])* $arm),* }
+
+        impl ToolName {
+            /// Every one, in the order in which they are listed.
+            pub const ALL: &[Self] = &[$(Self::$arm),*];
+
+            /// The name it is listed under.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$arm => $word),* }
+            }
+        }
+    };
+}
+tools! {
+    /// Writes to the channel.
+    ChannelSend => "channel_send",
+    /// Reads it.
+    ChannelRead => "channel_read",
+    /// Shows what came since the turn began.
+    InboxCheck => "inbox_check",
+    /// Takes some of that into the turn.
+    InboxAck => "inbox_ack",
+    /// Lists the team.
+    WorkflowAgents => "workflow_agents",
+    /// Reads a document.
+    DocumentRead => "document_read",
+    /// Writes one, new or whole.
+    DocumentWrite => "document_write",
+    /// Adds to one.
+    DocumentAppend => "document_append",
+    /// Lists them.
+    DocumentList => "document_list",
+    /// Writes one that must not be there yet.
+    DocumentCreate => "document_create",
+    /// Keeps a long text.
+    ResourceCreate => "resource_create",
+    /// Reads one.
+    ResourceRead => "resource_read",
+}
+
+impl ToolName {
+    /// Names of older designs: understood, and not listed.
+    pub const OLDER: [(&str, Self); 3] = [
+        ("channel_peek", Self::ChannelRead),
+        ("channel_mentions", Self::InboxCheck),
+        ("inbox_read", Self::InboxCheck),
+    ];
+
+    /// Finds a tool by its name, or by an older one.
+    pub fn find(word: &str) -> Option<Self> {
+        let listed = Self::ALL.iter().map(|tool| (tool.word(), *tool));
+        listed.chain(Self::OLDER).find(|(known, _)| *known == word).map(|(_, tool)| tool)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_found_by_the_name_it_is_listed_under_and_by_an_older_one() {
+        for tool in ToolName::ALL {
+            assert_eq!(ToolName::find(tool.word()), Some(*tool));
+        }
+        for (word, expected) in [
+            ("channel_peek", Some(ToolName::ChannelRead)),
+            ("inbox_read", Some(ToolName::InboxCheck)),
+            ("channel_mentions", Some(ToolName::InboxCheck)),
+            ("Channel_Send", None),
+            (SHELL_TOOL, None),
+        ] {
+            assert_eq!(ToolName::find(word), expected, "{word}");
+        }
+    }
+}
