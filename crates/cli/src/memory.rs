@@ -4,6 +4,7 @@
 //! about anything: without it, the next command asks for a target or tells a run from its beginning.
 
 use std::{
+    ffi::OsString,
     fs, io,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -13,6 +14,10 @@ use agent_worker_protocol::{RunId, Target, hash};
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
+
+/// What the files of runs begin with that somebody stopped following, and how many of them are kept.
+const LEFT: &str = "left-";
+const MOST_LEFT: usize = 100;
 
 /// The memory, in a folder of the home. It is a person's: an agent's commands remember nothing and change nothing in it.
 pub(crate) struct Memory {
@@ -57,7 +62,20 @@ impl Memory {
 
     /// Notes the last event that was shown of a run.
     pub(crate) fn leave(&self, run: RunId, event: &str) -> io::Result<()> {
-        self.followed(run).map_or(Ok(()), |path| exchange(&path, event.as_bytes()))
+        let Some(path) = self.followed(run) else { return Ok(()) };
+        exchange(&path, event.as_bytes())?;
+        self.forget_oldest()
+    }
+
+    /// Of runs that nobody followed to their end, only the newest are remembered. Their ids begin with the time.
+    fn forget_oldest(&self) -> io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let names = fs::read_dir(folder)?.flatten().map(|entry| entry.file_name());
+        let is_run = |name: &OsString| name.to_string_lossy().starts_with(LEFT);
+        let mut left: Vec<OsString> = names.filter(is_run).collect();
+        left.sort_unstable();
+        let surplus = left.len().saturating_sub(MOST_LEFT);
+        left.iter().take(surplus).try_for_each(|name| removed(fs::remove_file(folder.join(name))))
     }
 
     /// Forgets a run that was followed to its end.
@@ -73,7 +91,7 @@ impl Memory {
     }
 
     fn followed(&self, run: RunId) -> Option<PathBuf> {
-        Some(self.folder.as_ref()?.join(format!("left-{run}")))
+        Some(self.folder.as_ref()?.join(format!("{LEFT}{run}")))
     }
 }
 
@@ -132,5 +150,19 @@ mod tests {
         agents.choose(here, &"owl".parse().unwrap()).unwrap_err();
         assert_eq!((agents.default_agent(here), agents.left_at(run(1))), (None, None));
         assert_eq!(memory.left_at(run(1)).as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn of_runs_nobody_followed_to_their_end_the_newest_hundred_are_remembered() {
+        let home = tempfile::tempdir().unwrap();
+        let memory = Memory { folder: Some(home.path().join("cli")) };
+        memory.choose(Path::new("/a"), &"owl".parse().unwrap()).unwrap();
+        let run = |n| RunId::new(uuid::Uuid::from_u64_pair(n, 0));
+        for n in 0..102 {
+            memory.leave(run(n), "7").unwrap();
+        }
+        let kept: Vec<_> = (0..102).filter(|n| memory.left_at(run(*n)).is_some()).collect();
+        assert_eq!(kept, (2..102).collect::<Vec<_>>());
+        assert!(memory.default_agent(Path::new("/a")).is_some());
     }
 }

@@ -3,6 +3,7 @@
 //! Used by every room that is a process. Nothing here knows what an agent is.
 
 mod dial;
+mod ending;
 mod event_stream;
 mod line;
 mod lock;
@@ -10,9 +11,10 @@ mod procfs;
 mod tree;
 
 pub use dial::{Daemon, DialError};
+pub use ending::{end, end_aside, walk};
 pub use event_stream::EventStream;
 pub use lock::LockFile;
 pub use tree::{
-    ATTEMPT_MARKER, Process, chain, children, dead_children, descendants, end, end_aside,
-    environment_value, in_attempt, marked, marks, own_descendants, reap, walk,
+    ATTEMPT_MARKER, Process, chain, children, dead_children, descendants, environment_value,
+    in_attempt, marked, marks, own_descendants, reap,
 };

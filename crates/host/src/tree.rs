@@ -1,13 +1,11 @@
-//! Processes: who descends from whom, which belong to an attempt, and how they are ended.
+//! Processes: who descends from whom, and which belong to an attempt. How they are ended is in `ending`.
 //!
 //! A process is named by pid and start time, and signalled through a descriptor that was checked
 //! against both, so that a pid the system has given to somebody else is never hit.
 //!
-//! What looks at every process there is takes milliseconds and blocks: [`walk`] gives it a thread of its own.
+//! What looks at every process there is takes milliseconds and blocks: [`crate::walk`] gives it a thread of its own.
 
-use std::{
-    collections::BTreeSet, future::ready, io, panic::resume_unwind, sync::Arc, time::Duration,
-};
+use std::{collections::BTreeSet, io};
 
 use rustix::{
     io::Errno,
@@ -16,21 +14,11 @@ use rustix::{
         pidfd_send_signal, test_kill_process, waitid,
     },
 };
-use tokio::{
-    task::spawn_blocking,
-    time::{Instant, sleep, timeout},
-};
 
 use crate::procfs::{self, Stat};
 
 /// The environment variable that every process of an attempt carries, with the attempt's id.
 pub const ATTEMPT_MARKER: &str = "AGENT_WORKER_ATTEMPT";
-
-/// The longest [`end`] waits before it looks for processes that appeared meanwhile.
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-/// How soon it notices that the ones it has found are gone.
-const GLANCE: Duration = Duration::from_millis(2);
 
 /// One process, and never another one that got its number later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,7 +56,7 @@ impl Process {
     }
 
     /// A descriptor of it. Checked after opening: what it names then cannot change any more.
-    fn open(self) -> rustix::io::Result<std::os::fd::OwnedFd> {
+    pub(crate) fn open(self) -> rustix::io::Result<std::os::fd::OwnedFd> {
         let fd = pidfd_open(self.pid()?, PidfdFlags::empty())?;
         if self.is_alive() { Ok(fd) } else { Err(Errno::SRCH) }
     }
@@ -204,84 +192,6 @@ pub fn environment_value(pid: u32, name: &str) -> io::Result<Option<String>> {
     Ok(procfs::environment(pid, name)?.into_iter().next())
 }
 
-/// Lets a look at all processes run where it holds up nobody else.
-pub async fn walk<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    match spawn_blocking(look).await {
-        Ok(found) => Some(found),
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            // The runtime is going, and with it whoever wanted to know.
-            Err(_) => None,
-        },
-    }
-}
-
-/// Ends whatever `find` finds, until it finds nothing: TERM at first sight, KILL when `grace` is over.
-///
-/// Returns how many processes it ended. What we may not signal (a setuid program) is left alone. Looks on the thread it
-/// is awaited on, and so is for whoever has nothing else to do.
-pub async fn end(find: impl Fn() -> Vec<Process>, grace: Duration) -> usize {
-    end_found(|| ready(find()), grace).await
-}
-
-/// The same for whoever has more to do meanwhile: each look has a thread of its own.
-pub async fn end_aside<F>(find: F, grace: Duration) -> usize
-where
-    F: Fn() -> Vec<Process> + Send + Sync + 'static,
-{
-    let find = Arc::new(find);
-    let look = || {
-        let find = Arc::clone(&find);
-        async { walk(move || find()).await.unwrap_or_default() }
-    };
-    end_found(look, grace).await
-}
-
-async fn end_found<L: Future<Output = Vec<Process>>>(
-    look: impl Fn() -> L,
-    grace: Duration,
-) -> usize {
-    let deadline = Instant::now() + grace;
-    let mut ended = BTreeSet::new();
-    let mut out_of_reach = BTreeSet::new();
-    let mut pause = FIRST_PAUSE;
-    loop {
-        let mut found = look().await;
-        found.retain(|process| !out_of_reach.contains(process));
-        if found.is_empty() {
-            // One that forked and died while it was looked for hides its child: only a second look counts.
-            found = look().await;
-            found.retain(|process| !out_of_reach.contains(process));
-        }
-        if found.is_empty() {
-            return ended.len();
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        for process in &found {
-            let sent = match (left.is_zero(), ended.insert(*process)) {
-                (true, _) => process.signal(Signal::KILL),
-                (false, true) => process.signal(Signal::TERM),
-                (false, false) => Ok(()),
-            };
-            if sent.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
-                ended.remove(process);
-                out_of_reach.insert(*process);
-            }
-        }
-        let wait = if left.is_zero() { pause } else { pause.min(left) };
-        // Over early when all are gone; else it is time to look for new ones.
-        let _ = timeout(wait, all_gone(&found)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-/// Waits until all are gone. Asking after a few processes is cheap; finding new ones is not.
-async fn all_gone(processes: &[Process]) {
-    while processes.iter().any(|process| process.is_alive()) {
-        sleep(GLANCE).await;
-    }
-}
-
 /// The living processes below `root` in a snapshot.
 fn below(all: &[Stat], root: u32) -> Vec<Process> {
     let mut parents = vec![root];
@@ -323,34 +233,6 @@ mod tests {
     fn a_snapshot_torn_by_a_reused_pid_still_ends() {
         let process = |pid, parent| Stat { pid, parent, start_time: 9, is_zombie: false };
         assert_eq!(below(&[process(10, 20), process(20, 10)], 10).len(), 1);
-    }
-
-    #[tokio::test]
-    async fn one_look_without_a_find_is_not_the_end() {
-        let gone = |start_time| Process { pid: u32::MAX, start_time };
-        let looks = [vec![gone(1)], vec![], vec![gone(2)], vec![], vec![], vec![gone(3)]];
-        let looks = std::cell::RefCell::new(looks.into_iter());
-        let find = || looks.borrow_mut().next().unwrap_or_default();
-        assert_eq!(end(find, Duration::ZERO).await, 2);
-    }
-
-    #[tokio::test]
-    async fn a_look_that_takes_long_holds_up_nobody_else() {
-        let (go_on, wait) = std::sync::mpsc::channel();
-        let wait = std::sync::Mutex::new(wait);
-        // On the one thread of this runtime it would wait for what can only come after it.
-        let slow = move || {
-            wait.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
-            Vec::new()
-        };
-        let others = async {
-            for _ in 0..2 {
-                tokio::task::yield_now().await;
-                go_on.send(()).unwrap();
-            }
-        };
-        let (ended, ()) = tokio::join!(end_aside(slow, Duration::ZERO), others);
-        assert_eq!(ended, 0);
     }
 
     #[test]

@@ -83,6 +83,23 @@ async fn what_ignores_term_is_killed_when_its_grace_is_over() {
     assert_eq!(Process::of(shell.inner()), None);
 }
 
+/// How often this thread has gone to sleep so far.
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap();
+    line.split_ascii_whitespace().last().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_stubborn_process_is_told_and_does_not_ask() {
+    let shell = Shell::start("stubborn", "trap '' TERM; echo $$; while :; do sleep 9; done");
+    let before = sleeps();
+    assert!(shell.end(Duration::from_secs(1)).await >= 1);
+    let asked = sleeps() - before;
+    // It looks for new ones ten times in a second, less and less often; each look may wait for the disk's cache.
+    assert!(asked < 60, "{asked} times");
+}
+
 #[tokio::test]
 async fn children_that_appear_while_ending_are_ended_too() {
     let script = "trap 'sh -c \"trap : TERM; sleep 600 & wait; sleep 600\" & exit' TERM; \
