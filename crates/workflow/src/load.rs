@@ -67,8 +67,8 @@ fn sections(
     let agents = fields.need("agents", complaints);
     let named = agents.as_ref().and_then(|field| field.named().ok()).unwrap_or_default();
     let agents = agents.map(|field| agents::read(&field, folder, complaints));
-    let names: Vec<&str> = named.iter().map(|(key, _)| key.text).collect();
-    let context = fields.get("context").map(|field| context::read(&field, &names, complaints));
+    let team: Vec<&str> = named.iter().map(|(key, _)| key.text).collect();
+    let context = fields.get("context").map(|field| context::read(&field, &team, complaints));
     let setup = fields.get("setup");
     let setup = setup.map(|field| setup::read(&field, text, &mut known, complaints));
     let kickoff = fields.get("kickoff");

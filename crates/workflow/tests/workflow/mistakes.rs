@@ -5,7 +5,7 @@ use agent_worker_workflow::Paint;
 use crate::{read, read_with_agent};
 
 /// Files with one mistake, the place it is found at, the message and the suggestion.
-const MISTAKES: [(&str, &str, &str, &str); 65] = [
+const MISTAKES: &[(&str, &str, &str, &str)] = &[
     // YAML itself
     ("a: [1\nb: 2", "2:2", "not valid YAML", ""),
     (
