@@ -67,7 +67,7 @@ fn every_block_of_the_api_document_does_what_it_says() {
     let mut daemon = world.daemon();
     let text = docs("api.md");
     let script: Vec<String> = blocks(&text).into_iter().map(step).collect();
-    let script = format!("set -e\n{}", script.concat());
+    let script = format!("set -eo pipefail\n{}", script.concat());
     let said = bash(&world, &script.replace("127.0.0.1:5099", &address(&world)));
     assert_eq!(said.code, 0, "{}\n{}\n{}", said.stderr, said.stdout, world.log());
     assert!(said.stdout.contains("event: run.paused"), "{}", said.stdout);

@@ -275,3 +275,29 @@ fn two_signals_at_once_leave_no_run_that_goes_on() {
         assert_eq!(runs[0]["state"], "ended", "round {round}: {runs}");
     }
 }
+
+#[test]
+fn a_run_that_is_paused_goes_on_where_it_was_once_it_is_resumed() {
+    let world = World::new();
+    let yaml = "name: two\nagents:\n\
+        \x20 first: { backend: mock, mock: [{ run: 'until [ -e go ]; do sleep 0.02; done', \
+        calls: [{ tool: channel_send, args: { message: '@second yours' } }] }] }\n\
+        \x20 second: { backend: mock, mock: [{ say: Done. }] }\nkickoff: '@first go'\n";
+    let file = world.file("two.yaml", yaml);
+    let mut run = world.command(&["run", file.to_str().unwrap(), "--json"]);
+    let run = run.stdout(Stdio::piped()).spawn().unwrap();
+    wait_for("the first to speak", || {
+        let said = world.run(&["peek", "@two"]);
+        said.stdout.contains("yours").then_some(())
+    });
+    let paused = world.run(&["pause", "@two"]);
+    assert_eq!((paused.code, &*paused.stdout), (0, "@two is paused: by the user\n"), "{paused:?}");
+    let left = run.wait_with_output().unwrap();
+    assert_eq!(left.status.code(), Some(5), "whoever follows it is told");
+    world.file("go", "");
+    let agent = world.run(&["pause", "first@two"]);
+    assert_eq!(agent.code, 2, "{agent:?}");
+    let (code, envelope) = world.envelope(&["resume", "@two", "--json"]);
+    assert_eq!((code, envelope["outcome"].as_str()), (0, Some("done")), "{envelope}");
+    assert_eq!(envelope["agents"]["second"]["turns"], 1, "{envelope}");
+}

@@ -1,5 +1,8 @@
 //! Limits and failures as a user sees them: exit codes, envelopes, dead letters.
 
+use agent_worker_host::Daemon;
+use agent_worker_protocol::EventKind;
+
 use crate::world::World;
 
 #[test]
@@ -39,6 +42,37 @@ fn one_poison_among_twenty_good_messages_dies_alone_after_three_attempts() {
     let dead = envelope["dead_letters"].as_array().unwrap();
     assert_eq!(dead.len(), 1, "{envelope}");
     assert_eq!((&dead[0]["agent"], &dead[0]["failures"]), (&"b".into(), &3.into()), "{envelope}");
+    // Its neighbours: each is done, and was finished by exactly one turn.
+    let mut finished = acted(&world, envelope["run"].as_str().unwrap(), "b");
+    finished.sort_unstable();
+    let messages = world.json(&["peek", "@poison", "-n", "100", "--json"]);
+    let good = messages["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["body"].as_str().is_some_and(|body| body.starts_with("@b good")));
+    let good: Vec<i64> = good.map(|one| one["seq"].as_i64().unwrap()).collect();
+    assert_eq!((good.len(), &finished), (19, &good));
+}
+
+/// What the turns of an agent finished, by message, as often as they did.
+fn acted(world: &World, run: &str, agent: &str) -> Vec<i64> {
+    let daemon = Daemon::at(world.home().join("daemon.sock"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut events = daemon.events(&format!("/events?run={run}"), None).await.unwrap();
+        let mut acted = Vec::new();
+        while let Ok(Some((_, event))) = events.next().await {
+            if event.kind == EventKind::AttemptEnded && event.agent == agent.parse().ok() {
+                let seqs = event.data["acted"].as_array().cloned().unwrap_or_default();
+                acted.extend(seqs.iter().filter_map(serde_json::Value::as_i64));
+            }
+            if event.kind == EventKind::RunEnded {
+                break;
+            }
+        }
+        acted
+    })
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn an_agent_of_one_home_is_nobody_at_the_daemon_of_another() {
     let ask = format!("env -i AGENT_WORKER_HOME={} {binary} new intruder -b mock", home.display());
     let script = format!(
         "exec > tried 2>&1\n{ask}\nsetsid --wait {ask}\n(setsid bash -c '{ask}; echo done > forked' &)\nuntil [ -e \
-         forked ]; do read -t 0.01 < <(:) || true; done\nAGENT_WORKER_HOME={} {binary} ls\n",
+         forked ]; do sleep 0.02; done\nAGENT_WORKER_HOME={} {binary} ls\n",
         home.display()
     );
     ours.file("try.sh", &script);

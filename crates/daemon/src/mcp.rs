@@ -7,6 +7,7 @@
 mod call;
 mod channel;
 mod documents;
+mod feedback;
 mod resources;
 mod schema;
 mod server;

@@ -65,6 +65,9 @@ pub enum Error {
     /// The run is not paused, so there is nothing to resume.
     #[error("@{0} is not paused")]
     NotPaused(InstanceRef),
+    /// The run has not begun its work, so there is nothing to pause.
+    #[error("@{0} is not running yet")]
+    NotRunning(InstanceRef),
     /// The instance has a live run already.
     #[error("@{0} is running already")]
     Running(InstanceRef),
@@ -121,6 +124,7 @@ impl Error {
             | Self::Running(_)
             | Self::AgentThere(_)
             | Self::NotPaused(_)
+            | Self::NotRunning(_)
             | Self::Permanent => Code::Conflict,
             Self::StillLimited { .. } | Self::TooFar(_) => Code::Limit,
             Self::NoRun(_) => Code::NoRun,
@@ -141,7 +145,9 @@ impl Error {
             )),
             Self::TooFar(_) => Some("end this turn; a message of a person begins anew".into()),
             Self::Permanent => Some("end them one by one: agent-worker agent end NAME".into()),
-            Self::NotPaused(_) => Some("`agent-worker runs` shows how it stands".into()),
+            Self::NotPaused(_) | Self::NotRunning(_) => {
+                Some("`agent-worker runs` shows how it stands".into())
+            }
             Self::NoAgent(_) => Some("`agent-worker ls` shows who is there".into()),
             Self::NoInstance(_) => Some("`agent-worker ls --all` shows what there is".into()),
             Self::Ambiguous { .. } => Some(

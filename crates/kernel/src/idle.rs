@@ -46,6 +46,14 @@ pub(crate) fn stop(facts: &RunFacts, by: &str) -> RunStep {
     }
 }
 
+/// The step that pauses a run because a person said so, also one that waits at a limit.
+pub(crate) fn pause(facts: &RunFacts) -> RunStep {
+    match facts.state {
+        RunState::Running | RunState::Paused { .. } => RunStep::Pause(PauseCause::User),
+        RunState::Setup | RunState::Electing | RunState::Ended { .. } => RunStep::Stay,
+    }
+}
+
 fn over(facts: &RunFacts) -> RunStep {
     let count = |n: u32, what: &str, why: &str| {
         let plural = if n == 1 { "" } else { "s" };
@@ -136,6 +144,21 @@ mod tests {
             ),
         ] {
             assert_eq!(word(&facts, 1), expected, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_person_pauses_what_works_or_waits_and_nothing_else() {
+        let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "enough".into() };
+        for (state, pauses) in [
+            (RunState::Running, true),
+            (RunState::Paused { cause: limit }, true),
+            (RunState::Setup, false),
+            (RunState::Ended { outcome: Outcome::Done }, false),
+        ] {
+            let step = pause(&RunFacts { state, ..facts() });
+            let expected = if pauses { RunStep::Pause(PauseCause::User) } else { RunStep::Stay };
+            assert_eq!(step, expected);
         }
     }
 

@@ -102,10 +102,11 @@ impl Kernel {
         Ok(report)
     }
 
-    /// Keeps what somebody says about the program itself.
+    /// Keeps what somebody says about the program itself; what an agent says, once per key.
     pub async fn feedback(
         &self,
         who: &Principal,
+        key: Option<EffectKey>,
         request: FeedbackRequest,
     ) -> Result<FeedbackView> {
         let by = who.sender()?.to_string();
@@ -113,14 +114,24 @@ impl Kernel {
             return Err(Error::BadRequest("empty feedback says nothing".into()));
         }
         sizes::check("this feedback", request.message.len(), FEEDBACK)?;
-        let instance = match who {
-            Principal::Agent(attempt) => Some(self.card(attempt.run).await?.instance.clone()),
-            Principal::User | Principal::Client(_) | Principal::Nobody => None,
-        };
-        let ts = self.clock.now();
-        let said = FeedbackView { ts, by, instance, message: request.message };
-        self.store.feedback_put(said.clone()).await?;
-        Ok(said)
+        let (ts, message) = (self.clock.now(), request.message);
+        match who {
+            Principal::Agent(attempt) => {
+                let card = self.card(attempt.run).await?;
+                let instance = Some(card.instance.clone());
+                let said = FeedbackView { ts, by, instance, message };
+                let once = self.store.feedback_submit(who.by(key)?, card.workflow, said).await?;
+                Ok(once.value())
+            }
+            Principal::User | Principal::Client(_) | Principal::Nobody if key.is_some() => {
+                Err(Error::BadRequest("only what an agent says is kept once per key".into()))
+            }
+            Principal::User | Principal::Client(_) | Principal::Nobody => {
+                let said = FeedbackView { ts, by, instance: None, message };
+                self.store.feedback_put(said.clone()).await?;
+                Ok(said)
+            }
+        }
     }
 
     /// Lists what was said, newest first.

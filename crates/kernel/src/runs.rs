@@ -11,6 +11,7 @@ use agent_worker_workflow::{DocumentOwner, Provider, Workflow};
 
 use crate::{
     error::{Error, Result},
+    idle,
     kernel::{Kernel, Principal, Script},
     limits,
     scheduler::tend::Busy,
@@ -69,6 +70,21 @@ impl Kernel {
             // It ended by itself meanwhile.
             Ok(_) | Err(Error::Store(StoreError::NoRun)) => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Leases nothing more in a run until it is resumed; live turns finish.
+    pub async fn run_pause(&self, who: &Principal, run: RunId) -> Result<RunView> {
+        who.require_user("only the user pauses a run")?;
+        let row = self.store.run_get(run).await?;
+        self.store.run_settle(run, Box::new(idle::pause), self.clock.now()).await?;
+        let view = self.run_view(who, run).await?;
+        match view.state {
+            RunState::Paused { .. } => Ok(view),
+            RunState::Ended { .. } => Err(Error::NoRun(row.instance)),
+            RunState::Setup | RunState::Electing | RunState::Running => {
+                Err(Error::NotRunning(row.instance))
+            }
         }
     }
 

@@ -45,6 +45,8 @@ tools! {
     ResourceCreate => "resource_create",
     /// Reads one.
     ResourceRead => "resource_read",
+    /// Says something about the program itself.
+    FeedbackSubmit => "feedback_submit",
 }
 
 impl ToolName {

@@ -274,6 +274,13 @@ pub trait Store: Send + Sync {
 
     /// Keeps what somebody says about the program itself.
     async fn feedback_put(&self, said: FeedbackView) -> Result<()>;
+    /// The same for an agent of an instance, once per key.
+    async fn feedback_submit(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        said: FeedbackView,
+    ) -> Result<Once<FeedbackView>>;
     /// Lists it, newest first.
     async fn feedback_list(&self, limit: u32) -> Result<Vec<FeedbackView>>;
 

@@ -59,6 +59,11 @@ impl Client {
         self.daemon.post(&query.done(), &json!({})).await
     }
 
+    /// `POST /runs/{id}/pause`
+    pub(crate) async fn run_pause(&self, run: RunId) -> Answer<RunView> {
+        self.daemon.post(&format!("/runs/{run}/pause"), &json!({})).await
+    }
+
     /// `POST /runs/{id}/resume`; asked again with the same key, it is still one resumption.
     pub(crate) async fn run_resume(
         &self,

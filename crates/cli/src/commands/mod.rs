@@ -20,6 +20,7 @@ mod ls;
 mod man;
 mod new;
 mod overview;
+mod pause;
 mod peek;
 mod providers;
 mod ps;
@@ -55,6 +56,7 @@ pub(crate) enum Commands {
     Start(start::Args),
     Up(up::Args),
     Attach(attach::Args),
+    Pause(pause::Args),
     Resume(resume::Args),
     Restart(restart::Args),
     Stop(stop::Args),
@@ -112,6 +114,7 @@ impl Commands {
             | Self::Completions(_)
             | Self::Man(_)
             | Self::Overview => Format::Text,
+            Self::Pause(args) => args.output.format(),
             Self::Stop(args) => args.output.format(),
             Self::Down(args) => args.output.format(),
             Self::Rm(args) => args.output.format(),
@@ -163,6 +166,7 @@ impl Commands {
             Self::Start(args) => start::run(args, ctx).await,
             Self::Up(args) => up::run(args, ctx).await,
             Self::Attach(args) => attach::run(args, ctx).await,
+            Self::Pause(args) => pause::run(args, ctx).await,
             Self::Resume(args) => resume::run(args, ctx).await,
             Self::Restart(args) => restart::run(args, ctx).await,
             Self::Stop(args) => stop::run(args, ctx).await,

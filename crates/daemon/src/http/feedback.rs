@@ -17,7 +17,7 @@ pub(super) async fn say(
     Who(who): Who,
     Body(request): Body<FeedbackRequest>,
 ) -> Answer<FeedbackView> {
-    Ok(Json(doors.kernel.feedback(&who, request).await?))
+    Ok(Json(doors.kernel.feedback(&who, None, request).await?))
 }
 
 /// `GET /feedback`

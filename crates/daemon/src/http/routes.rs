@@ -132,6 +132,10 @@ fn runs() -> Vec<Route> {
             .named::<RunId>()
             .asks::<runs::Stop>()
             .gives::<RunStopped>(),
+        Route::new(Post, "/runs/{id}/pause", runs::pause, "Starts no more turns of a run.")
+            .may(User)
+            .named::<RunId>()
+            .gives::<RunView>(),
         Route::new(Post, "/runs/{id}/resume", runs::resume, "Lets a paused run go on.")
             .may(User)
             .named::<RunId>()

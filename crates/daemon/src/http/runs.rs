@@ -70,6 +70,15 @@ pub(super) async fn stop(
     Ok(Json(stopped))
 }
 
+/// `POST /runs/{id}/pause`
+pub(super) async fn pause(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    Path(run): Path<RunId>,
+) -> Answer<RunView> {
+    Ok(Json(doors.kernel.run_pause(&who, run).await?))
+}
+
 /// `POST /runs/{id}/resume`
 pub(super) async fn resume(
     State(doors): State<Arc<Doors>>,

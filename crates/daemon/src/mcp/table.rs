@@ -50,7 +50,7 @@ const WRITTEN: &[Field] =
     &[needed("file", Text), needed("revision", Number), optional("deduplicated", Flag)];
 
 /// Every tool, in the order they are listed.
-pub(super) static SPECS: [Spec; 12] = [
+pub(super) static SPECS: [Spec; 13] = [
     Spec {
         name: ToolName::ChannelSend,
         about: "Write to the team's channel. Each @name in the text wakes that agent, @all everybody.",
@@ -188,5 +188,12 @@ pub(super) static SPECS: [Spec; 12] = [
             needed("end", Number),
             needed("content", Text),
         ],
+    },
+    Spec {
+        name: ToolName::FeedbackSubmit,
+        about: "Tell the makers of this tool what hinders you.",
+        effect: Effect::Writes,
+        takes: &[needed("message", Text)],
+        gives: &[needed("ts", Text)],
     },
 ];

@@ -8,7 +8,7 @@ use rmcp::model::{Tool, ToolAnnotations};
 
 use super::{
     call::{Call, Given},
-    channel, documents, resources,
+    channel, documents, feedback, resources,
     schema::{self, Field, Kind, optional},
     table::{Effect, SPECS, Spec},
 };
@@ -31,11 +31,13 @@ pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call:
         ToolName::DocumentCreate => documents::create(kernel, who, call).await,
         ToolName::ResourceCreate => resources::create(kernel, who, call).await,
         ToolName::ResourceRead => resources::read(kernel, who, call).await,
+        ToolName::FeedbackSubmit => feedback::submit(kernel, who, call).await,
     }
 }
 
-fn needs_an_inbox(tool: ToolName) -> bool {
-    matches!(tool, ToolName::InboxCheck | ToolName::InboxAck)
+/// Whether only an agent has a use for it: it has an inbox, and no other way to say what it thinks of us.
+fn is_an_agents(tool: ToolName) -> bool {
+    matches!(tool, ToolName::InboxCheck | ToolName::InboxAck | ToolName::FeedbackSubmit)
 }
 
 /// What a principal is shown. An agent has one instance and an inbox in it; others say which they mean.
@@ -44,7 +46,7 @@ pub(super) fn list(who: &Principal) -> &'static [Tool] {
         LazyLock::new(|| SPECS.iter().map(|spec| tool(spec, &[])).collect());
     static OTHERS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         let target = optional("target", Kind::Text).about("which instance, such as @review:pr-1");
-        let theirs = SPECS.iter().filter(|spec| !needs_an_inbox(spec.name));
+        let theirs = SPECS.iter().filter(|spec| !is_an_agents(spec.name));
         theirs.map(|spec| tool(spec, &[target])).collect()
     });
     match who {

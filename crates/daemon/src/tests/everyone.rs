@@ -51,6 +51,7 @@ fn done(house: &House, method: &str, path: &str) -> (String, Option<Value>, u16)
             (path.replace("{target}", "reviewer@team"), None, 200)
         }
         ("POST", "/runs/{id}/stop") => (format!("/runs/{run}/stop?now=true"), None, 200),
+        ("POST", "/runs/{id}/pause") => (format!("/runs/{run}/pause"), None, 200),
         ("POST", "/runs/{id}/resume") => (format!("/runs/{run}/resume"), Some(json!({})), 409),
         ("POST", "/shutdown") => (same(), Some(json!({"mode": "drain"})), 202),
         ("POST", "/tokens") => (same(), Some(json!({"name": "new"})), 200),
@@ -149,7 +150,7 @@ async fn nonsense_is_the_askers_fault_at_every_route() {
 }
 
 fn takes_a_body(path: &str) -> bool {
-    !path.ends_with("/stop") && !path.ends_with("{target}/resume")
+    !path.ends_with("/stop") && !path.ends_with("/pause") && !path.ends_with("{target}/resume")
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::house::{Answer, House, Question};
 
-const AGENT_TOOLS: [&str; 12] = [
+const AGENT_TOOLS: [&str; 13] = [
     "channel_send",
     "channel_read",
     "inbox_check",
@@ -17,6 +17,7 @@ const AGENT_TOOLS: [&str; 12] = [
     "document_create",
     "resource_create",
     "resource_read",
+    "feedback_submit",
 ];
 
 /// How a client speaks.
@@ -155,8 +156,10 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
     let of_agent = house.as_user(list().token(&house.job.token)).await;
     assert_eq!(names(&of_agent), AGENT_TOOLS);
     assert!(of_agent.body.len() <= 8 * 1024, "{} bytes", of_agent.body.len());
-    let expected: Vec<&str> =
-        AGENT_TOOLS.into_iter().filter(|name| !name.starts_with("inbox_")).collect();
+    let expected: Vec<&str> = AGENT_TOOLS
+        .into_iter()
+        .filter(|name| !name.starts_with("inbox_") && *name != "feedback_submit")
+        .collect();
     let of_client = house.over_tcp(list().token(&client)).await;
     let of_user = house.as_user(list()).await;
     for list in [&of_client, &of_user] {
@@ -324,6 +327,8 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
         ("document_write", json!({"content": "y", "base_revision": 1})),
         ("document_read", json!({})),
         ("document_list", json!({})),
+        ("feedback_submit", json!({"message": "more words", "idempotency_key": "f"})),
+        ("feedback_submit", json!({"message": "more words", "idempotency_key": "f"})),
     ] {
         let given = coder.given(tool, args).await;
         let validator = jsonschema::validator_for(&strict(&schemas[tool])).unwrap();
@@ -333,6 +338,9 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
         called.push(tool);
     }
     assert!(AGENT_TOOLS.iter().all(|tool| called.contains(tool)));
+    let feedback = house.as_user(Question::get("/feedback")).await.json();
+    assert_eq!(feedback.as_array().unwrap().len(), 1, "what is repeated is kept once: {feedback}");
+    assert_eq!((&feedback[0]["by"], &feedback[0]["instance"]), (&json!("coder"), &json!("team")));
     // Some clients hold a refusal against the schema too.
     let refusal = coder.call("channel_send", json!({"message": "x", "to": "ghost"})).await;
     let validator = jsonschema::validator_for(&schemas["channel_send"]).unwrap();

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 const STUCK: Duration = Duration::from_secs(30);
 
 /// What a disk without room refuses.
-const WRITES: [&str; 29] = [
+const WRITES: [&str; 30] = [
     "instance_open",
     "instance_forget",
     "instance_clear",
@@ -62,6 +62,7 @@ const WRITES: [&str; 29] = [
     "token_put",
     "token_remove",
     "feedback_put",
+    "feedback_submit",
     "pulse",
     "effect_expire",
 ];
@@ -246,6 +247,7 @@ patient! {
     fn token_list() -> Vec<TokenView>;
     fn token_remove(name: String) -> ();
     fn feedback_put(said: FeedbackView) -> ();
+    fn feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView) -> Once<FeedbackView>;
     fn feedback_list(limit: u32) -> Vec<FeedbackView>;
     fn integrity() -> Vec<String>;
     fn pulse(now: Millis) -> ();

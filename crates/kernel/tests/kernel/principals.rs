@@ -61,7 +61,7 @@ async fn report(kernel: &Kernel, who: &Principal, attempt: AttemptId) -> Option<
 
 /// What only the user may: whatever begins, ends or changes something for others, what workers print, what is said about
 /// the program, and whatever has to do with tokens. Nothing of it is there, so that a user changes nothing either.
-async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 17] {
+async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 18] {
     let nobody = &place("zoe@team");
     let nowhere = &place("@nowhere");
     let agent = AgentRequest { backend: Some("none".into()), ..AgentRequest::default() };
@@ -82,6 +82,7 @@ async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 17
     [
         code(kernel.run_new(who, start).await),
         code(kernel.run_resume(who, None, run, ResumeRequest::default()).await),
+        code(kernel.run_pause(who, agent_worker_protocol::RunId::new(uuid::Uuid::nil())).await),
         code(kernel.agent_new(who, None, agent).await),
         code(kernel.agent_stop(who, nobody).await),
         code(kernel.agent_remove(who, nobody).await),
@@ -128,7 +129,7 @@ async fn explain(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code>
 }
 
 async fn feedback(kernel: &Kernel, who: &Principal) -> Option<Code> {
-    code(kernel.feedback(who, FeedbackRequest { message: "nice".into() }).await)
+    code(kernel.feedback(who, None, FeedbackRequest { message: "nice".into() }).await)
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +184,7 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
     assert_eq!(code(kernel.inbox_check(&who).await), None);
     assert_eq!(report(&kernel, &who, coder.job.attempt).await, None);
     assert_eq!(report(&kernel, &who, stranger.job.attempt).await, no);
-    assert_eq!(rule(&kernel, &who, team).await, [no; 17]);
+    assert_eq!(rule(&kernel, &who, team).await, [no; 18]);
     let said = world.channel().await.pop().unwrap();
     assert_eq!(said.from, Sender::Agent("coder".parse().unwrap()));
 }
@@ -207,7 +208,7 @@ async fn a_client_reads_and_sends_and_rules_nothing() {
     assert_eq!(feedback(kernel, &who).await, None);
     assert_eq!(code(kernel.inbox_check(&who).await), no);
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
-    assert_eq!(rule(kernel, &who, team).await, [no; 17]);
+    assert_eq!(rule(kernel, &who, team).await, [no; 18]);
     kernel.token_revoke(&Principal::User, "ci".into()).await.unwrap();
     assert_eq!(code(kernel.principal(&made.token).await), Some(Code::Unauthorized));
 }
@@ -231,7 +232,7 @@ async fn nobody_may_nothing() {
     assert_eq!(code(kernel.inbox_check(&who).await), no);
     assert_eq!(code(kernel.inbox_ack(&who, Seq::new(1)).await), no);
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
-    assert_eq!(rule(kernel, &who, team).await, [no; 17]);
+    assert_eq!(rule(kernel, &who, team).await, [no; 18]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use agent_worker_protocol::{
 use serde_json::json;
 
 use crate::{
-    worker::End,
+    worker::{End, Gate},
     world::{Disk, World, code, problem, team, within},
 };
 
@@ -256,4 +256,36 @@ async fn a_file_that_is_wrong_replaces_nothing_and_where_nothing_runs_nothing_is
     world.stop(old).await.unwrap();
     let new = replace(&world, &team("coder", "kickoff: '@coder go'")).await.unwrap();
     assert_eq!(world.over(new).await.state, DONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_paused_by_a_person_finishes_its_turn_and_starts_no_other_until_resumed() {
+    let world = World::new().await;
+    let (gate, opened) = (Gate::default(), Gate::default());
+    let (worker_gate, told) = (gate.clone(), opened.clone());
+    world.machine.plays("coder", move |worker| {
+        let (gate, told) = (worker_gate.clone(), told.clone());
+        async move {
+            told.open();
+            gate.pass().await;
+            worker.send("@lead your turn").await.unwrap();
+            End::quiet()
+        }
+    });
+    let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+    opened.pass().await;
+    let view = world.kernel.run_pause(&Principal::User, run).await.unwrap();
+    assert_eq!(view.state.to_string(), "paused: by the user");
+    gate.open();
+    world.machine.empty().await;
+    world.pass(Duration::from_hours(1)).await;
+    assert_eq!(world.machine.turns().len(), 1, "something was leased in a paused run");
+    assert_eq!(world.receipts(1).await[0].state, DeliveryState::Acted);
+    assert_eq!(world.receipts(2).await[0].state, DeliveryState::Pending);
+    // Asked again it is paused as before.
+    world.kernel.run_pause(&Principal::User, run).await.unwrap();
+    resume(&world, run, AS_IT_IS).await.unwrap();
+    world.over(run).await;
+    assert_eq!(world.view(run).await.state, DONE);
+    assert_eq!(code(world.kernel.run_pause(&Principal::User, run).await), Some(Code::NoRun));
 }

@@ -369,13 +369,13 @@ async fn what_is_said_about_the_program_is_kept_with_who_said_it() {
     world.machine.plays("coder", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
         let request = FeedbackRequest { message: "too slow".into() };
-        kernel.feedback(&who, request).await.unwrap();
+        kernel.feedback(&who, None, request).await.unwrap();
         End::quiet()
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     world.over(run).await;
     let say = async |message: String| {
-        world.kernel.feedback(&Principal::User, FeedbackRequest { message }).await
+        world.kernel.feedback(&Principal::User, None, FeedbackRequest { message }).await
     };
     say("nice".into()).await.unwrap();
     assert_eq!(code(say("  ".into()).await), Some(Code::BadRequest));

@@ -1,16 +1,31 @@
 //! What people and agents say about the program itself.
 
-use agent_worker_protocol::api::FeedbackView;
+use agent_worker_protocol::{WorkflowId, api::FeedbackView};
 use rusqlite::{Connection, params};
 
-use super::{columns, writer::Tx};
-use crate::error::Result;
+use super::{columns, effects::once, head::Head, writer::Tx};
+use crate::{
+    error::Result,
+    model::{By, Once},
+};
 
 pub(super) fn put(tx: &Tx<'_>, said: &FeedbackView) -> Result<()> {
     let place = said.instance.as_ref().map(ToString::to_string);
     tx.prepare_cached("INSERT INTO feedback (at, sender, place, body) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![said.ts.get(), said.by, place, said.message])?;
     Ok(())
+}
+
+pub(super) fn submit(
+    tx: &Tx<'_>,
+    by: &By,
+    workflow: WorkflowId,
+    said: &FeedbackView,
+) -> Result<Once<FeedbackView>> {
+    once(Head::lock(tx, workflow)?, by, said.ts, |head, _| {
+        put(head.tx, said)?;
+        Ok(said.clone())
+    })
 }
 
 pub(super) fn list(db: &Connection, limit: u32) -> Result<Vec<FeedbackView>> {

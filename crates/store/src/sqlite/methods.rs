@@ -348,6 +348,14 @@ impl Store for Sqlite {
     async fn feedback_put(&self, said: FeedbackView) -> Result<()> {
         self.write(move |tx| feedback::put(tx, &said)).await
     }
+    async fn feedback_submit(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        said: FeedbackView,
+    ) -> Result<Once<FeedbackView>> {
+        self.write(move |tx| feedback::submit(tx, &by, workflow, &said)).await
+    }
     async fn feedback_list(&self, limit: u32) -> Result<Vec<FeedbackView>> {
         self.read(move |db| feedback::list(db, limit)).await
     }

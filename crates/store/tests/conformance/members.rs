@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    AttemptEnd, DeliveryState, Epoch, LimitKind, Limits, Outcome, PauseCause, RunState, Seq,
-    api::FeedbackView,
+    AttemptEnd, DeliveryState, EffectKey, Epoch, LimitKind, Limits, Outcome, PauseCause, RunState,
+    Seq, api::FeedbackView,
 };
 use agent_worker_store::{
-    Error, Hindrances, InstanceQuery, MessageQuery, NewAgent, NotBefore, Order, RunQuery, RunStep,
-    Settlement, Store, Wait,
+    By, Error, Hindrances, InstanceQuery, MessageQuery, NewAgent, NotBefore, Order, RunQuery,
+    RunStep, Settlement, Store, Wait, Who,
 };
 
 use crate::team::{
@@ -252,5 +252,14 @@ pub(crate) async fn what_is_said_about_the_program_is_kept(store: Arc<dyn Store>
     let expected = [said("two", Some("review:pr-1")), said("one", None)];
     assert_eq!(store.feedback_list(9).await.unwrap(), expected);
     assert_eq!(store.feedback_list(1).await.unwrap(), expected[..1]);
+    let team = Team::new(&store, &["a"]).await;
+    team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    let key = EffectKey::new("k".to_owned(), "feedback_submit", &serde_json::json!({}));
+    let by = || By { who: Who::Agent(lease.fence.clone()), key: Some(key.clone()) };
+    let submit = async || store.feedback_submit(by(), team.workflow, said("three", None)).await;
+    assert!(!submit().await.unwrap().is_deduplicated());
+    assert!(submit().await.unwrap().is_deduplicated());
+    assert_eq!(store.feedback_list(9).await.unwrap().len(), 3, "once per key");
     assert_eq!(store.integrity().await.unwrap(), Vec::<String>::new());
 }
