@@ -182,3 +182,19 @@ fn what_a_setup_leaves_running_stays_until_its_run_is_over() {
     assert_eq!(world.run(&["stop", "@server"]).code, 0);
     assert!(!is_alive(pid), "it goes with its run");
 }
+
+#[test]
+fn a_daemon_that_is_to_stop_now_gives_its_workers_no_time() {
+    // Nobody waits as long as this.
+    let world = World::with(&[("AGENT_WORKER_KILL_GRACE", "1h")]);
+    world.file(
+        "deaf.yaml",
+        "name: deaf\nagents:\n  a: { backend: mock, mock: [{ run: 'trap \"\" TERM; echo > up; while :; do sleep 1; done' }] }\n\
+         kickoff: '@a go'\n",
+    );
+    assert_eq!(world.run(&["start", "deaf.yaml", "--background"]).code, 0);
+    wait_for("the worker to be deaf", || world.project().join("up").exists().then_some(()));
+    let stopped = world.run(&["daemon", "stop", "--now"]);
+    assert_eq!(stopped.code, 0, "{stopped:?}\n{}", world.log());
+    assert_eq!(world.processes(), []);
+}

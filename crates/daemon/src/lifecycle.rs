@@ -259,11 +259,11 @@ async fn listen(port: u16) -> Option<TcpListener> {
 async fn wind_down(kernel: &Kernel, patience: Duration, shutdown: &Shutdown) {
     match shutdown.asked().await {
         ShutdownMode::Handover => kernel.close().await,
-        ShutdownMode::Now => kernel.drain(Duration::ZERO).await,
+        ShutdownMode::Now => kernel.drain_now().await,
         ShutdownMode::Drain => {
             let urgent = async {
                 shutdown.hurried().await;
-                kernel.drain(Duration::ZERO).await;
+                kernel.drain_now().await;
             };
             tokio::select! {
                 () = kernel.drain(patience) => {}

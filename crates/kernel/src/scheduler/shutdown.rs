@@ -92,6 +92,17 @@ impl Kernel {
         self.close().await;
     }
 
+    /// The same for somebody who does not want to wait: no process gets any time, also those that are being ended already.
+    pub async fn drain_now(&self) {
+        self.scheduler.draining.cancel();
+        let runs: Vec<RunId> = self.scheduler.lock_runs().keys().copied().collect();
+        for run in runs {
+            self.runner.run_hurry(run);
+        }
+        self.hurry_workers(&Whose::All);
+        self.drain(Duration::ZERO).await;
+    }
+
     /// Lets go of everything; the workers stay and the next daemon finds them.
     pub async fn close(&self) {
         self.scheduler.draining.cancel();
