@@ -158,12 +158,12 @@ fn an_agent_joins_a_team_that_runs_in_every_spelling() {
     $ agent-worker send judge@echo "well?"
     ! error: there is no agent `judge` here
     ! hint: `agent-worker ls` shows who is there
-    (exit 2)
+    (exit 1)
     $ agent-worker stop @echo
     stopped @echo: nobody was working
     $ agent-worker new judge@echo -b mock
     ! error: @echo has no live run
-    ! hint: start one: agent-worker start FILE --tag main
+    ! hint: begin it again: agent-worker restart @echo
     (exit 1)
     "#);
 }
@@ -218,7 +218,7 @@ fn a_chosen_agent_is_meant_in_its_folder_and_nowhere_else() {
     (exit 1)
     $ agent-worker agent use owll@echo
     owll@echo
-    ! warning: there is no `owll@echo` yet
+    ! warning: there is no agent `owll@echo`
     $ agent-worker use --none
     ! nobody is chosen in this folder
     $ agent-worker ask "and you?"
@@ -326,7 +326,7 @@ fn a_question_in_a_pipe_prints_the_answer_alone_and_exits_as_it_went() {
     $ agent-worker ask nobody-here@echo "who?"
     ! error: there is no agent `nobody-here` here
     ! hint: `agent-worker ls` shows who is there
-    (exit 2)
+    (exit 1)
     "#);
     let asked = world.json(&["ask", "owl@echo", "who?", "--json"]);
     assert_eq!(asked["receipts"][0]["answer"], "Hoo.", "{asked}");

@@ -187,7 +187,7 @@ fn a_newer_command_says_how_to_take_an_older_daemons_place() {
 #[test]
 fn a_pid_that_somebody_else_has_now_is_left_alone() {
     let world = World::new();
-    assert_eq!(world.run(&["token", "list"]).code, 0);
+    assert_eq!(world.run(&["feedback", "hello"]).code, 0);
     let daemon = world.daemon_pid().unwrap();
     let card = world.home().join("daemon.json");
     let text = fs::read_to_string(&card).unwrap();
@@ -199,7 +199,7 @@ fn a_pid_that_somebody_else_has_now_is_left_alone() {
     fs::write(&card, reused).unwrap();
     assert_eq!(world.run(&["daemon", "status"]).code, 1);
     assert_eq!(world.run(&["daemon", "stop", "--now"]).code, 0);
-    assert_eq!(world.run(&["token", "list"]).code, 0);
+    assert_eq!(world.run(&["feedback", "hello"]).code, 0);
     assert_ne!(world.daemon_pid(), Some(stranger.id()));
     assert_eq!(stranger.try_wait().unwrap(), None, "it goes on");
     stranger.kill().unwrap();
@@ -263,7 +263,7 @@ fn a_home_that_cannot_be_written_to_is_told_in_a_line() {
     let mode = |mode| fs::set_permissions(world.home(), Permissions::from_mode(mode)).unwrap();
     mode(0o500);
     let mut shown = String::new();
-    for words in [&["token", "list"][..], &["doctor"]] {
+    for words in [&["feedback", "hello"][..], &["doctor"]] {
         // Root could write anywhere; the home of somebody else cannot.
         let Some(mut command) = somebody_else(&world, "a home that cannot be written to") else {
             return;

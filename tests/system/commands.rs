@@ -66,11 +66,11 @@ fn a_message_that_dies_makes_its_waiting_sender_fail() {
 #[test]
 fn send_to_what_is_not_there_says_what_to_do() {
     let world = World::new();
+    echo(&world);
     let said = world.run(&["send", "@nothing", "hello"]);
     assert_ne!(said.code, 0);
     assert!(said.stderr.contains("there is no instance `@nothing`"), "{said:?}");
     assert!(said.stderr.contains("hint:"), "{said:?}");
-    echo(&world);
     assert_eq!(world.run(&["stop", "@echo"]).code, 0);
     let said = world.run(&["send", "@echo", "hello"]);
     assert!(said.stderr.contains("echo has no live run"), "{said:?}");

@@ -48,8 +48,8 @@ fn up_starts_in_the_background_and_down_ends_what_is_named_however_briefly() {
     ! hint: stop it: agent-worker stop @team:pr-1
     $ agent-worker down
     ! error: 2 runs go on here: @team:pr-1, @team
-    ! hint: say which: agent-worker stop @workflow:tag
-    (exit 2)
+    ! hint: say which: agent-worker stop @team:pr-1
+    (exit 1)
     $ agent-worker down pr-1
     stopped @team:pr-1: nobody was working
     $ agent-worker down owl
@@ -78,8 +78,8 @@ fn down_that_could_mean_two_things_ends_neither() {
     "), @r#"
     $ agent-worker down owl
     ! error: `owl` is an agent, and the tag of @team:owl
-    ! hint: say which: @team:owl, or the agent with its workflow, owl@…
-    (exit 2)
+    ! hint: say which: agent-worker down @team:owl, or the agent with its workflow
+    (exit 1)
     $ agent-worker down coder
     ! error: `coder` could be `@team:owl` in PROJECT or `@team:pr-2` in PROJECT
     ! hint: name it whole, agent@workflow:tag, or go to the folder of the one you mean

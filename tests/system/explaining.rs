@@ -104,7 +104,7 @@ fn why_explains_a_run_wherever_it_stands() {
     @loop is paused
       since  TIME ago
       because  hop limit (a chain of 3 messages, 2 allowed)
-      wakes when  it gets more: agent-worker resume @loop --hops COUNT
+      wakes when  it gets more: agent-worker resume @loop --hops 4
     $ agent-worker why @sick
     @sick is failed
       since  TIME ago
@@ -118,7 +118,7 @@ fn why_explains_a_run_wherever_it_stands() {
     $ agent-worker why
     ! error: which one? @team, @loop
     ! hint: name it, such as @team
-    (exit 2)
+    (exit 1)
     $ agent-worker stop @loop
     stopped @loop: nobody was working
     $ agent-worker why @loop
@@ -181,7 +181,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
     $ agent-worker status
     ! error: which one? @team, @loop
     ! hint: name it, such as @team
-    (exit 2)
+    (exit 1)
     ");
 }
 

@@ -45,7 +45,7 @@ fn commands_started_at_once_share_one_daemon() {
     let commands: Vec<Child> = (0..10)
         .map(|_| {
             world
-                .command(&["token", "list"])
+                .command(&["feedback", "hello"])
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
                 .spawn()
@@ -63,7 +63,7 @@ fn commands_started_at_once_share_one_daemon() {
 #[test]
 fn the_home_is_private_and_a_stopped_daemon_leaves_no_socket() {
     let world = World::new();
-    assert_eq!(world.run(&["token", "list"]).code, 0);
+    assert_eq!(world.run(&["feedback", "hello"]).code, 0);
     let mode =
         |name: &str| fs::metadata(world.home().join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("."), 0o700);
@@ -111,7 +111,7 @@ fn logs_of_recent_runs_are_kept_and_folders_of_no_run_are_not() {
     let stray = world.home().join("runs/01a1def5-a812-7a93-bd00-fd6a586b85a8");
     fs::create_dir(&stray).unwrap();
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
-    assert_eq!(world.run(&["token", "list"]).code, 0);
+    assert_eq!(world.run(&["feedback", "hello"]).code, 0);
     assert!(kept.is_dir() && !stray.exists());
     assert!(!kept.join("env.json").exists(), "the environment goes with the run");
 }
@@ -128,7 +128,7 @@ fn the_environment_of_a_run_that_was_cut_off_is_gone_after_the_next_start() {
     for (folder, name) in [(&ended, "env.json"), (&unmade, "env.json"), (&unmade, "env.new")] {
         fs::write(folder.join(name), r#"{"API_KEY": "secret"}"#).unwrap();
     }
-    assert_eq!(world.run(&["token", "list"]).code, 0);
+    assert_eq!(world.run(&["feedback", "hello"]).code, 0);
     assert!(!ended.join("env.json").exists(), "the run is over");
     assert!(ended.is_dir(), "its logs are kept");
     assert!(!unmade.exists(), "there is no such run");

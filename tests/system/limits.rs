@@ -1,9 +1,82 @@
 //! Limits and failures as a user sees them: exit codes, envelopes, dead letters.
 
+use std::process::Stdio;
+
 use agent_worker_host::Daemon;
 use agent_worker_protocol::EventKind;
 
-use crate::world::World;
+use crate::world::{Said, World, kill, wait_for};
+
+/// Two that never stop talking, and one whose turn lasts until there is a file `go`.
+const SLOW: &str = "name: loop\nagents:\n\
+    \x20 ping: { backend: mock, mock: [{ calls: [{ tool: channel_send, args: { message: '@pong ping' } }] }] }\n\
+    \x20 pong: { backend: mock, mock: [{ calls: [{ tool: channel_send, args: { message: '@ping pong' } }] }] }\n\
+    \x20 slow: { backend: mock, mock: [{ run: 'until [ -e go ]; do sleep 0.05; done', say: At last. }] }\n\
+    kickoff: '@ping @slow go'\nlimits: { hops: 3 }\n";
+
+#[test]
+fn whoever_follows_a_run_to_its_limit_sees_the_turns_under_way_end_and_then_what_is_true() {
+    let world = World::new();
+    world.file("loop.yaml", SLOW);
+    let mut run = world.command(&["run", "loop.yaml", "--json"]);
+    let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the pause", || {
+        world.home().join("agent-worker.db").exists().then_some(())?;
+        let said = world.run(&["why", "@loop", "--json"]);
+        said.stdout.contains("\"paused\"").then_some(())
+    });
+    world.file("go", "");
+    let said = Said::from(run.wait_with_output().unwrap());
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.stderr.contains("slow (answer): At last."), "{said:?}");
+    let envelope: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    let status = world.json(&["status", "@loop", "--json"]);
+    let figures = |view: &serde_json::Value| (view["turns"].clone(), view["messages"].clone());
+    assert_eq!(figures(&envelope), figures(&status), "{envelope} {status}");
+    assert_eq!(envelope["agents"]["slow"]["state"], "paused", "{envelope}");
+    assert_eq!(envelope["agents"]["slow"]["turns"], 1, "{envelope}");
+
+    assert_eq!(world.run(&["send", "@loop", "after the pause"]).code, 0);
+    let again = world.run(&["attach", "@loop"]);
+    assert_eq!(again.code, 3, "{again:?}");
+    assert_eq!(again.stdout.lines().count(), 1, "{again:?}");
+    assert!(again.stdout.ends_with("user: after the pause\n"), "{again:?}");
+    assert_eq!(world.run(&["stop", "@loop"]).code, 0);
+}
+
+#[test]
+fn ctrl_c_stops_a_run_that_waits_for_its_last_turns_at_a_limit() {
+    let world = World::new();
+    world.file("loop.yaml", SLOW);
+    let mut run = world.command(&["run", "loop.yaml"]);
+    let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the pause", || {
+        world.home().join("agent-worker.db").exists().then_some(())?;
+        let said = world.run(&["why", "@loop", "--json"]);
+        said.stdout.contains("\"paused\"").then_some(())
+    });
+    kill(run.id(), "INT");
+    let said = Said::from(run.wait_with_output().unwrap());
+    assert_eq!(said.code, 130, "{said:?}");
+}
+
+#[test]
+fn an_agent_stopped_where_nobody_else_has_work_ends_the_run_and_stop_says_so() {
+    let world = World::new();
+    world.file("lone.yaml", "name: lone\nagents:\n  a: { backend: mock, mock: [{ run: 'touch up; exec sleep 600' }] }\n  b: { backend: mock, mock: [{ say: hi }] }\nkickoff: '@a go'\n");
+    assert_eq!(world.run(&["run", "lone.yaml", "--detach"]).code, 0);
+    let up = world.project().join("up");
+    wait_for("its process", || up.exists().then_some(()));
+    let said = world.run(&["stop", "a@lone"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let told = "warning: nobody else had anything to do, so @lone is failed: #1 for a is dropped";
+    assert!(said.stderr.starts_with(told), "{said:?}");
+    assert!(
+        said.stderr.ends_with("hint: begin it again: agent-worker restart @lone\n"),
+        "{said:?}"
+    );
+    assert_eq!(world.json(&["runs", "@lone", "--json"])[0]["outcome"], "failed");
+}
 
 #[test]
 fn two_agents_that_never_stop_talking_are_paused_at_the_hop_limit() {

@@ -126,23 +126,23 @@ fn where_nothing_ever_ran_every_look_says_so_and_starts_nothing() {
     ! no dead letters in runs that go on; --all looks at those that are over
     $ agent-worker peek
     ! error: nothing has ever run here
-    ! hint: start a team: agent-worker run <file>
+    ! hint: `agent-worker run FILE` starts a team, `agent-worker init` writes a first one
     (exit 1)
     $ agent-worker status
     ! error: nothing has ever run here
-    ! hint: start a team: agent-worker run <file>
+    ! hint: `agent-worker run FILE` starts a team, `agent-worker init` writes a first one
     (exit 1)
     $ agent-worker why coder
     ! error: nothing has ever run here
-    ! hint: start a team: agent-worker run <file>
+    ! hint: `agent-worker run FILE` starts a team, `agent-worker init` writes a first one
     (exit 1)
     $ agent-worker export @team
     ! error: nothing has ever run here
-    ! hint: start a team: agent-worker run <file>
+    ! hint: `agent-worker run FILE` starts a team, `agent-worker init` writes a first one
     (exit 1)
     $ agent-worker receipts 1
     ! error: nothing has ever run here
-    ! hint: start a team: agent-worker run <file>
+    ! hint: `agent-worker run FILE` starts a team, `agent-worker init` writes a first one
     (exit 1)
     ");
     assert_eq!(world.json(&["runs", "--json"]), json!([]));
@@ -227,11 +227,11 @@ fn receipts_and_dead_letters_tell_where_a_message_is_and_what_to_do() {
     ! no dead letters
     $ agent-worker dead redrive 7
     ! error: there is no dead letter #7 in @team
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker dead @team` lists what there is
     (exit 1)
     $ agent-worker dead redrive 1 --agent owl
     ! error: there is no dead letter #1 in @team
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker dead @team` lists what there is
     (exit 1)
     $ agent-worker dead redrive @team 1
     ! error: invalid value '1' for '[TARGET]': `1` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter
@@ -265,7 +265,7 @@ fn a_dead_letter_is_tried_again_or_given_up() {
     []
     $ agent-worker dead drop
     ! error: there is no dead letter in @team
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker dead @team` lists what there is
     (exit 1)
     ");
 }

@@ -28,11 +28,11 @@ fn documents_are_read_written_and_never_lost_by_a_write_that_had_not_read_them()
     - second
     $ agent-worker doc write notes.md "over it"
     ! error: notes.md is there already (revision 2, by user)
-    ! hint: if you have read that: --base 2; to write over whatever is there: --force
+    ! hint: read it: agent-worker doc read notes.md; then write with --base 2, or over whatever is there with --force
     (exit 1)
     $ agent-worker doc write notes.md "after that" --base 1
     ! error: the document is at revision 2
-    ! hint: read it again (agent-worker doc read notes.md), then write with its revision as --base
+    ! hint: read it again: agent-worker doc read notes.md; then write with its revision as --base
     (exit 1)
     $ agent-worker doc write notes.md "after that" --base 2
     notes.md is at revision 3
@@ -40,7 +40,7 @@ fn documents_are_read_written_and_never_lost_by_a_write_that_had_not_read_them()
     notes.md is at revision 4
     $ agent-worker doc create notes.md "again"
     ! error: the document is at revision 4
-    ! hint: it is there: agent-worker doc read notes.md, then doc write with --base, or doc append
+    ! hint: read it: agent-worker doc read notes.md; then `doc write` with --base, or `doc append`
     (exit 1)
     "#);
     let text = world.json(&["doc", "read", "--json"]);

@@ -70,6 +70,8 @@ pub(crate) enum Runs {
 pub(crate) enum Watched {
     /// One run, from its start to its end.
     Run(RunId),
+    /// One run, from its start until it is over, or paused and nobody works any more.
+    RunToRest(RunId),
     /// What is near the caller.
     Scope(Scope),
 }
@@ -144,6 +146,10 @@ impl Client {
     ) -> Answer<EventStream> {
         let query = match watched {
             Watched::Run(run) => Query::new("/events").with("run", Some(&run.to_string())),
+            Watched::RunToRest(run) => {
+                let query = Query::new("/events").with("run", Some(&run.to_string()));
+                query.with("until", Some("rest"))
+            }
             Watched::Scope(scope) => scope.query("/events"),
         };
         self.daemon.events(&query.done(), after).await

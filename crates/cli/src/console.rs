@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::{
     error::CliError,
     line::{Colour, Line, Tone},
-    table::{facts, table},
+    table::{Column, facts, table},
     text::harmless,
 };
 
@@ -138,7 +138,7 @@ impl Console {
     /// Prints a table that fits its reader.
     pub(crate) fn table<const N: usize>(
         &mut self,
-        head: [&str; N],
+        head: [Column<'_>; N],
         rows: &[[String; N]],
     ) -> Printed {
         let width = self.answers.size().map(|size| size.width);

@@ -1,6 +1,6 @@
 //! What every command has at hand: the settings, the console, and the way to the daemon.
 
-use agent_worker_protocol::Target;
+use agent_worker_protocol::{Code, Target};
 
 use crate::{
     client::{Client, Reach, Scope},
@@ -50,7 +50,7 @@ impl Output {
 }
 
 impl Context<'_> {
-    /// The daemon, started if there is none: for commands that change something.
+    /// The daemon of our own version, started if there is none: for commands that make something.
     pub(crate) async fn daemon(&self) -> Result<Client, CliError> {
         discovery::open(self.settings).await
     }
@@ -70,6 +70,14 @@ impl Context<'_> {
         Ok(Some(client))
     }
 
+    /// The daemon of our own version, for commands that change what is there: where nothing has ever been, none is
+    /// started.
+    pub(crate) async fn daemon_of_something(&self) -> Result<Client, CliError> {
+        let is_empty =
+            !self.settings.has_history() && discovery::look(self.settings).await?.is_none();
+        if is_empty { Err(Self::nothing_yet()) } else { self.daemon().await }
+    }
+
     /// Whom commands in this folder mean when they name nobody; an agent's commands mean nobody by themselves.
     pub(crate) fn default_agent(&self) -> Option<Target> {
         Memory::of(self.settings).default_agent(&self.settings.cwd)
@@ -80,9 +88,9 @@ impl Context<'_> {
         Scope { target, project: self.settings.cwd.clone(), reach }
     }
 
-    /// The failure of a command that needs a daemon but starts none.
-    pub(crate) fn no_daemon() -> CliError {
-        CliError::new(Kind::NoDaemon, "nothing has ever run here")
-            .hint("start a team: agent-worker run <file>")
+    /// The failure of a command that needs something to be there, in a home where nothing has ever been.
+    pub(crate) fn nothing_yet() -> CliError {
+        CliError::new(Kind::Refused(Code::NotFound), "nothing has ever run here")
+            .hint("`agent-worker run FILE` starts a team, `agent-worker init` writes a first one")
     }
 }

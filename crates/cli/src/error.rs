@@ -82,12 +82,6 @@ impl CliError {
         Self::because(kind, "could not print the answer", error)
     }
 
-    /// A run whose events ended while the run did not.
-    pub(crate) fn no_end() -> Self {
-        Self::new(Kind::Lost, "the daemon has nothing more to tell of a run that is not over")
-            .hint("see how it stands: agent-worker ls")
-    }
-
     /// Adds the next thing to try.
     #[must_use]
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agent_worker_host::{DialError, EventStream};
 use agent_worker_protocol::{
     AgentName, AgentState, DeliveryState, Event, EventKind, Receipt, RunState, Target,
-    api::{RunView, SendReply},
+    api::{ReportError, RunView, SendReply},
 };
 use tokio::time::{sleep, timeout};
 
@@ -221,6 +221,23 @@ impl Fate {
         }
     }
 
+    /// The same for programs: what was not done, and why.
+    pub(crate) fn error(&self) -> Option<ReportError> {
+        let verdict = self.verdict();
+        let open = self.receipts.iter().find(|one| one.state != DeliveryState::Acted);
+        let message = match (open, self.forgotten.first()) {
+            _ if verdict == Verdict::Done => return None,
+            (Some(open), _) => {
+                format!("#{} for {} is {}: {}", open.seq, open.agent, open.state, self.why(open))
+            }
+            (None, Some(agent)) => {
+                format!("nothing is kept of what {agent} did with it: {}", self.run_words())
+            }
+            (None, None) => self.run_words(),
+        };
+        Some(ReportError { code: verdict.word().to_owned(), message, hint: self.advice() })
+    }
+
     /// What to do about a run that waits.
     pub(crate) fn advice(&self) -> Option<String> {
         let run = self.run.as_ref()?;
@@ -233,7 +250,8 @@ impl Fate {
         let waits = matches!(run.state, RunState::Paused { .. });
         let target = Target::instance(&run.instance);
         (waits && self.verdict() != Verdict::Done).then(|| {
-            format!("go on: agent-worker resume {target}; or end it: agent-worker stop {target}")
+            let on = run.needs.typed(&target);
+            format!("go on: {on}; or end it: agent-worker stop {target}")
         })
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use agent_worker_host::DialError;
-use agent_worker_protocol::{Event, RunId};
+use agent_worker_protocol::{Event, RunId, RunMode};
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
     task::JoinSet,
@@ -33,7 +33,7 @@ pub(crate) enum News {
     Lost,
     /// The stream goes on.
     Back(Client),
-    /// Nothing more will come: the run is over.
+    /// Nothing more will come: the run is over, or a `run` waits and nobody works any more.
     End,
 }
 
@@ -44,17 +44,19 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Starts reading a run's events, from the one after the id `after`.
+    /// Starts reading a run's events, from the one after the id `after`. A `start` that waits goes on when somebody resumes
+    /// it.
     pub(crate) fn open(
         client: Client,
         settings: Settings,
-        run: RunId,
+        run: (RunId, RunMode),
         after: Option<String>,
     ) -> Self {
+        let (run, mode) = run;
         let (sender, news) = mpsc::channel(AHEAD);
         let mut reader = JoinSet::new();
         reader.spawn(async move {
-            let reading = Reading { client, settings, run, after, losses: 0 };
+            let reading = Reading { client, settings, run, mode, after, losses: 0 };
             let last = reading.read_on(&sender).await;
             // Nobody listening any more is how reading usually ends.
             sender.send(last).await.ok();
@@ -72,6 +74,7 @@ struct Reading {
     client: Client,
     settings: Settings,
     run: RunId,
+    mode: RunMode,
     after: Option<String>,
     losses: u32,
 }
@@ -80,7 +83,7 @@ impl Reading {
     async fn read_on(mut self, sender: &Sender<Result<News, CliError>>) -> Result<News, CliError> {
         loop {
             match self.until_broken(sender).await {
-                Ok(Broken::RunEnded) => return Ok(News::End),
+                Ok(Broken::AtRest) => return Ok(News::End),
                 Ok(Broken::Closed) => {
                     self.client = discovery::successor(&self.settings).await?;
                     continue;
@@ -105,7 +108,10 @@ impl Reading {
         &mut self,
         sender: &Sender<Result<News, CliError>>,
     ) -> Result<Broken, DialError> {
-        let watched = Watched::Run(self.run);
+        let watched = match self.mode {
+            RunMode::Run => Watched::RunToRest(self.run),
+            RunMode::Start => Watched::Run(self.run),
+        };
         let mut events = self.client.events(&watched, self.after.clone()).await?;
         while let Some((id, event)) = events.next().await? {
             self.after = Some(id.clone());
@@ -113,7 +119,8 @@ impl Reading {
             sender.send(Ok(News::Event(id, Box::new(event)))).await.ok();
         }
         match self.client.run(self.run).await {
-            Ok(view) if !view.state.is_live() => Ok(Broken::RunEnded),
+            Ok(view) if !view.state.is_live() => Ok(Broken::AtRest),
+            Ok(view) if self.mode == RunMode::Run && view.is_at_rest() => Ok(Broken::AtRest),
             Ok(_) | Err(DialError::Lost { .. } | DialError::Absent { .. }) => Ok(Broken::Closed),
             Err(other) => Err(other),
         }
@@ -121,6 +128,6 @@ impl Reading {
 }
 
 enum Broken {
-    RunEnded,
+    AtRest,
     Closed,
 }

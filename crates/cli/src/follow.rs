@@ -1,6 +1,6 @@
 //! Following a run to its end: a dull loop between its events, the caller's signals and the clock.
 //!
-//! Events say when to look; how the run stands is asked of the daemon. What decides is in `view`, `verdict` and
+//! Events are shown; how the run stands is asked of the daemon once they end. What decides is in `view`, `verdict` and
 //! `report`. Whoever leaves before the end comes back to the place where they left.
 
 use std::{pin::pin, time::Duration};
@@ -169,9 +169,7 @@ impl Follower {
         signals: &mut Signals,
         show: &mut Show,
     ) -> Result<Step, CliError> {
-        let after = Some(show.last.clone()).filter(|id| !id.is_empty());
-        let run = self.started.run;
-        let mut feed = Feed::open(self.client.clone(), ctx.settings.clone(), run, after);
+        let mut feed = self.feed(ctx, show);
         let mut tick = interval(REDRAW);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -184,21 +182,21 @@ impl Follower {
                 news = feed.next() => match news? {
                     News::Event(id, event) => {
                         show.event(&event, ctx)?;
-                        match self.look(&event).await? {
-                            // What ended this is told again to whoever comes back.
-                            Some(step @ Step::Over(_)) => return Ok(step),
-                            step => {
-                                show.last = id;
-                                match step {
-                                    Some(step) => return Ok(step),
-                                    None => continue,
-                                }
+                        show.last = id;
+                        match event.kind {
+                            EventKind::RunRunning if self.until == Until::Running => {
+                                return Ok(Step::Running);
                             }
+                            _ => continue,
                         }
                     }
                     News::End => {
-                        let report = self.over().await?.ok_or_else(CliError::no_end)?;
-                        return Ok(Step::Over(Box::new(report)));
+                        if let Some(report) = self.report().await? {
+                            return Ok(Step::Over(Box::new(report)));
+                        }
+                        // Whoever was quick has resumed it already.
+                        feed = self.feed(ctx, show);
+                        continue;
                     }
                     News::Lost => "the daemon went away; starting it again",
                     News::Back(client) => {
@@ -211,38 +209,21 @@ impl Follower {
         }
     }
 
-    /// What an event means for us. It is a hint: a pause may be over by now, or another one, and then what came after
-    /// it is shown first.
-    async fn look(&self, event: &Event) -> Result<Option<Step>, CliError> {
-        let report = match event.kind {
-            EventKind::RunRunning if self.until == Until::Running => {
-                return Ok(Some(Step::Running));
-            }
-            EventKind::RunPaused => {
-                let told = serde_json::from_value::<RunState>(event.data.clone()).ok();
-                self.over().await?.filter(|report| {
-                    let state = &report.view.state;
-                    matches!(state, RunState::Paused { .. })
-                        && told.as_ref().is_none_or(|told| told == state)
-                })
-            }
-            EventKind::RunEnded => self.over().await?,
-            _ => None,
-        };
-        Ok(report.map(|report| Step::Over(Box::new(report))))
+    fn feed(&self, ctx: &Context<'_>, show: &Show) -> Feed {
+        let after = Some(show.last.clone()).filter(|id| !id.is_empty());
+        let run = (self.started.run, self.mode);
+        Feed::open(self.client.clone(), ctx.settings.clone(), run, after)
     }
 
-    /// The report, if the run is over. A `start` that waits is not: it goes on when somebody resumes it.
-    async fn over(&self) -> Result<Option<Report>, CliError> {
+    /// What the run came to; none if it goes on.
+    async fn report(&self) -> Result<Option<Report>, CliError> {
         let view = match self.client.run(self.started.run).await {
             Ok(view) => view,
             // The feed notices too, and gets the daemon back.
             Err(DialError::Lost { .. } | DialError::Absent { .. }) => return Ok(None),
             Err(other) => return Err(other.into()),
         };
-        let waits = matches!(view.state, RunState::Paused { .. });
-        let goes_on = waits && self.mode != RunMode::Run;
-        Ok(if goes_on { None } else { Report::of(view, clock::now()) })
+        Ok(if view.is_at_rest() { Report::of(view, clock::now()) } else { None })
     }
 
     /// Notes how far it was shown, for `attach`.

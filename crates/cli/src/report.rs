@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, LimitKind, Millis, PauseCause, Receipt, RunId, RunState, Tag, Target, WorkflowName,
+    AgentName, Millis, Receipt, RunId, RunState, Tag, Target, WorkflowName,
     api::{AgentStopped, AgentView, ReportError, RunReport, RunStopped, RunView},
 };
 use serde::Serialize;
@@ -114,23 +114,17 @@ impl Report {
 /// What a person does next, if anything is left to do.
 fn advice(verdict: Verdict, view: &RunView) -> Option<String> {
     let target = Target::instance(&view.instance);
-    let again = format!("fix it and `agent-worker {}` it again", view.mode);
+    let again = format!("fix it and begin it again: agent-worker restart {target}");
     match verdict {
         Verdict::Done | Verdict::Stopped => None,
         Verdict::Failed if !view.dead_letters.is_empty() => {
-            Some(format!("read what happened with `agent-worker peek {target}`, then {again}"))
+            Some(format!("read what happened: agent-worker peek {target}; {again}"))
         }
         Verdict::Failed | Verdict::Invalid => Some(again),
         Verdict::Limit | Verdict::Human | Verdict::Interrupted => {
-            let more = match &view.state {
-                RunState::Paused { cause: PauseCause::Limit { limit, .. } } => match limit {
-                    LimitKind::Hops | LimitKind::Turns => format!(" --{limit} COUNT"),
-                    LimitKind::Wall => format!(" --{limit} TIME"),
-                },
-                _ => String::new(),
-            };
+            let typed = view.needs.typed(&target);
             Some(format!(
-                "it waits: let it go on with `agent-worker resume {target}{more}`, or end it with `agent-worker stop {target}`"
+                "it waits: let it go on with `{typed}`, or end it with `agent-worker stop {target}`"
             ))
         }
     }
@@ -194,8 +188,8 @@ fn undelivered(receipt: &Receipt) -> Line {
 #[cfg(test)]
 mod tests {
     use agent_worker_protocol::{
-        DeliveryState, Outcome,
-        api::{RunError, RunErrorCode},
+        DeliveryState, LimitKind, Outcome, PauseCause,
+        api::{ResumeRequest, RunError, RunErrorCode},
     };
 
     use super::*;
@@ -234,18 +228,20 @@ mod tests {
         failed after 1m 23s · 4 turns · 9 messages · 1 dead letter · 1 dropped message
           #7 for coder is dead after 3 failures: failed (crash): the worker is gone
           #8 for reviewer is dropped: the run ended
-        hint: read what happened with `agent-worker peek @review:pr-1`, then fix it and `agent-worker run` it again
+        hint: read what happened: agent-worker peek @review:pr-1; fix it and begin it again: agent-worker restart @review:pr-1
         ");
     }
 
     #[test]
     fn a_run_that_waits_says_why_and_how_to_end_it() {
         let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
-        let view = RunView { state: RunState::Paused { cause }, ended: None, ..samples::run() };
+        let (state, needs) =
+            (RunState::Paused { cause }, ResumeRequest { hops: Some(100), ..Default::default() });
+        let view = RunView { state, needs, ended: None, ..samples::run() };
         insta::assert_snapshot!(shown(view), @r"
         paused at a limit after 1m 30s · 4 turns · 9 messages
           paused: hop limit (51 of 50)
-        hint: it waits: let it go on with `agent-worker resume @review:pr-1 --hops COUNT`, or end it with `agent-worker stop @review:pr-1`
+        hint: it waits: let it go on with `agent-worker resume @review:pr-1 --hops 100`, or end it with `agent-worker stop @review:pr-1`
         ");
     }
 
@@ -256,7 +252,7 @@ mod tests {
         insta::assert_snapshot!(shown(RunView { error, ..failed() }), @r"
         failed after 1m 23s · 4 turns · 9 messages
           `gh pr diff` exited with 1
-        hint: fix it and `agent-worker run` it again
+        hint: fix it and begin it again: agent-worker restart @review:pr-1
         ");
     }
 
@@ -273,7 +269,7 @@ mod tests {
         insta::assert_snapshot!(shown(view), @r"
         invalid: given up after 0ms · 0 turns · 0 messages
           the kickoff mentions no agent, so nobody is woken
-        hint: fix it and `agent-worker run` it again
+        hint: fix it and begin it again: agent-worker restart @review:pr-1
         ");
     }
 

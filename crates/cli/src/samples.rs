@@ -3,7 +3,7 @@
 use agent_worker_protocol::{
     AgentName, AgentState, DeliveryState, Event, EventKind, Limits, Millis, Outcome, Receipt,
     RunId, RunMode, RunState, Seq, Usage,
-    api::{AgentView, RunView},
+    api::{AgentView, ResumeRequest, RunView},
 };
 use serde_json::{Value, json};
 
@@ -35,6 +35,7 @@ pub(crate) fn run() -> RunView {
         mode: RunMode::Run,
         state: RunState::Ended { outcome: Outcome::Done },
         state_since: at(83),
+        needs: ResumeRequest::default(),
         error: None,
         started: at(0),
         ended: Some(at(83)),

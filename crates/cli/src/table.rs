@@ -1,5 +1,5 @@
-//! A table for people: columns as wide as they need to be, the widest cut until the whole fits. And facts: a label and a
-//! value on each line.
+//! A table for people: columns as wide as they need to be, and where that is too wide those that can be spared most are
+//! cut first. And facts: a label and a value on each line.
 
 use crate::{
     line::{Line, Tone},
@@ -7,25 +7,109 @@ use crate::{
 };
 
 const GAP: usize = 2;
+/// How much of a free text stays before anything else is cut.
+const TASTE: usize = 8;
+
+/// A column's title, and what is in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Column<'a> {
+    /// Who or what a row is about: cut last.
+    Name(&'a str),
+    /// A state, with a reason behind its colon: the reason is cut, the word stays.
+    State(&'a str),
+    /// A number or a time: its title is cut before it is.
+    Figure(&'a str),
+    /// Where something is from, what was said, why: cut first.
+    Text(&'a str),
+}
 
 /// Lays out `rows` beneath `head`. Cells are one line each; without `width` nothing is cut.
 pub(crate) fn table<const N: usize>(
-    head: [&str; N],
+    head: [Column<'_>; N],
     rows: &[[String; N]],
     width: Option<usize>,
 ) -> Vec<Line> {
-    let mut columns: [usize; N] = head.map(text::width);
+    let titles = head.map(|column| column.title().to_owned());
+    let mut widths: [usize; N] = head.map(|column| text::width(column.title()));
     for row in rows {
-        for (column, cell) in columns.iter_mut().zip(row) {
-            *column = (*column).max(text::width(cell));
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(text::width(cell));
         }
     }
     if let Some(width) = width {
-        squeeze(&mut columns, width);
+        squeeze(&mut widths, &head, rows, width);
     }
-    let head = head.map(str::to_owned);
-    let titles = std::iter::once(laid_out(&head, &columns, Tone::Dim));
-    titles.chain(rows.iter().map(|row| laid_out(row, &columns, Tone::Plain))).collect()
+    let titles = std::iter::once(laid_out(&titles, &widths, Tone::Dim));
+    titles.chain(rows.iter().map(|row| laid_out(row, &widths, Tone::Plain))).collect()
+}
+
+impl Column<'_> {
+    fn title(&self) -> &str {
+        match self {
+            Self::Name(title) | Self::State(title) | Self::Figure(title) | Self::Text(title) => {
+                title
+            }
+        }
+    }
+}
+
+/// Who gives way, one after the other.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// Free texts, to a taste.
+    Texts,
+    /// Reasons behind a state's word.
+    Reasons,
+    /// Titles of figures.
+    Titles,
+    /// What is left of texts.
+    Tastes,
+    /// Everybody.
+    All,
+}
+
+impl Turn {
+    /// How narrow a column becomes in this turn, where it is its turn.
+    fn floor(self, column: Column<'_>, cells: &[&str]) -> Option<usize> {
+        let widest =
+            |part: fn(&str) -> &str| cells.iter().map(|cell| text::width(part(cell))).max();
+        match (self, column) {
+            (Self::Texts, Column::Text(_)) => Some(TASTE),
+            (Self::Reasons, Column::State(_)) => widest(word),
+            (Self::Titles, Column::Figure(_)) => widest(|cell| cell),
+            (Self::Tastes, Column::Text(_)) | (Self::All, _) => Some(1),
+            (Self::Texts | Self::Reasons | Self::Titles | Self::Tastes, _) => None,
+        }
+    }
+}
+
+/// A state's word with the mark that something was cut behind it.
+fn word(cell: &str) -> &str {
+    cell.find(':').map_or(cell, |colon| &cell[..=colon])
+}
+
+/// Takes one column at a time from the widest of those whose turn it is.
+fn squeeze<const N: usize>(
+    widths: &mut [usize; N],
+    head: &[Column<'_>; N],
+    rows: &[[String; N]],
+    width: usize,
+) {
+    let room = width.saturating_sub(GAP * N.saturating_sub(1)).max(N);
+    for turn in [Turn::Texts, Turn::Reasons, Turn::Titles, Turn::Tastes, Turn::All] {
+        let floors: Vec<Option<usize>> = (0..N)
+            .map(|at| {
+                let cells: Vec<&str> = rows.iter().map(|row| row[at].as_str()).collect();
+                turn.floor(head[at], &cells).map(|floor| floor.max(1))
+            })
+            .collect();
+        while widths.iter().sum::<usize>() > room {
+            let spare = widths.iter_mut().zip(&floors);
+            let spare = spare.filter(|(width, floor)| floor.is_some_and(|floor| **width > floor));
+            let Some((widest, _)) = spare.max_by_key(|(width, _)| **width) else { break };
+            *widest -= 1;
+        }
+    }
 }
 
 /// Lays out values beneath each other, behind their labels. A value is one line; without `width` nothing is cut.
@@ -38,15 +122,6 @@ pub(crate) fn facts(facts: &[(&str, String)], width: Option<usize>) -> Vec<Line>
         width.map_or_else(|| line.clone(), |width| line.clone().cut(width))
     };
     facts.iter().map(line).collect()
-}
-
-/// Takes one column at a time from the widest, so that short columns stay whole.
-fn squeeze<const N: usize>(columns: &mut [usize; N], width: usize) {
-    let room = width.saturating_sub(GAP * N.saturating_sub(1)).max(N);
-    while columns.iter().sum::<usize>() > room {
-        let Some(widest) = columns.iter_mut().max() else { return };
-        *widest -= 1;
-    }
 }
 
 fn laid_out<const N: usize>(cells: &[String; N], columns: &[usize; N], tone: Tone) -> Line {
@@ -67,19 +142,27 @@ mod tests {
 
     fn shown(width: Option<usize>) -> String {
         let rows = [
-            ["coder@review".into(), "running".into()],
-            ["审稿人".into(), "backing off: 429 from the provider".into()],
+            ["coder@review", "/home/somebody/work/review", "running", "3", "hello, how are you?"],
+            ["审稿人", "(standalone)", "backing off: 429 from the provider", "12", "fine"],
+        ]
+        .map(|row| row.map(str::to_owned));
+        let head = [
+            Column::Name("NAME"),
+            Column::Text("SOURCE"),
+            Column::State("STATUS"),
+            Column::Figure("WAITING"),
+            Column::Text("LAST"),
         ];
-        let lines = table(["NAME", "STATUS"], &rows, width);
+        let lines = table(head, &rows, width);
         lines.iter().map(|line| line.paint(Colour::Off) + "\n").collect()
     }
 
     #[test]
     fn columns_line_up_whatever_the_script() {
         insta::assert_snapshot!(shown(None), @r"
-        NAME          STATUS
-        coder@review  running
-        审稿人        backing off: 429 from the provider
+        NAME          SOURCE                      STATUS                              WAITING  LAST
+        coder@review  /home/somebody/work/review  running                             3        hello, how are you?
+        审稿人        (standalone)                backing off: 429 from the provider  12       fine
         ");
     }
 
@@ -101,15 +184,29 @@ mod tests {
     }
 
     #[test]
-    fn a_table_fits_its_terminal_and_short_columns_stay_whole() {
-        insta::assert_snapshot!(shown(Some(30)), @r"
-        NAME          STATUS
-        coder@review  running
-        审稿人        backing off: 42…
+    fn a_table_that_is_too_wide_cuts_texts_then_reasons_then_titles_and_names_last() {
+        insta::assert_snapshot!(shown(Some(80)), @r"
+        NAME          SOURCE      STATUS                              WAITING  LAST
+        coder@review  /home/som…  running                             3        hello, h…
+        审稿人        (standalo…  backing off: 429 from the provider  12       fine
         ");
-        for width in 1..60 {
+        insta::assert_snapshot!(shown(Some(60)), @r"
+        NAME          SOURCE    STATUS             WAITING  LAST
+        coder@review  /home/s…  running            3        hello, …
+        审稿人        (standa…  backing off: 429…  12       fine
+        ");
+        insta::assert_snapshot!(shown(Some(40)), @r"
+        NAME          SO…  STATUS        W…  LA…
+        coder@review  /h…  running       3   he…
+        审稿人        (s…  backing off…  12  fi…
+        ");
+    }
+
+    #[test]
+    fn no_table_is_wider_than_its_terminal() {
+        for width in 1..120 {
             let widest = shown(Some(width)).lines().map(text::width).max();
-            assert!(widest <= Some(width.max(4)), "{width}");
+            assert!(widest <= Some(width.max(13)), "{width}");
         }
     }
 }

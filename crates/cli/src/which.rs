@@ -1,10 +1,9 @@
 //! Which run a command means: the target's, or the only one of the caller's folder.
 
-use std::path::Path;
-
 use agent_worker_protocol::{
     Code, Target,
     api::{InstanceView, RunView},
+    is_near,
 };
 
 use crate::{
@@ -12,10 +11,21 @@ use crate::{
     error::{CliError, Kind},
 };
 
+/// Refuses a target that names nobody: what is asked of its whole team would be answered all the same.
+pub(crate) async fn somebody(client: &Client, scope: &Scope) -> Result<(), CliError> {
+    match &scope.target {
+        Some(Target { agent: Some(_), .. }) => Ok(client.agents(scope).await.map(drop)?),
+        Some(Target { agent: None, .. }) | None => Ok(()),
+    }
+}
+
 /// The run that goes on, else the last one, of the instance that is meant.
 pub(crate) async fn run(client: &Client, scope: &Scope) -> Result<RunView, CliError> {
     let scope = match &scope.target {
-        Some(_) => scope.clone(),
+        Some(_) => {
+            somebody(client, scope).await?;
+            scope.clone()
+        }
         None => only(client, scope).await?,
     };
     // Those that go on come first, then the newest.
@@ -23,7 +33,7 @@ pub(crate) async fn run(client: &Client, scope: &Scope) -> Result<RunView, CliEr
     newest.ok_or_else(|| {
         let what = scope.target.as_ref().map_or_else(String::new, |target| format!(" of {target}"));
         CliError::new(Kind::Refused(Code::NoRun), format!("there is no run{what}"))
-            .hint("begin one: agent-worker run <file>")
+            .hint("`agent-worker run FILE` begins one")
     })
 }
 
@@ -39,7 +49,8 @@ pub(crate) async fn only(client: &Client, scope: &Scope) -> Result<Scope, CliErr
         several => {
             let names: Vec<_> =
                 several.iter().map(|one| Target::instance(&one.instance).to_string()).collect();
-            Err(CliError::new(Kind::Usage, format!("which one? {}", names.join(", ")))
+            let what = format!("which one? {}", names.join(", "));
+            Err(CliError::new(Kind::Refused(Code::Conflict), what)
                 .hint(format!("name it, such as {}", names[0])))
         }
     }
@@ -66,27 +77,4 @@ pub(crate) async fn here_and_global(
 /// How to ask for one instance, whatever other folders have of that name.
 pub(crate) fn of(instance: &InstanceView) -> Scope {
     Scope::instance(&instance.instance, instance.project.clone())
-}
-
-/// Whether a file's folder belongs to where the caller stands: it is there, beneath it or above it.
-fn is_near(file: &Path, folder: &Path) -> bool {
-    file.starts_with(folder) || folder.starts_with(file)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_is_near_those_above_and_beneath_it() {
-        for (file, folder, near) in [
-            ("/a", "/a", true),
-            ("/a/b", "/a", true),
-            ("/a", "/a/b", true),
-            ("/a", "/ab", false),
-            ("/a/b", "/a/c", false),
-        ] {
-            assert_eq!(is_near(Path::new(file), Path::new(folder)), near, "{file} {folder}");
-        }
-    }
 }

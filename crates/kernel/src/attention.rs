@@ -1,8 +1,8 @@
 //! What needs a person: dead letters, paused runs, agents that were stopped; and what a person does about them.
 
 use agent_worker_protocol::{
-    DeliveryState, EffectKey, PauseCause, Receipt, RunState, Target,
-    api::{AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest},
+    DeliveryState, EffectKey, Receipt, RunState, Target,
+    api::{AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest, ResumeRequest},
 };
 use agent_worker_store::{Instance, MessageQuery, Order, RunRow};
 
@@ -62,10 +62,7 @@ impl Kernel {
             dead.retain(|letter| team.iter().any(|agent| agent.name == letter.agent));
         }
         if dead.is_empty() {
-            return Err(Error::NoInstance(match request.seq {
-                Some(seq) => format!("dead letter #{seq} in @{}", instance.instance),
-                None => format!("dead letter in @{}", instance.instance),
-            }));
+            return Err(Error::NoLetter { instance: instance.instance, seq: request.seq });
         }
         let (id, now) = (instance.id, self.clock.now());
         let mut receipts = Vec::new();
@@ -105,7 +102,7 @@ impl Kernel {
         for instance in self.instances(who, place, breadth).await? {
             let Some(run) = instance.live else { continue };
             let row = self.store.run_get(run).await?;
-            items.extend(paused(&instance, &row));
+            items.extend(paused(&instance, &row, &self.needs(&row).await?));
             for dead in self.dead_of(&instance).await? {
                 let what = dead.why.unwrap_or_else(|| "its attempts are used up".to_owned());
                 let mut item = item(&instance, &row, AttentionKind::DeadLetter);
@@ -164,16 +161,10 @@ fn item(instance: &Instance, run: &RunRow, kind: AttentionKind) -> AttentionItem
     }
 }
 
-fn paused(instance: &Instance, run: &RunRow) -> Option<AttentionItem> {
+fn paused(instance: &Instance, run: &RunRow, needs: &ResumeRequest) -> Option<AttentionItem> {
     let RunState::Paused { cause } = &run.state else { return None };
     let mut item = item(instance, run, AttentionKind::Paused);
-    let target = Target::instance(&instance.instance);
     item.what = cause.to_string();
-    item.hint = match cause {
-        PauseCause::Limit { limit, .. } => format!("agent-worker resume {target} --{limit} MORE"),
-        PauseCause::Human | PauseCause::Interrupted | PauseCause::User => {
-            format!("agent-worker resume {target}")
-        }
-    };
+    item.hint = needs.typed(&Target::instance(&instance.instance));
     Some(item)
 }

@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{
     AgentName, AgentState, AttemptId, Millis, RunId, RunState, Target,
-    api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail},
+    api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail, ResumeRequest},
 };
 use agent_worker_store::{AgentRow, AttemptRow, RunRow, ShownMessage};
 
@@ -40,7 +40,7 @@ impl Kernel {
         let rested = attempts.first().and_then(|last| last.ended_at);
         let woken = woken(&inbox, view.waiting);
         Ok(AgentDetail {
-            wakes_when: wakes_when(&view, &row.state),
+            wakes_when: wakes_when(&view, &row.state, &self.needs(&row).await?),
             state_since: own.and_then(|own| since(&view.state, own, &row, rested, woken)),
             view,
             run,
@@ -192,13 +192,13 @@ fn attempt_view(row: AttemptRow) -> AttemptView {
 }
 
 /// What would wake an agent, as a whole sentence's end.
-fn wakes_when(agent: &AgentView, run: &RunState) -> String {
+fn wakes_when(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> String {
     let own = Target::agent(agent.name.clone(), &agent.instance);
     let team = Target::instance(&agent.instance);
     match (&agent.state, run) {
         (_, RunState::Ended { .. }) => format!("a new run of {team}"),
         (_, RunState::Setup | RunState::Electing) => "its run's setup is done".to_owned(),
-        (AgentState::Paused { .. }, _) => format!("its run goes on: agent-worker resume {team}"),
+        (AgentState::Paused { .. }, _) => format!("its run goes on: {}", needs.typed(&team)),
         (AgentState::Stopped { .. }, _) => format!("it is resumed: agent-worker resume {own}"),
         (AgentState::Stopping, _) => {
             format!("its processes are gone and it is resumed: agent-worker resume {own}")

@@ -1,6 +1,9 @@
 //! What can go wrong in this room, and the one place where that becomes what a caller is told.
 
-use agent_worker_protocol::{Code, InstanceRef, PauseCause, Problem, Target, api::UnknownMention};
+use agent_worker_protocol::{
+    Code, InstanceRef, PauseCause, Problem, RunMode, Seq, Target,
+    api::{ResumeRequest, UnknownMention},
+};
 use agent_worker_store as store;
 use agent_worker_workflow as workflow;
 
@@ -27,6 +30,14 @@ pub enum Error {
     /// No instance goes by that name.
     #[error("there is no {0}")]
     NoInstance(String),
+    /// No delivery was given up on there.
+    #[error("there is no dead letter{} in @{instance}", .seq.map(|seq| format!(" #{seq}")).unwrap_or_default())]
+    NoLetter {
+        /// Where.
+        instance: InstanceRef,
+        /// Of which message, where one was named.
+        seq: Option<Seq>,
+    },
     /// Several instances could be meant.
     #[error("`{target}` could be {}", .candidates.join(" or "))]
     Ambiguous {
@@ -56,8 +67,10 @@ pub enum Error {
         instance: InstanceRef,
         /// Why.
         cause: PauseCause,
+        /// How it was begun.
+        mode: RunMode,
         /// What to give it more of.
-        hint: String,
+        needs: ResumeRequest,
     },
     /// A standalone agent's message would be one too many.
     #[error("not sent: {0}")]
@@ -113,12 +126,10 @@ impl Error {
     fn code(&self) -> Code {
         match self {
             Self::Store(error) => store_code(error),
-            Self::Script(_) | Self::BadRequest(_) | Self::NoAgent(_) | Self::BadAgent { .. } => {
-                Code::BadRequest
-            }
+            Self::Script(_) | Self::BadRequest(_) | Self::BadAgent { .. } => Code::BadRequest,
             Self::Forbidden(_) => Code::Forbidden,
             Self::Unauthorized => Code::Unauthorized,
-            Self::NoInstance(_) => Code::NotFound,
+            Self::NoInstance(_) | Self::NoAgent(_) | Self::NoLetter { .. } => Code::NotFound,
             Self::Ambiguous { .. }
             | Self::Several(_)
             | Self::Running(_)
@@ -139,16 +150,23 @@ impl Error {
             Self::NoAgent(UnknownMention { suggestion: Some(name), .. }) => {
                 Some(format!("did you mean `{name}`?"))
             }
-            Self::BadAgent { hint, .. } | Self::StillLimited { hint, .. } => Some(hint.clone()),
+            Self::BadAgent { hint, .. } => Some(hint.clone()),
+            Self::StillLimited { instance, mode, needs, .. } => Some(more(instance, *mode, needs)),
             Self::AgentThere(target) => Some(format!(
                 "give it another name, or end that one: agent-worker agent end {target}"
             )),
             Self::TooFar(_) => Some("end this turn; a message of a person begins anew".into()),
-            Self::Permanent => Some("end them one by one: agent-worker agent end NAME".into()),
+            Self::Permanent => Some(
+                "`agent-worker ls @global` lists them, `agent-worker agent end NAME` ends one"
+                    .into(),
+            ),
             Self::NotPaused(_) | Self::NotRunning(_) => {
                 Some("`agent-worker runs` shows how it stands".into())
             }
             Self::NoAgent(_) => Some("`agent-worker ls` shows who is there".into()),
+            Self::NoLetter { instance, .. } => {
+                Some(format!("`agent-worker dead @{instance}` lists what there is"))
+            }
             Self::NoInstance(_) => Some("`agent-worker ls --all` shows what there is".into()),
             Self::Ambiguous { .. } => Some(
                 "name it whole, agent@workflow:tag, or go to the folder of the one you mean".into(),
@@ -158,10 +176,10 @@ impl Error {
                 "`agent-worker stop @{instance}` ends it, --replace does so first, --tag NAME starts another one beside it"
             )),
             Self::NoRun(instance) if instance.is_global() => {
-                Some("make a standalone agent: agent-worker new NAME".into())
+                Some("make a standalone agent: agent-worker new -b mock --say \"Hello.\"".into())
             }
             Self::NoRun(instance) => {
-                Some(format!("start one: agent-worker start FILE --tag {}", instance.tag))
+                Some(format!("begin it again: agent-worker restart @{instance}"))
             }
             Self::Store(store::Error::StaleRevision(_)) => {
                 Some("read it, then document_write with that as base_revision".into())
@@ -184,6 +202,20 @@ impl Error {
             | Self::Folder(_)
             | Self::NoDice(_) => None,
         }
+    }
+}
+
+/// How a run is given more.
+fn more(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> String {
+    let typed = needs.typed(&Target::instance(instance));
+    match (mode, needs) {
+        (RunMode::Start, ResumeRequest { turns: Some(_), .. }) => {
+            format!("it goes on by itself within a day; to go on now: {typed}")
+        }
+        (_, ResumeRequest { wall: Some(_), .. }) => {
+            format!("allow more time, counted from its beginning: {typed}")
+        }
+        (RunMode::Run | RunMode::Start, _) => format!("allow more: {typed}"),
     }
 }
 

@@ -19,6 +19,8 @@ const PAGE: u32 = 256;
 pub enum Watched {
     /// One run, from its start to its end.
     Run(RunId),
+    /// One run, from its start until it is over, or paused and nobody works any more.
+    RunToRest(RunId),
     /// An instance, from now on and without end.
     Instance(Place),
 }
@@ -28,6 +30,7 @@ pub struct Feed {
     kernel: Kernel,
     workflow: WorkflowId,
     run: Option<RunId>,
+    until: Until,
     /// The attempt that watches: what it may see, it may see while it lives.
     watcher: Option<AttemptId>,
     after: Position,
@@ -35,6 +38,13 @@ pub struct Feed {
     page: VecDeque<Event>,
     live: LiveReader,
     over: bool,
+}
+
+/// When the watch of a run ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    End,
+    Rest,
 }
 
 impl Kernel {
@@ -46,8 +56,12 @@ impl Kernel {
         after: Option<Position>,
     ) -> Result<Feed> {
         who.require_known()?;
+        let until = match watched {
+            Watched::Run(_) | Watched::Instance(_) => Until::End,
+            Watched::RunToRest(_) => Until::Rest,
+        };
         let (workflow, run) = match watched {
-            Watched::Run(run) => {
+            Watched::Run(run) | Watched::RunToRest(run) => {
                 let row = self.store.run_get(run).await?;
                 if let Principal::Agent(attempt) = who {
                     attempt_sees(attempt.fence.workflow, row.workflow)?;
@@ -60,6 +74,7 @@ impl Kernel {
             kernel: self.clone(),
             workflow,
             run,
+            until,
             watcher: match who {
                 Principal::Agent(attempt) => Some(attempt.id),
                 Principal::User | Principal::Client(_) | Principal::Nobody => None,
@@ -115,18 +130,17 @@ impl Feed {
 
     async fn turn_page(&mut self) -> Result<()> {
         self.page = self.read_page().await?;
-        // A watch that begins after the end sees no `run.ended` go by.
-        if let (true, Some(run)) = (self.page.is_empty(), self.run) {
-            let ended =
-                matches!(self.kernel.store.run_get(run).await?.state, RunState::Ended { .. });
-            if ended {
-                // It may have ended since the page was read; what is read from here on is all there is.
-                self.page = self.read_page().await?;
-                self.over = self.page.is_empty();
-            }
+        // A watch that begins after the end sees no `run.ended` go by, and nothing goes by when a run comes to rest.
+        if let (true, Some(run)) = (self.page.is_empty(), self.run)
+            && self.has_come_to_its_end(run).await?
+        {
+            // It may have ended since the page was read; what is read from here on is all there is.
+            self.page = self.read_page().await?;
+            self.over = self.page.is_empty();
         }
-        // More may lie behind this page without any further change.
-        if self.page.len() == PAGE as usize {
+        // More may lie behind this page without any further change, be it only that this was all.
+        let is_full = self.page.len() == PAGE as usize;
+        if is_full || self.until == Until::Rest && !self.page.is_empty() {
             self.seen = Change::default();
         }
         // Looked at after the page: what was read while it lived is its own.
@@ -137,6 +151,19 @@ impl Feed {
             self.over = true;
         }
         Ok(())
+    }
+
+    async fn has_come_to_its_end(&self, run: RunId) -> Result<bool> {
+        let row = self.kernel.store.run_get(run).await?;
+        Ok(match (self.until, &row.state) {
+            (_, RunState::Ended { .. }) => true,
+            (Until::Rest, RunState::Paused { .. }) => {
+                let team = self.kernel.store.agent_list(row.workflow).await?;
+                let is_still = team.iter().all(|agent| agent.live.is_none());
+                is_still && self.kernel.view(row).await?.is_at_rest()
+            }
+            (Until::Rest | Until::End, _) => false,
+        })
     }
 
     async fn read_page(&self) -> Result<VecDeque<Event>> {

@@ -1,6 +1,8 @@
 //! Where a run stops by itself: hops and turns. Pure.
 
-use agent_worker_protocol::{LimitKind, Limits, Millis, PauseCause, RunMode, Seq};
+use agent_worker_protocol::{
+    LimitKind, Limits, Millis, PauseCause, RunMode, RunState, Seq, Span, api::ResumeRequest,
+};
 use agent_worker_store::{AgentRow, LeaseFacts, LeaseStep, RunFacts, RunRow, Whose};
 
 /// How many messages led to what an attempt says: one more than what it answers, else than the most it was shown.
@@ -51,41 +53,42 @@ pub(crate) fn has_turns_again(facts: &RunFacts) -> bool {
     mode == RunMode::Start && limited.is_none()
 }
 
-/// What a paused run must be given more of to go on, if it would pause again at once.
+/// What a paused run must be given more of to go on, if with `limits` it would pause again at once.
 pub(crate) fn still_limited(
-    cause: &PauseCause,
     run: &RunRow,
     agents: &[AgentRow],
     limits: &Limits,
     now: Millis,
-) -> Option<String> {
-    let PauseCause::Limit { limit, .. } = cause else { return None };
+) -> Option<ResumeRequest> {
+    let RunState::Paused { cause: PauseCause::Limit { limit, .. } } = &run.state else {
+        return None;
+    };
+    let twice = |number: u32| Some(number.saturating_mul(2).max(1));
+    let nothing = ResumeRequest::default();
     match limit {
-        LimitKind::Hops => (limits.hops <= run.limits.hops)
-            .then(|| format!("allow longer chains: --hops {}", run.limits.hops.saturating_mul(2))),
+        LimitKind::Hops => {
+            let (enough, before) = (limits.hops, run.limits.hops);
+            (enough <= before).then(|| ResumeRequest { hops: twice(before), ..nothing })
+        }
         LimitKind::Turns => {
             let (enough, before) = (limits.turns?, run.limits.turns?);
-            match run.mode {
+            let taken = match run.mode {
                 RunMode::Run => {
                     let live = agents.iter().filter(|agent| agent.live.is_some()).count();
-                    let taken = run.turns.saturating_add(u32::try_from(live).unwrap_or(u32::MAX));
-                    let more = before.max(taken).saturating_mul(2);
-                    (enough <= taken).then(|| format!("allow more turns: --turns {more}"))
+                    run.turns.saturating_add(u32::try_from(live).unwrap_or(u32::MAX))
                 }
                 // It counts those of a day, and has had as many as it may.
-                RunMode::Start => (enough <= before).then(|| {
-                    let more = before.saturating_mul(2);
-                    format!("it goes on by itself within a day; to go on now: --turns {more}")
-                }),
-            }
+                RunMode::Start => before,
+            };
+            let more = twice(before.max(taken));
+            (enough <= taken).then_some(ResumeRequest { turns: more, ..nothing })
         }
         LimitKind::Wall => {
             let wall = limits.wall?;
             let lasts = soonest(agents).unwrap_or(now).max(now).since(run.started);
-            (lasts >= wall.duration()).then(|| {
-                let hours = lasts.as_secs().div_ceil(3600) + 1;
-                format!("allow more time, counted from its beginning: --wall {hours}h")
-            })
+            let hours = lasts.as_secs().div_ceil(3600) + 1;
+            let more = Some(Span::from_secs(hours.saturating_mul(3600)));
+            (lasts >= wall.duration()).then_some(ResumeRequest { wall: more, ..nothing })
         }
     }
 }

@@ -118,9 +118,9 @@ impl Kernel {
         match &row.state {
             RunState::Paused { cause } => {
                 let agents = self.store.agent_list(row.workflow).await?;
-                if let Some(hint) = limits::still_limited(cause, &row, &agents, &limits, now) {
-                    let (instance, cause) = (row.instance, cause.clone());
-                    return Err(Error::StillLimited { instance, cause, hint });
+                if let Some(needs) = limits::still_limited(&row, &agents, &limits, now) {
+                    let (instance, cause, mode) = (row.instance, cause.clone(), row.mode);
+                    return Err(Error::StillLimited { instance, cause, mode, needs });
                 }
             }
             // It may be this very call that let it go on: the store knows its key.

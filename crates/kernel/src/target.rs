@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use agent_worker_protocol::{InstanceRef, Target};
+use agent_worker_protocol::{self as protocol, InstanceRef, Target};
 use agent_worker_store::Instance;
 
 use crate::error::{Error, Result};
@@ -84,10 +84,10 @@ fn single(mut known: Vec<Instance>) -> std::result::Result<Instance, Vec<Instanc
     }
 }
 
-/// Whether an instance belongs to where the caller stands: its file lies there, beneath it or above it.
+/// Whether an instance belongs to where the caller stands.
 pub(crate) fn is_near(instance: &Instance, folder: Option<&str>) -> bool {
     let file = Path::new(&instance.project);
-    folder.is_some_and(|folder| file.starts_with(folder) || Path::new(folder).starts_with(file))
+    folder.is_some_and(|folder| protocol::is_near(file, Path::new(folder)))
 }
 
 fn place(instance: &InstanceRef, project: &str) -> String {

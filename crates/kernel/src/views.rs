@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use agent_worker_protocol::{
     AgentSettings, AgentState, DeliveryState, Millis, Outcome, RunId, RunState,
-    api::{AgentView, RunError, RunErrorCode, RunView},
+    api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{AgentRow, Instance, InstanceQuery, RunQuery, RunRow, Wait};
 use serde::Deserialize;
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal},
+    limits,
     place::Place,
     target,
 };
@@ -88,7 +89,12 @@ impl Kernel {
             views.extend(self.agents_of(&run).await?);
         }
         views.retain(|view| wanted.is_none_or(|name| *name == view.name));
-        Ok(views)
+        match (wanted, &place.target) {
+            (Some(_), Some(target)) if views.is_empty() => {
+                Err(Error::NoInstance(format!("agent `{target}`")))
+            }
+            _ => Ok(views),
+        }
     }
 
     /// How much is going on.
@@ -131,7 +137,8 @@ impl Kernel {
         }
     }
 
-    async fn view(&self, row: RunRow) -> Result<RunView> {
+    /// How a run stands.
+    pub(crate) async fn view(&self, row: RunRow) -> Result<RunView> {
         let failures = self.store.run_failures(row.id).await?;
         let in_state = |state| failures.iter().filter(move |one| one.state == state).cloned();
         // The agents' rows are those of the instance's newest run.
@@ -141,6 +148,7 @@ impl Kernel {
         let origin = Origin::of(&row);
         Ok(RunView {
             run: row.id,
+            needs: self.needs(&row).await?,
             file: origin.file,
             cwd: origin.cwd.unwrap_or_else(|| row.project.clone().into()),
             params: origin.params,
@@ -160,6 +168,14 @@ impl Kernel {
             messages: row.messages,
             usage: row.usage,
         })
+    }
+
+    /// What a run must be given more of to go on.
+    pub(crate) async fn needs(&self, run: &RunRow) -> Result<ResumeRequest> {
+        let RunState::Paused { .. } = run.state else { return Ok(ResumeRequest::default()) };
+        let agents = self.store.agent_list(run.workflow).await?;
+        let needs = limits::still_limited(run, &agents, &run.limits, self.clock.now());
+        Ok(needs.unwrap_or_default())
     }
 
     pub(crate) async fn agents_of(&self, run: &RunRow) -> Result<Vec<AgentView>> {

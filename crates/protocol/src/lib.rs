@@ -36,6 +36,6 @@ pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,
     PauseCause, Role, RunMode, RunState,
 };
-pub use target::{BadTarget, InstanceRef, Target};
+pub use target::{BadTarget, InstanceRef, Target, is_near};
 pub use time::Millis;
 pub use tool::{SHELL_TOOL, ToolName};

@@ -1,6 +1,6 @@
 //! `agent@workflow:tag`: the one place that reads and writes this syntax.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, path::Path, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -139,6 +139,11 @@ macro_rules! text {
 }
 text!(Target, BadTarget; InstanceRef, BadName);
 
+/// Whether a file's folder belongs to where the caller stands: it is there, beneath it or above it.
+pub fn is_near(file: &Path, folder: &Path) -> bool {
+    file.starts_with(folder) || folder.starts_with(file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +186,19 @@ mod tests {
             let instance: InstanceRef = written.parse().unwrap();
             assert_eq!(instance.to_string(), shown);
             assert_eq!(shown.parse::<InstanceRef>().unwrap(), instance);
+        }
+    }
+
+    #[test]
+    fn a_folder_is_near_those_above_and_beneath_it() {
+        for (file, folder, near) in [
+            ("/a", "/a", true),
+            ("/a/b", "/a", true),
+            ("/a", "/a/b", true),
+            ("/a", "/ab", false),
+            ("/a/b", "/a/c", false),
+        ] {
+            assert_eq!(is_near(Path::new(file), Path::new(folder)), near, "{file} {folder}");
         }
     }
 }

@@ -71,7 +71,7 @@ pub(super) async fn end(args: End, ctx: &mut Context<'_>) -> Result<Verdict, Cli
         return Err(CliError::new(Kind::Usage, what)
             .hint("name one: agent-worker agent end agent@workflow; a whole run ends by `stop`"));
     }
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let scope = ctx.scope(Some(args.target.clone()), Reach::Here);
     let gone = client.agent_remove(&args.target, &scope).await?;
     match args.output.format() {

@@ -14,6 +14,7 @@ use crate::{
     fate::{self, Fate},
     given,
     line::{Line, Tone},
+    signals::Signals,
     verdict::Verdict,
 };
 
@@ -54,7 +55,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         reply_to: None,
         alone: true,
     };
-    let client = ctx.daemon().await?;
+    let client = ctx.daemon_of_something().await?;
     let when = match format {
         Format::Text if ctx.console.answers_a_person() => When::AsTheyCome,
         Format::Text | Format::Json => When::AtTheEnd,
@@ -63,7 +64,8 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let from_now = None;
     let watched = Watched::Scope(ctx.scope(Some(target), Reach::Here));
     let events = client.events(&watched, from_now).await?;
-    let reply = send::sent(&request, ctx).await?;
+    let mut signals = Signals::listen_or_fail()?;
+    let reply = send::sent_or_left(&request, &mut signals, ctx).await?;
     send::warn_of_nobody(&reply, ctx)?;
     let mut words = Words { seq: reply.seq, when, attempt: None, shown: String::new() };
     let mut printed = Ok(());
@@ -73,8 +75,15 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             printed = words.hear(event, console);
         }
     };
-    let fate = fate::of_heard(&reply, settings, &client, Some(events), &mut heard).await?;
+    let fate = tokio::select! {
+        fate = fate::of_heard(&reply, settings, &client, Some(events), &mut heard) => Some(fate?),
+        () = signals.first() => None,
+    };
     printed?;
+    let Some(fate) = fate else {
+        words.break_off(ctx)?;
+        return send::left(&reply, format, ctx);
+    };
     match format {
         Format::Json => send::settled(&fate, &reply, ctx)?,
         Format::Text => words.end(&fate, ctx)?,
@@ -139,6 +148,15 @@ impl Words {
     fn is_about(&self, event: &Event) -> bool {
         let seqs = event.data.get("seqs").and_then(Value::as_array);
         seqs.is_some_and(|seqs| seqs.iter().any(|seq| seq.as_i64() == Some(self.seq.get())))
+    }
+
+    /// Ends the line that what was shown so far stands on.
+    fn break_off(&self, ctx: &mut Context<'_>) -> Result<(), CliError> {
+        match self.shown.as_str() {
+            "" => Ok(()),
+            shown if shown.ends_with('\n') => Ok(()),
+            _ => ctx.console.piece("\n"),
+        }
     }
 
     /// The answer, unless its last words stand there already; else why there is none.

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
 }
 
 async fn attached(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let scope = ctx.scope(args.target, Reach::Here);
     let asked = clock::now();
     let run = which::run(&client, &scope).await?;

@@ -14,6 +14,7 @@ use crate::{
     context::{Context, Format, Output},
     error::CliError,
     settings::Settings,
+    table::Column::{Name, Text},
     text::{cut, one_line},
     verdict::Verdict,
 };
@@ -70,7 +71,10 @@ pub(crate) async fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, C
         Format::Json => ctx.console.json(&backends)?,
         Format::Text => {
             let rows: Vec<_> = backends.iter().map(row).collect();
-            ctx.console.table(["BACKEND", "USABLE", "INSTALLED", "WHAT IT IS"], &rows)?;
+            ctx.console.table(
+                [Name("BACKEND"), Text("USABLE"), Text("INSTALLED"), Text("WHAT IT IS")],
+                &rows,
+            )?;
         }
     }
     Ok(Verdict::Done)

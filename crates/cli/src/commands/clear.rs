@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let (target, project) = (args.target, Some(ctx.settings.cwd.clone()));
     let key = Uuid::now_v7().to_string();
     let cleared = client.instance_clear(&key, &InstanceRequest { target, project }).await?;

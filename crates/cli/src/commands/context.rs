@@ -20,6 +20,7 @@ use crate::{
     text::{age, count},
     verdict::Verdict,
     view::message_lines,
+    which,
 };
 
 /// The channel and the inbox, for an agent without MCP
@@ -138,7 +139,9 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         }
         Ask::Read { number, find, .. } => {
             let page = Page { limit: number, search: find, runs: Runs::Current };
-            let reply = client.messages(&asked(us, agent, ctx), &page).await?;
+            let scope = asked(us, agent, ctx);
+            which::somebody(&client, &scope).await?;
+            let reply = client.messages(&scope, &page).await?;
             let lines = reply.messages.iter().flat_map(message_lines).collect::<Vec<_>>();
             match format {
                 Format::Json => ctx.console.json(&reply),
@@ -178,10 +181,10 @@ enum Us {
 
 /// The daemon, and who we are to it: what only the user may know of it, only the user is told.
 async fn here(ctx: &mut Context<'_>) -> Result<(Client, Us), CliError> {
-    let client = ctx.daemon_if_any().await?.ok_or_else(Context::no_daemon)?;
+    let client = ctx.daemon_if_any().await?.ok_or_else(Context::nothing_yet)?;
     let health = match discovery::look(ctx.settings).await? {
         Some(found) => found.health,
-        None => return Err(Context::no_daemon()),
+        None => return Err(Context::nothing_yet()),
     };
     Ok((client, if health.detail.is_some() { Us::User } else { Us::Agent }))
 }

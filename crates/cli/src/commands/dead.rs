@@ -8,10 +8,11 @@ use uuid::Uuid;
 
 use super::receipts::seq;
 use crate::{
-    client::Reach,
+    client::{Client, Reach, Scope},
     context::{Context, Format, Output},
     error::{CliError, Kind},
     line::{Line, Tone},
+    table::Column::{Figure, Name, Text},
     text::one_line,
     verdict::Verdict,
 };
@@ -115,13 +116,13 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         None => list(args.list, ctx).await,
         Some(Act::List(args)) => list(args, ctx).await,
         Some(Act::Redrive(letters)) => {
-            let client = ctx.daemon().await?;
+            let client = ctx.daemon_of_something().await?;
             let (key, format) = (Uuid::now_v7().to_string(), letters.output.format());
             let reply = client.dead_redrive(&key, &letters.request(None, ctx)?).await?;
             told(&reply, format, ctx)
         }
         Some(Act::Drop { letters, why }) => {
-            let client = ctx.daemon().await?;
+            let client = ctx.daemon_of_something().await?;
             let (key, format) = (Uuid::now_v7().to_string(), letters.output.format());
             let reply = client.dead_drop(&key, &letters.request(why, ctx)?).await?;
             told(&reply, format, ctx)
@@ -153,14 +154,13 @@ impl LetterArgs {
 async fn list(args: ListArgs, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let format = args.output.format();
     let reach = if args.all { Reach::Everywhere } else { Reach::Here };
-    let only = args.target.as_ref().and_then(|target| target.agent.clone());
     let named = args.target.is_some();
     let scope = ctx.scope(args.target, reach);
-    let mut letters = match ctx.daemon_if_any().await? {
-        Some(client) => client.dead(&scope).await?,
+    let letters = match ctx.daemon_if_any().await? {
+        Some(client) => meant(&client, &scope).await?,
+        None if named => return Err(Context::nothing_yet()),
         None => Vec::new(),
     };
-    letters.retain(|letter| only.as_ref().is_none_or(|only| *only == letter.receipt.agent));
     match format {
         Format::Json => ctx.console.json(&letters)?,
         Format::Text if letters.is_empty() => ctx.console.note(match (args.all, named) {
@@ -174,6 +174,19 @@ async fn list(args: ListArgs, ctx: &mut Context<'_>) -> Result<Verdict, CliError
     Ok(Verdict::Done)
 }
 
+/// Those of the agent that is named, where one is. Nobody's are none, and who is nobody is told.
+async fn meant(client: &Client, scope: &Scope) -> Result<Vec<DeadLetter>, CliError> {
+    let mut letters = client.dead(scope).await?;
+    let Some(agent) = &scope.target.as_ref().and_then(|target| target.agent.as_ref()) else {
+        return Ok(letters);
+    };
+    letters.retain(|letter| letter.receipt.agent == **agent);
+    if letters.is_empty() {
+        client.agents(scope).await?;
+    }
+    Ok(letters)
+}
+
 fn show(letters: &[DeadLetter], ctx: &mut Context<'_>) -> Result<(), CliError> {
     let row = |letter: &DeadLetter| {
         [
@@ -185,9 +198,15 @@ fn show(letters: &[DeadLetter], ctx: &mut Context<'_>) -> Result<(), CliError> {
         ]
     };
     let rows: Vec<_> = letters.iter().map(row).collect();
-    ctx.console.table(["MESSAGE", "FOR", "FAILURES", "WHY", "WHAT"], &rows)?;
+    ctx.console.table(
+        [Name("MESSAGE"), Name("FOR"), Figure("FAILURES"), Text("WHY"), Text("WHAT")],
+        &rows,
+    )?;
     let Some(first) = letters.iter().find(|letter| letter.live) else {
-        return ctx.console.hint("their runs are over: fix it and run them again");
+        let target = Target::instance(&letters[0].instance);
+        return ctx.console.hint(&format!(
+            "their runs are over: fix it and begin again: agent-worker restart {target}"
+        ));
     };
     let (seq, target) = (first.receipt.seq, Target::instance(&first.instance));
     ctx.console.hint(&format!("try one again: agent-worker dead redrive {seq} {target}"))?;

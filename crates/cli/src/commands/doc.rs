@@ -1,27 +1,27 @@
-//! `agent-worker doc`: a team's documents, read and written.
+//! `agent-worker doc`: a team's documents, read and written. What is asked of the daemon for that is in `desk`.
 
-use agent_worker_host::DialError;
+mod desk;
+
 use agent_worker_protocol::{
-    Code, DocumentPath, Revision, Target,
-    api::{DocumentEntry, DocumentMode, DocumentRequest, DocumentText, DocumentWritten},
+    DocumentPath, Revision, Target,
+    api::{DocumentEntry, DocumentMode, DocumentText, DocumentWritten},
 };
-use uuid::Uuid;
 
+use self::desk::{Desk, Follows};
 use crate::{
-    client::{Client, Reach, Scope},
+    client::{Client, Reach},
     clock,
     context::{Context, Format, Output},
-    error::{CliError, Kind},
+    error::CliError,
     given,
     line::{Line, Tone},
+    table::Column::{Figure, Name, Text},
     text::{age, one_line},
     verdict::Verdict,
 };
 
 /// What agents call it when they name none.
 const NOTES: &str = "notes.md";
-/// So often a forced write meets somebody who was faster.
-const MOST_RACES: u32 = 10;
 
 /// Read and write a team's documents
 #[derive(Debug, clap::Args)]
@@ -172,18 +172,18 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
                 (None, false) => Follows::Nothing,
             };
             let text = written.text()?;
-            let desk = desk(ctx.daemon().await?);
+            let desk = desk(ctx.daemon_of_something().await?);
             show_written(&desk.write(&written.file, &text, follows).await?, format, ctx)
         }
         Ask::Append { written, .. } => {
             let text = line(written.text()?);
-            let desk = desk(ctx.daemon().await?);
+            let desk = desk(ctx.daemon_of_something().await?);
             let request = desk.request(text, DocumentMode::Append);
             show_written(&desk.put(&written.file, &request).await?, format, ctx)
         }
         Ask::Create { written, .. } => {
             let text = written.text()?;
-            let desk = desk(ctx.daemon().await?);
+            let desk = desk(ctx.daemon_of_something().await?);
             let request = desk.request(text, DocumentMode::Create);
             show_written(&desk.put(&written.file, &request).await?, format, ctx)
         }
@@ -192,139 +192,12 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
 }
 
 async fn reader(ctx: &mut Context<'_>) -> Result<Client, CliError> {
-    ctx.daemon_if_any().await?.ok_or_else(Context::no_daemon)
+    ctx.daemon_if_any().await?.ok_or_else(Context::nothing_yet)
 }
 
 /// What is added is whole lines, so that the next addition begins one.
 fn line(text: String) -> String {
     if text.ends_with('\n') { text } else { text + "\n" }
-}
-
-/// What a write takes for granted.
-#[derive(Clone, Copy)]
-enum Follows {
-    Nothing,
-    Revision(Revision),
-    Newest,
-}
-
-/// Where documents are read and written.
-struct Desk {
-    client: Client,
-    scope: Scope,
-}
-
-impl Desk {
-    async fn read(
-        &self,
-        file: &DocumentPath,
-        revision: Option<Revision>,
-    ) -> Result<DocumentText, CliError> {
-        let found = self.client.document(&self.scope, file, revision).await;
-        found.map_err(|error| match error {
-            DialError::Refused(problem) if problem.code == Code::NotFound => {
-                CliError::from(problem).hint("`agent-worker doc list` shows what there is")
-            }
-            other => other.into(),
-        })
-    }
-
-    /// The newest revision; `None` when there is no such document.
-    async fn newest(&self, file: &DocumentPath) -> Result<Option<DocumentText>, CliError> {
-        let newest = None;
-        match self.client.document(&self.scope, file, newest).await {
-            Ok(found) => Ok(Some(found)),
-            Err(DialError::Refused(problem)) if problem.code == Code::NotFound => Ok(None),
-            Err(other) => Err(other.into()),
-        }
-    }
-
-    async fn write(
-        &self,
-        file: &DocumentPath,
-        text: &str,
-        follows: Follows,
-    ) -> Result<DocumentWritten, CliError> {
-        let request = |base_revision| DocumentRequest {
-            base_revision,
-            ..self.request(text.to_owned(), DocumentMode::Write)
-        };
-        match follows {
-            Follows::Revision(base) => self.put(file, &request(Some(base))).await,
-            Follows::Nothing => match self.newest(file).await? {
-                None => self.put(file, &request(None)).await,
-                Some(there) => Err(in_the_way(&there)),
-            },
-            Follows::Newest => {
-                let mut races = 0;
-                loop {
-                    let base = self.newest(file).await?.map(|there| there.revision);
-                    match self.put(file, &request(base)).await {
-                        Err(error)
-                            if error.kind() == Kind::Refused(Code::Conflict)
-                                && races < MOST_RACES =>
-                        {
-                            races += 1;
-                        }
-                        other => return other,
-                    }
-                }
-            }
-        }
-    }
-
-    /// Writes it. When the answer was lost it is asked for again: the key makes that one revision.
-    async fn put(
-        &self,
-        file: &DocumentPath,
-        request: &DocumentRequest,
-    ) -> Result<DocumentWritten, CliError> {
-        let key = Uuid::now_v7().to_string();
-        let written = match self.client.document_write(&key, file, request).await {
-            Err(DialError::Lost { .. }) => self.client.document_write(&key, file, request).await,
-            other => other,
-        };
-        written.map_err(|error| match (error, request.mode) {
-            (DialError::Refused(problem), DocumentMode::Write)
-                if problem.code == Code::Conflict =>
-            {
-                CliError::from(problem).hint(format!(
-                    "read it again (agent-worker doc read {file}), then write with its revision as --base"
-                ))
-            }
-            (DialError::Refused(problem), DocumentMode::Create)
-                if problem.code == Code::Conflict =>
-            {
-                CliError::from(problem).hint(format!(
-                    "it is there: agent-worker doc read {file}, then doc write with --base, or doc append"
-                ))
-            }
-            (other, _) => other.into(),
-        })
-    }
-
-    fn request(&self, content: String, mode: DocumentMode) -> DocumentRequest {
-        let project = Some(self.scope.project.clone());
-        DocumentRequest {
-            target: self.scope.target.clone(),
-            project,
-            content,
-            mode,
-            base_revision: None,
-        }
-    }
-}
-
-fn in_the_way(there: &DocumentText) -> CliError {
-    let DocumentText { file, revision, author, .. } = there;
-    let author = one_line(author);
-    CliError::new(
-        Kind::Refused(Code::Conflict),
-        format!("{file} is there already (revision {revision}, by {author})"),
-    )
-    .hint(format!(
-        "if you have read that: --base {revision}; to write over whatever is there: --force"
-    ))
 }
 
 fn show_text(found: &DocumentText, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
@@ -351,7 +224,10 @@ fn show_list(
     match format {
         Format::Json => ctx.console.json(&entries),
         Format::Text if rows.is_empty() => ctx.console.note("there are no documents"),
-        Format::Text => ctx.console.table(["FILE", "REVISION", "BYTES", "WRITTEN", "BY"], &rows),
+        Format::Text => ctx.console.table(
+            [Name("FILE"), Figure("REVISION"), Figure("BYTES"), Figure("WRITTEN"), Text("BY")],
+            &rows,
+        ),
     }
 }
 
@@ -369,7 +245,9 @@ fn show_history(
         .collect();
     match format {
         Format::Json => ctx.console.json(&entries),
-        Format::Text => ctx.console.table(["REVISION", "BYTES", "WRITTEN", "BY"], &rows),
+        Format::Text => ctx
+            .console
+            .table([Figure("REVISION"), Figure("BYTES"), Figure("WRITTEN"), Text("BY")], &rows),
     }
 }
 

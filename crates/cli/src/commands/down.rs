@@ -35,7 +35,11 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let format = args.output.format();
-    let Some(client) = ctx.daemon_if_any().await? else { return nothing(format, ctx) };
+    let client = match (ctx.daemon_if_any().await?, &args.what) {
+        (Some(client), _) => client,
+        (None, Some(_)) => return Err(Context::nothing_yet()),
+        (None, None) => return nothing(format, ctx),
+    };
     let meant = match &args.what {
         _ if args.all => Meant::Everything,
         None => Meant::OnlyRun,
@@ -64,16 +68,19 @@ async fn meant(word: &str, client: &Client, ctx: &Context<'_>) -> Result<Meant, 
         ([one], Ok(target)) if is_there(&target, client, ctx).await? => {
             let instance = Target::instance(&one.instance);
             Err(CliError::new(
-                Kind::Usage,
+                Kind::Refused(Code::Conflict),
                 format!("`{word}` is an agent, and the tag of {instance}"),
             )
-            .hint(format!("say which: {instance}, or the agent with its workflow, {word}@…")))
+            .hint(format!(
+                "say which: agent-worker down {instance}, or the agent with its workflow"
+            )))
         }
         ([one], _) => Ok(Meant::Runs(which::of(one))),
         (several, _) => {
             let names: Vec<_> =
                 several.iter().map(|one| Target::instance(&one.instance).to_string()).collect();
-            Err(CliError::new(Kind::Usage, format!("which one? {}", names.join(", ")))
+            let what = format!("which one? {}", names.join(", "));
+            Err(CliError::new(Kind::Refused(Code::Conflict), what)
                 .hint(format!("name it: agent-worker down {}", names[0])))
         }
     }

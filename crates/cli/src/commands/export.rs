@@ -6,11 +6,12 @@ use serde_json::json;
 
 use crate::{
     client::{Client, Reach, Runs, Scope},
-    context::Context,
-    error::CliError,
+    context::{Context, Format},
+    error::{CliError, Kind},
     line::Line,
     text::{harmless, one_line},
     verdict::Verdict,
+    which,
 };
 
 /// As many messages as are held at once.
@@ -28,6 +29,9 @@ pub(crate) struct Args {
     /// How it is written
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Written::Json)]
     format: Written,
+    /// The same as `--format json`; failures are a document too
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Those of earlier runs too
     #[arg(long)]
     all: bool,
@@ -43,48 +47,83 @@ enum Written {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let scope = ctx.scope(Some(args.target), Reach::Here);
+    which::somebody(&client, &scope).await?;
     let runs = if args.all { Runs::All } else { Runs::Current };
-    let instance = messages(&client, &scope, runs, args.format, ctx).await?;
-    match args.format {
-        Written::Json => ctx.console.answer(&Line::plain("]}"))?,
-        Written::Md => documents(&client, &scope, &instance, ctx).await?,
+    let mut paper = Paper { written: args.format, is_begun: false };
+    let exported = paper.fill(&client, &scope, runs, ctx).await;
+    match exported {
+        // Half a document is no place for another one.
+        Err(error) if paper.is_begun && error.kind() != Kind::ReaderGone => {
+            ctx.console.fail(&error)?;
+            Ok(error.verdict())
+        }
+        Err(error) => Err(error),
+        Ok(()) => Ok(Verdict::Done),
     }
-    Ok(Verdict::Done)
 }
 
-/// Prints the messages, a page at a time, and says whose they were.
-async fn messages(
-    client: &Client,
-    scope: &Scope,
-    runs: Runs,
+impl Args {
+    /// How its failure is told.
+    pub(super) fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Text }
+    }
+}
+
+/// What is written, and whether anything is.
+struct Paper {
     written: Written,
-    ctx: &mut Context<'_>,
-) -> Result<InstanceRef, CliError> {
-    let mut since = Seq::new(0);
-    let mut first = true;
-    loop {
-        let page = client.messages_after(scope, since, PAGE, runs).await?;
-        if first {
-            head(&page.instance, written, ctx)?;
+    is_begun: bool,
+}
+
+impl Paper {
+    async fn fill(
+        &mut self,
+        client: &Client,
+        scope: &Scope,
+        runs: Runs,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), CliError> {
+        let instance = self.messages(client, scope, runs, ctx).await?;
+        match self.written {
+            Written::Json => ctx.console.answer(&Line::plain("]}")),
+            Written::Md => documents(client, scope, &instance, ctx).await,
         }
-        let last = page.messages.last().map(|last| last.seq);
-        for message in page.messages {
-            let message = whole(client, scope, message).await?;
-            match written {
-                Written::Json => {
-                    let comma = if first { " " } else { "," };
-                    ctx.console.answer(&Line::plain(format!("{comma}{}", json!(message))))?;
-                }
-                Written::Md => said(&message, ctx)?,
+    }
+
+    /// Prints the messages, a page at a time, and says whose they were.
+    async fn messages(
+        &mut self,
+        client: &Client,
+        scope: &Scope,
+        runs: Runs,
+        ctx: &mut Context<'_>,
+    ) -> Result<InstanceRef, CliError> {
+        let mut since = Seq::new(0);
+        let mut is_first = true;
+        loop {
+            let page = client.messages_after(scope, since, PAGE, runs).await?;
+            if !self.is_begun {
+                self.is_begun = true;
+                head(&page.instance, self.written, ctx)?;
             }
-            first = false;
-        }
-        first = false;
-        match last {
-            Some(last) => since = last,
-            None => return Ok(page.instance),
+            let last = page.messages.last().map(|last| last.seq);
+            for message in page.messages {
+                let message = whole(client, scope, message).await?;
+                match self.written {
+                    Written::Json => {
+                        let comma = if is_first { " " } else { "," };
+                        ctx.console.answer(&Line::plain(format!("{comma}{}", json!(message))))?;
+                    }
+                    Written::Md => said(&message, ctx)?,
+                }
+                is_first = false;
+            }
+            match last {
+                Some(last) => since = last,
+                None => return Ok(page.instance),
+            }
         }
     }
 }

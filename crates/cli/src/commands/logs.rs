@@ -34,7 +34,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         return Err(CliError::new(Kind::Usage, what)
             .hint(format!("see who is there: agent-worker ls {}", args.target)));
     }
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let scope = ctx.scope(Some(args.target.clone()), Reach::Here);
     let shown = match (args.follow, args.output.format()) {
         (true, _) => follow(&client, &scope, ctx).await,

@@ -10,6 +10,7 @@ use crate::{
     context::{Context, Format, Output},
     error::CliError,
     settings::Settings,
+    table::Column::{Figure, Name, State, Text},
     text::one_line,
     verdict::Verdict,
     words,
@@ -37,6 +38,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let daemon = ctx.daemon_if_any().await?;
     let agents = match &daemon {
         Some(client) => client.agents(&scope).await?,
+        None if scope.target.is_some() => return Err(Context::nothing_yet()),
         None => Vec::new(),
     };
     match (args.output.format(), &daemon) {
@@ -66,7 +68,14 @@ pub(crate) fn show(agents: &[AgentView], ctx: &mut Context<'_>) -> Result<(), Cl
             ]
         })
         .collect();
-    let head = ["NAME", "SOURCE", "STATUS", "WAITING", "TURNS", "MESSAGES"];
+    let head = [
+        Name("NAME"),
+        Text("SOURCE"),
+        State("STATUS"),
+        Figure("WAITING"),
+        Figure("TURNS"),
+        Figure("MESSAGES"),
+    ];
     ctx.console.table(head, &rows)
 }
 

@@ -110,7 +110,6 @@ impl Commands {
             | Self::Attach(_)
             | Self::Resume(_)
             | Self::Restart(_)
-            | Self::Export(_)
             | Self::Completions(_)
             | Self::Man(_)
             | Self::Overview => Format::Text,
@@ -126,6 +125,7 @@ impl Commands {
             Self::Logs(args) => args.output.format(),
             Self::Runs(args) => args.output.format(),
             Self::Stats(args) => args.output.format(),
+            Self::Export(args) => args.format(),
             Self::Receipts(args) => args.output.format(),
             Self::Dead(args) => args.format(),
             Self::Clear(args) => args.output.format(),

@@ -98,7 +98,11 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
 /// Asks for it. When the answer was lost it is asked for again: the key makes that one agent.
 async fn joined(request: &AgentRequest, ctx: &Context<'_>) -> Result<AgentView, CliError> {
     let key = Uuid::now_v7().to_string();
-    match ctx.daemon().await?.agent_new(&key, request).await {
+    let client = match request.target {
+        Some(_) => ctx.daemon_of_something().await?,
+        None => ctx.daemon().await?,
+    };
+    match client.agent_new(&key, request).await {
         Err(DialError::Lost { .. }) => Ok(ctx.daemon().await?.agent_new(&key, request).await?),
         other => Ok(other?),
     }

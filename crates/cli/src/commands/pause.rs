@@ -30,7 +30,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         return Err(CliError::new(Kind::Usage, format!("{agent} is an agent; a run is paused"))
             .hint(format!("wake it no more: agent-worker stop {agent}")));
     }
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let client = ctx.daemon_of_something().await?;
     let scope = ctx.scope(args.target, Reach::Here);
     let run = which::run(&client, &scope).await?.run;
     let run = client.run_pause(run).await?;

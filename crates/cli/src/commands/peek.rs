@@ -13,6 +13,7 @@ use crate::{
     text,
     verdict::Verdict,
     view::message_lines,
+    which,
 };
 
 /// Read what was said
@@ -51,13 +52,14 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let chosen = || Memory::of(ctx.settings).default_agent(&ctx.settings.cwd);
     let target = args.target.or(args.to).or_else(chosen);
     if args.inbox {
         return inbox(&client, target, args.output.format(), ctx).await;
     }
     let scope = ctx.scope(target, Reach::Here);
+    which::somebody(&client, &scope).await?;
     let runs = if args.all { Runs::All } else { Runs::Current };
     let nothing = match (&args.find, runs) {
         (Some(_), _) => "nothing that was said has this in it",

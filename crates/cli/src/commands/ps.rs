@@ -7,6 +7,7 @@ use crate::{
     clock,
     context::{Context, Format, Output},
     error::CliError,
+    table::Column::{Figure, Name, State},
     text,
     verdict::Verdict,
     words,
@@ -33,6 +34,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let scope = ctx.scope(args.target, reach);
     let agents = match ctx.daemon_if_any().await? {
         Some(client) => client.agents(&scope).await?,
+        None if scope.target.is_some() => return Err(Context::nothing_yet()),
         None => Vec::new(),
     };
     match args.output.format() {
@@ -58,5 +60,15 @@ fn show(agents: &[AgentView], ctx: &mut Context<'_>) -> Result<(), CliError> {
         ]
     };
     let rows: Vec<_> = agents.iter().map(row).collect();
-    ctx.console.table(["WORKFLOW", "INSTANCE", "AGENT", "STATUS", "MESSAGES", "AGE"], &rows)
+    ctx.console.table(
+        [
+            Name("WORKFLOW"),
+            Name("INSTANCE"),
+            Name("AGENT"),
+            State("STATUS"),
+            Figure("MESSAGES"),
+            Figure("AGE"),
+        ],
+        &rows,
+    )
 }

@@ -6,8 +6,10 @@ use crate::{
     client::Reach,
     context::{Context, Format, Output},
     error::CliError,
+    table::Column::{Figure, Name, State, Text},
     text::one_line,
     verdict::Verdict,
+    which,
 };
 
 /// Say where a message is, for each recipient
@@ -35,8 +37,10 @@ pub(super) fn seq(text: &str) -> Result<Seq, String> {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
-    let reply = client.receipts(&ctx.scope(args.target, Reach::Here), args.seq).await?;
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
+    let scope = ctx.scope(args.target, Reach::Here);
+    which::somebody(&client, &scope).await?;
+    let reply = client.receipts(&scope, args.seq).await?;
     match args.output.format() {
         Format::Json => ctx.console.json(&reply)?,
         Format::Text if reply.receipts.is_empty() => {
@@ -60,5 +64,8 @@ pub(super) fn show(receipts: &[Receipt], ctx: &mut Context<'_>) -> Result<(), Cl
         ]
     };
     let rows: Vec<_> = receipts.iter().map(row).collect();
-    ctx.console.table(["MESSAGE", "AGENT", "STATE", "FAILURES", "WHY OR ANSWER"], &rows)
+    ctx.console.table(
+        [Name("MESSAGE"), Name("AGENT"), State("STATE"), Figure("FAILURES"), Text("WHY OR ANSWER")],
+        &rows,
+    )
 }

@@ -48,7 +48,7 @@ async fn restarted(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliErro
             "end its turn and wake it again: agent-worker stop {target}, then agent-worker resume {target}"
         )));
     }
-    let client = ctx.daemon().await?;
+    let client = ctx.daemon_of_something().await?;
     let last = which::run(&client, &ctx.scope(args.target.clone(), Reach::Here)).await?;
     let (mode, format) = (last.mode, args.follow.format());
     let request = {

@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
 }
 
 async fn resumed(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let client = ctx.daemon().await?;
+    let client = ctx.daemon_of_something().await?;
     let scope = ctx.scope(args.target.clone(), Reach::Here);
     let limits = ResumeRequest { hops: args.hops, turns: args.turns, wall: args.wall };
     if let Some(agent) = args.target.as_ref().filter(|target| target.agent.is_some()) {

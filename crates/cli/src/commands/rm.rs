@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         return Err(CliError::new(Kind::Usage, what)
             .hint(format!("take it out of its run: agent-worker agent end {}", args.target)));
     }
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let scope = ctx.scope(Some(args.target.clone()), Reach::Here);
     let runs = client.runs(&scope).await?;
     stop_what_goes_on(&args, &runs, &client, ctx).await?;

@@ -10,6 +10,7 @@ use crate::{
     clock,
     context::{Context, Format, Output},
     error::CliError,
+    table::Column::{Figure, Name, State, Text},
     text::lasted,
     verdict::Verdict,
     which, words,
@@ -38,6 +39,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let scope = ctx.scope(args.target, reach);
     let mut runs = match ctx.daemon_if_any().await? {
         Some(client) => meant(&client, &scope).await?,
+        None if scope.target.is_some() => return Err(Context::nothing_yet()),
         None => Vec::new(),
     };
     runs.sort_by_key(|run| Reverse(run.started));
@@ -52,6 +54,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
 }
 
 async fn meant(client: &Client, scope: &Scope) -> Result<Vec<RunView>, CliError> {
+    which::somebody(client, scope).await?;
     if scope.target.is_some() || scope.reach == Reach::Everywhere {
         return Ok(client.runs(scope).await?);
     }
@@ -76,7 +79,15 @@ fn show(runs: &[RunView], reach: Reach, ctx: &mut Context<'_>) -> Result<(), Cli
         ]
     };
     let rows: Vec<_> = runs.iter().map(row).collect();
-    let head = ["INSTANCE", "KIND", "BEGUN", "LASTED", "TURNS", "MESSAGES", "OUTCOME"];
+    let head = [
+        Name("INSTANCE"),
+        Figure("KIND"),
+        Figure("BEGUN"),
+        Figure("LASTED"),
+        Figure("TURNS"),
+        Figure("MESSAGES"),
+        State("OUTCOME"),
+    ];
     match reach {
         Reach::Here => ctx.console.table(head, &rows),
         Reach::Everywhere => {
@@ -88,7 +99,7 @@ fn show(runs: &[RunView], reach: Reach, ctx: &mut Context<'_>) -> Result<(), Cli
             });
             let rows: Vec<_> = rows.collect();
             let [instance, kind, begun, lasted, turns, messages, outcome] = head;
-            let head = [instance, "SOURCE", kind, begun, lasted, turns, messages, outcome];
+            let head = [instance, Text("SOURCE"), kind, begun, lasted, turns, messages, outcome];
             ctx.console.table(head, &rows)
         }
     }

@@ -3,7 +3,7 @@
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
     AgentName, BadTarget, DeliveryState, Receipt, Seq, Target,
-    api::{SendReply, SendRequest},
+    api::{ReportError, SendReply, SendRequest},
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -14,6 +14,7 @@ use crate::{
     fate::{self, Fate},
     given,
     line::{Line, Tone},
+    signals::Signals,
     text::{harmless, one_line},
     verdict::Verdict,
 };
@@ -55,13 +56,15 @@ pub(crate) struct Args {
     pub(super) output: Output,
 }
 
-/// What `send --wait --json` prints. `outcome` is the word of the exit code.
+/// What `send --wait --json` and `ask --json` print. `outcome` is the word of the exit code; `error` is null exactly when
+/// that is `done`.
 #[derive(Serialize)]
 struct Settled<'a> {
     outcome: &'static str,
     #[serde(flatten)]
     reply: &'a SendReply,
     receipts: &'a [Receipt],
+    error: Option<ReportError>,
 }
 
 /// Runs the command.
@@ -84,7 +87,11 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         reply_to: args.reply_to.map(Seq::new),
         alone: args.wait,
     };
-    let reply = sent(&request, ctx).await?;
+    let mut signals = args.wait.then(Signals::listen_or_fail).transpose()?;
+    let reply = match &mut signals {
+        Some(signals) => sent_or_left(&request, signals, ctx).await?,
+        None => sent(&request, ctx).await?,
+    };
     warn_of_nobody(&reply, ctx)?;
     // Who waits is told at the end.
     if let Some(why) = reply.paused.as_ref().filter(|_| !args.wait) {
@@ -95,10 +102,10 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         ctx.console.warn(&format!("{agent} was stopped and acts on it only when resumed"))?;
         ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
     }
-    match (args.wait, args.output.format()) {
-        (false, Format::Json) => ctx.console.json(&reply).map(|()| Verdict::Done),
-        (false, Format::Text) => ctx.console.answer(&place(&reply)).map(|()| Verdict::Done),
-        (true, format) => wait(&reply, format, ctx).await,
+    match (signals, args.output.format()) {
+        (None, Format::Json) => ctx.console.json(&reply).map(|()| Verdict::Done),
+        (None, Format::Text) => ctx.console.answer(&place(&reply)).map(|()| Verdict::Done),
+        (Some(mut signals), format) => wait(&reply, &mut signals, format, ctx).await,
     }
 }
 
@@ -116,15 +123,31 @@ pub(super) fn warn_of_nobody(reply: &SendReply, ctx: &mut Context<'_>) -> Result
 /// Sends it. When the answer was lost it is asked for again: the key makes that one message.
 pub(super) async fn sent(request: &SendRequest, ctx: &Context<'_>) -> Result<SendReply, CliError> {
     let key = Uuid::now_v7().to_string();
-    match ctx.daemon().await?.send(&key, request).await {
-        Err(DialError::Lost { .. }) => Ok(ctx.daemon().await?.send(&key, request).await?),
+    match ctx.daemon_of_something().await?.send(&key, request).await {
+        Err(DialError::Lost { .. }) => {
+            Ok(ctx.daemon_of_something().await?.send(&key, request).await?)
+        }
         other => Ok(other?),
     }
+}
+
+/// The same for somebody who waits: who leaves is told whether it was sent, unless they leave twice.
+pub(super) async fn sent_or_left(
+    request: &SendRequest,
+    signals: &mut Signals,
+    ctx: &Context<'_>,
+) -> Result<SendReply, CliError> {
+    let unknown = || {
+        CliError::new(Kind::Left, "you left before the daemon said whether it was sent")
+            .hint("read what was said: agent-worker peek")
+    };
+    signals.carry(sent(request, ctx)).await.unwrap_or_else(|| Err(unknown()))
 }
 
 /// Prints what became of it: the answer, or why there is none.
 async fn wait(
     reply: &SendReply,
+    signals: &mut Signals,
     format: Format,
     ctx: &mut Context<'_>,
 ) -> Result<Verdict, CliError> {
@@ -138,7 +161,10 @@ async fn wait(
         )
         .hint("mention somebody with @name, or add --to NAME"));
     }
-    let fate = fate::of(reply, ctx.settings).await?;
+    let fate = tokio::select! {
+        fate = fate::of(reply, ctx.settings) => fate?,
+        () = signals.first() => return left(reply, format, ctx),
+    };
     match format {
         Format::Json => settled(&fate, reply, ctx)?,
         Format::Text => show(&fate, ctx)?,
@@ -152,8 +178,28 @@ pub(super) fn settled(
     reply: &SendReply,
     ctx: &mut Context<'_>,
 ) -> Result<(), CliError> {
-    let (outcome, receipts) = (fate.verdict().word(), &fate.receipts[..]);
-    ctx.console.json(&Settled { outcome, reply, receipts })
+    let (outcome, receipts, error) = (fate.verdict().word(), &fate.receipts[..], fate.error());
+    ctx.console.json(&Settled { outcome, reply, receipts, error })
+}
+
+/// Says what goes on without whoever waited for it.
+pub(super) fn left(
+    reply: &SendReply,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<Verdict, CliError> {
+    let SendReply { seq, instance, .. } = reply;
+    let what = format!("you left before #{seq} was acted upon; it stays with whom it is for");
+    let look = format!("see what becomes of it: agent-worker receipts {seq} @{instance}");
+    let error = CliError::new(Kind::Left, what).hint(look);
+    match format {
+        Format::Text => Err(error),
+        Format::Json => {
+            let (outcome, receipts) = (error.verdict().word(), &[][..]);
+            ctx.console.json(&Settled { outcome, reply, receipts, error: Some(error.body()) })?;
+            Ok(error.verdict())
+        }
+    }
 }
 
 /// What became of it, for people.

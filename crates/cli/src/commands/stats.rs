@@ -12,6 +12,7 @@ use crate::{
     context::{Context, Format, Output},
     error::CliError,
     line::{Line, Tone},
+    table::Column::{Figure, Name},
     text::{lasted, one_line},
     verdict::Verdict,
     words,
@@ -44,7 +45,14 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let reach = if args.all { Reach::Everywhere } else { Reach::Here };
     let scope = ctx.scope(target, reach);
     let mut stats = match ctx.daemon_if_any().await? {
-        Some(client) => client.stats(&scope).await?,
+        Some(client) => {
+            if only.is_some() {
+                // Who is nobody is told, not shown as somebody without figures.
+                client.agents(&scope).await?;
+            }
+            client.stats(&scope).await?
+        }
+        None if scope.target.is_some() => return Err(Context::nothing_yet()),
         None => Vec::new(),
     };
     for run in &mut stats {
@@ -71,8 +79,17 @@ fn show(run: &StatsView, ctx: &mut Context<'_>) -> Result<(), CliError> {
     if run.agents.len() > 1 {
         rows.push(row("(all)", &run.total));
     }
-    let head =
-        ["AGENT", "TURNS", "FAILED", "MESSAGES", "TOKENS IN", "OUT", "COST", "TOOK", "WAITED"];
+    let head = [
+        Name("AGENT"),
+        Figure("TURNS"),
+        Figure("FAILED"),
+        Figure("MESSAGES"),
+        Figure("TOKENS IN"),
+        Figure("OUT"),
+        Figure("COST"),
+        Figure("TOOK"),
+        Figure("WAITED"),
+    ];
     ctx.console.table(head, &rows)
 }
 

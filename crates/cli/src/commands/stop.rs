@@ -1,19 +1,20 @@
 //! `agent-worker stop`: end runs or an agent, and say what ended with them.
 
 use agent_worker_protocol::{
-    AgentState, Target,
+    AgentState, Code, Target,
     api::{AgentStopped, AgentView, RunStopped, RunView},
 };
 use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    client::{Client, Grace, Reach, Scope},
+    client::{Client, Grace, Reach, Scope, Watched},
     context::{Context, Format, Output},
     error::{CliError, Kind},
     line::Line,
     report,
     verdict::Verdict,
+    words,
 };
 
 /// Stop a run or an agent, and every process of it
@@ -86,9 +87,10 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     };
     let grace = if args.now { Grace::Nothing } else { Grace::Usual };
     let stopping = Stopping { meant, grace, format: args.output.format() };
-    match ctx.daemon_if_any().await? {
-        Some(client) => stopping.carry_out(&client, ctx).await,
-        None => nothing(stopping.format, ctx),
+    match (ctx.daemon_if_any().await?, &stopping.meant) {
+        (Some(client), _) => stopping.carry_out(&client, ctx).await,
+        (None, Meant::Agent(_) | Meant::Runs(_)) => Err(Context::nothing_yet()),
+        (None, Meant::OnlyRun | Meant::Everything) => nothing(stopping.format, ctx),
     }
 }
 
@@ -134,8 +136,15 @@ async fn stop_agent(
     let stopped = client.agent_stop(target, &ctx.scope(None, Reach::Here), grace).await?;
     if format == Format::Text {
         ctx.console.answer(&report::agent_stopped(&stopped))?;
-        let who = Target::agent(stopped.agent.clone(), &stopped.instance);
-        ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
+        if let Some(run) = ended_with_it(client, &stopped, ctx).await? {
+            let team = Target::instance(&run.instance);
+            let how = words::run(&run);
+            ctx.console.warn(&format!("nobody else had anything to do, so {team} is {how}"))?;
+            ctx.console.hint(&format!("begin it again: agent-worker restart {team}"))?;
+        } else {
+            let who = Target::agent(stopped.agent.clone(), &stopped.instance);
+            ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
+        }
     }
     told(&[stopped], format, ctx)
 }
@@ -144,6 +153,24 @@ fn tell(one: &Ended, format: Format, ctx: &mut Context<'_>) -> Result<(), CliErr
     match format {
         Format::Json => Ok(()),
         Format::Text => ctx.console.answer(&one.line()),
+    }
+}
+
+/// The run that is over because nobody but the agent that was stopped had anything to do in it.
+async fn ended_with_it(
+    client: &Client,
+    stopped: &AgentStopped,
+    ctx: &Context<'_>,
+) -> Result<Option<RunView>, CliError> {
+    let scope = Scope::instance(&stopped.instance, ctx.settings.cwd.clone());
+    let from_now = None;
+    let mut events = client.events(&Watched::Scope(scope.clone()), from_now).await?;
+    loop {
+        let run = client.runs(&scope).await?.into_iter().next();
+        match run {
+            Some(run) if run.is_about_to_end() && events.next().await?.is_some() => {}
+            other => return Ok(other.filter(|run| !run.state.is_live())),
+        }
     }
 }
 
@@ -197,10 +224,10 @@ fn chosen(runs: Vec<RunView>, choice: Choice) -> Result<Vec<RunView>, CliError> 
             let names: Vec<_> =
                 runs.iter().map(|run| Target::instance(&run.instance).to_string()).collect();
             Err(CliError::new(
-                Kind::Usage,
+                Kind::Refused(Code::Conflict),
                 format!("{} runs go on here: {}", runs.len(), names.join(", ")),
             )
-            .hint("say which: agent-worker stop @workflow:tag"))
+            .hint(format!("say which: agent-worker stop {}", names[0])))
         }
         (Choice::Only | Choice::Every, _) => Ok(runs),
     }

@@ -7,6 +7,7 @@ use crate::{
     context::{Context, Format, Output},
     error::CliError,
     line::Line,
+    table::Column::{Figure, Name},
     text::one_line,
     verdict::Verdict,
 };
@@ -59,32 +60,36 @@ impl Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let format = args.format();
-    let client = ctx.daemon().await?;
     match args.ask {
         Ask::Create { name, .. } => {
-            let created = client.token_create(name.clone()).await.map_err(|error| {
-                CliError::from(error).hint_for(Code::Conflict, || {
+            let created =
+                ctx.daemon().await?.token_create(name.clone()).await.map_err(|error| {
+                    CliError::from(error).hint_for(Code::Conflict, || {
                     format!(
                         "choose another name, or take that back: agent-worker token revoke {name}"
                     )
                 })
-            })?;
+                })?;
             match format {
                 Format::Json => ctx.console.json(&created),
                 Format::Text => ctx.console.answer(&Line::plain(created.token)),
             }
         }
         Ask::List { .. } => {
-            let tokens = client.tokens().await?;
+            let tokens = match ctx.daemon_if_any().await? {
+                Some(client) => client.tokens().await?,
+                None => Vec::new(),
+            };
             let row = |token: &TokenView| [one_line(&token.name), token.created.to_string()];
             let rows: Vec<_> = tokens.iter().map(row).collect();
             match format {
                 Format::Json => ctx.console.json(&tokens),
                 Format::Text if rows.is_empty() => ctx.console.note("there are no tokens"),
-                Format::Text => ctx.console.table(["NAME", "CREATED"], &rows),
+                Format::Text => ctx.console.table([Name("NAME"), Figure("CREATED")], &rows),
             }
         }
         Ask::Revoke { name, .. } => {
+            let client = ctx.daemon_of_something().await?;
             client.token_revoke(&name).await.map_err(|error| {
                 let list = || "`agent-worker token list` shows what there is".to_owned();
                 CliError::from(error).hint_for(Code::NotFound, list)

@@ -66,8 +66,7 @@ async fn warn_of_strangers(target: &Target, ctx: &mut Context<'_>) -> Result<(),
     let Some(client) = ctx.daemon_if_any().await? else { return Ok(()) };
     let scope = ctx.scope(Some(target.clone()), Reach::Here);
     match client.agents(&scope).await {
-        Ok(agents) if !agents.is_empty() => Ok(()),
-        Ok(_) => ctx.console.warn(&format!("there is no `{target}` yet")),
+        Ok(_) => Ok(()),
         Err(error) => {
             let why = CliError::from(error).body();
             ctx.console.warn(&why.message)

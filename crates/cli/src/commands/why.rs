@@ -1,7 +1,7 @@
 //! `agent-worker why`: why an agent or a run stands as it does, and what would change it.
 
 use agent_worker_protocol::{
-    AgentState, LimitKind, Millis, Outcome, PauseCause, RunMode, RunState, Target,
+    AgentState, Millis, Outcome, RunMode, RunState, Target,
     api::{AgentDetail, RunView},
 };
 use serde::Serialize;
@@ -48,7 +48,7 @@ struct Why {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let scope = ctx.scope(args.target.clone(), Reach::Here);
     let why = match args.target.filter(|target| target.agent.is_some()) {
         Some(target) => of_agent(&client.agent(&target, &scope).await?, clock::now()),
@@ -144,26 +144,23 @@ fn goes_on(run: &RunView, target: &Target) -> String {
         (RunState::Running, RunMode::Start) => {
             format!("somebody sends something: agent-worker send {target} \"…\"")
         }
-        (RunState::Paused { cause: PauseCause::Limit { limit, .. } }, _) => {
-            let more = match limit {
-                LimitKind::Hops | LimitKind::Turns => "COUNT",
-                LimitKind::Wall => "TIME",
-            };
-            format!("it gets more: agent-worker resume {target} --{limit} {more}")
+        (RunState::Paused { .. }, _) if run.needs.is_nothing() => {
+            format!("it is resumed: {}", run.needs.typed(target))
         }
-        (RunState::Paused { .. }, _) => format!("it is resumed: agent-worker resume {target}"),
+        (RunState::Paused { .. }, _) => format!("it gets more: {}", run.needs.typed(target)),
         (RunState::Ended { .. }, _) => format!("it is begun again: agent-worker restart {target}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use agent_worker_protocol::{LimitKind, PauseCause, api::ResumeRequest};
+
     use super::*;
     use crate::samples;
 
     #[test]
     fn a_run_says_what_would_change_how_it_stands() {
-        let limit = PauseCause::Limit { limit: LimitKind::Wall, detail: "2h".into() };
         let ended = |outcome| RunState::Ended { outcome };
         for (state, mode, because, wakes) in [
             (RunState::Setup, RunMode::Run, "its setup commands run", "its setup is done"),
@@ -178,12 +175,6 @@ mod tests {
                 RunMode::Start,
                 "nobody has anything to do",
                 "somebody sends something: agent-worker send @review:pr-1 \"…\"",
-            ),
-            (
-                RunState::Paused { cause: limit },
-                RunMode::Run,
-                "wall limit (2h)",
-                "it gets more: agent-worker resume @review:pr-1 --wall TIME",
             ),
             (
                 RunState::Paused { cause: PauseCause::Interrupted },
@@ -201,5 +192,14 @@ mod tests {
             let why = of_run(&RunView { state, mode, ..samples::run() }, samples::at(90));
             assert_eq!((why.because, why.wakes_when), (vec![because.to_owned()], wakes.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_run_at_a_limit_says_what_to_type() {
+        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "2h".into() };
+        let needs = ResumeRequest { wall: Some("4h".parse().unwrap()), ..Default::default() };
+        let run = RunView { state: RunState::Paused { cause }, needs, ..samples::run() };
+        let wakes = "it gets more: agent-worker resume @review:pr-1 --wall 4h";
+        assert_eq!(of_run(&run, samples::at(90)).wakes_when, wakes);
     }
 }

@@ -32,7 +32,7 @@ fn commands_that_only_look_start_no_daemon() {
         assert!(seen.exits(code), "{words:?}: {seen:?}");
     }
     let seen = world.types(&["peek", "--json"]);
-    assert_eq!((seen.json()["error"]["code"].as_str(), seen.err.as_str()), (Some("no_daemon"), ""));
+    assert_eq!((seen.json()["error"]["code"].as_str(), seen.err.as_str()), (Some("not_found"), ""));
     assert!(!world.path("started").exists() && !world.settings.home.exists());
 }
 
@@ -57,6 +57,7 @@ fn a_daemon_of_another_version_may_be_read_but_not_written_to() {
 #[test]
 fn a_daemon_that_does_not_start_says_why() {
     let world = World::without_daemon("echo 'the store is newer than this program' >&2; exit 3");
+    world.had_a_daemon();
     let seen = world.types(&["send", "coder", "hi"]);
     assert!(seen.exits(1), "{seen:?}");
     insta::assert_snapshot!(seen.err, @r"
@@ -73,6 +74,7 @@ fn a_missing_daemon_is_started_once_it_is_ready_asked() {
          for i in 1 2 3 4 5 6 7 8 9; do [ -S \"$AGENT_WORKER_HOME/daemon.sock\" ] && break; sleep 0.2; done
          echo ready",
     );
+    world.had_a_daemon();
     let script = vec![("POST /messages", Reply::Json(send_reply(&["coder"])))];
     let started = world.settings.home.join("started");
     let seen = std::thread::scope(|scope| {
@@ -90,7 +92,7 @@ fn a_missing_daemon_is_started_once_it_is_ready_asked() {
 /// A daemon that was killed: it lets callers in, answers none, and is gone after the second.
 fn dying_daemon(world: &World) -> impl FnOnce() + Send + 'static {
     let home = world.settings.home.clone();
-    std::fs::DirBuilder::new().mode(0o700).create(&home).unwrap();
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&home).unwrap();
     let lock = LockFile::try_acquire(&home.join("daemon.lock")).unwrap().unwrap();
     let socket = home.join("daemon.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -119,6 +121,7 @@ fn whoever_meets_a_dying_daemon_is_served_by_the_next() {
          for i in 1 2 3 4 5 6 7 8 9; do [ -S \"$AGENT_WORKER_HOME/daemon.sock\" ] && break; sleep 0.2; done
          echo ready",
     );
+    world.had_a_daemon();
     let dies = dying_daemon(&world);
     let started = world.settings.home.join("started");
     let seen = std::thread::scope(|scope| {
@@ -154,6 +157,7 @@ fn a_daemon_that_dies_while_it_is_looked_at_is_none() {
 fn an_agent_never_starts_a_daemon() {
     let mut world = World::without_daemon("echo started > ../started; exit 1");
     world.settings.inside_attempt = true;
+    world.had_a_daemon();
     let seen = world.types(&["send", "coder", "hi"]);
     assert!(seen.exits(1) && seen.err.contains("an agent starts none"), "{seen:?}");
     assert!(!world.path("started").exists());

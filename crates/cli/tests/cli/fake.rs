@@ -108,6 +108,14 @@ impl World {
         Self { folder, asked: Arc::default(), settings, runtime }
     }
 
+    /// Leaves in the home what a daemon that is gone leaves there.
+    pub(crate) fn had_a_daemon(&self) {
+        std::fs::create_dir(&self.settings.home).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&self.settings.home, mode).unwrap();
+        std::fs::write(self.settings.home.join("agent-worker.db"), "").unwrap();
+    }
+
     /// A home with a daemon of our version in it.
     pub(crate) fn with_daemon(script: Script) -> Self {
         Self::with_daemon_of_version(env!("CARGO_PKG_VERSION"), script)

@@ -12,7 +12,7 @@ use std::{
 };
 
 use agent_worker_kernel::{self as kernel, Feed, Place, Watched};
-use agent_worker_protocol::{Code, Event, EventKind, Position, Problem, RunId, Target};
+use agent_worker_protocol::{Code, Event, Position, Problem, RunId, Target};
 use axum::{
     extract::State,
     http::HeaderMap,
@@ -39,6 +39,9 @@ const LAST_EVENT_ID: &str = "last-event-id";
 pub(super) struct Watch {
     /// One run, from its beginning to its end.
     run: Option<RunId>,
+    /// When the stream of a run ends by itself; absent: `end`.
+    #[serde(default)]
+    until: Until,
     /// An instance, from now on.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
@@ -51,12 +54,14 @@ pub(super) struct Watch {
     _all: bool,
 }
 
-/// When a stream ends by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
-    /// With the run; a watch of an instance never.
+/// When the stream of a run ends by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Until {
+    /// With the run.
+    #[default]
     End,
-    /// When the run is over or paused.
+    /// When the run is over, or paused and nobody works any more.
     Rest,
 }
 
@@ -68,17 +73,18 @@ pub(super) async fn watch(
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Refusal> {
     let after = last_event_id(&headers)?.or(watch.after);
-    let watched = match watch.run {
-        Some(run) => Watched::Run(run),
-        None => Watched::Instance(Place { target: watch.target, project: watch.project }),
+    let watched = match (watch.run, watch.until) {
+        (Some(run), Until::End) => Watched::Run(run),
+        (Some(run), Until::Rest) => Watched::RunToRest(run),
+        (None, _) => Watched::Instance(Place { target: watch.target, project: watch.project }),
     };
     let feed = doors.kernel.watch(&who, watched, after).await?;
-    Ok(tell(feed, &doors.shutdown, Until::End))
+    Ok(tell(feed, &doors.shutdown))
 }
 
 /// Tells a feed as it comes.
-pub(super) fn tell(feed: Feed, shutdown: &Shutdown, until: Until) -> impl IntoResponse + use<> {
-    let stream = Telling::new(feed, shutdown.clone(), until);
+pub(super) fn tell(feed: Feed, shutdown: &Shutdown) -> impl IntoResponse + use<> {
+    let stream = Telling::new(feed, shutdown.clone());
     Sse::new(stream).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE))
 }
 
@@ -95,15 +101,14 @@ struct Telling {
     /// None once there is nothing more to tell.
     next: Option<ReusableBoxFuture<'static, Told>>,
     shutdown: Shutdown,
-    until: Until,
 }
 
 type Told = (Feed, Result<Option<Event>, kernel::Error>);
 
 impl Telling {
-    fn new(feed: Feed, shutdown: Shutdown, until: Until) -> Self {
+    fn new(feed: Feed, shutdown: Shutdown) -> Self {
         let next = ReusableBoxFuture::new(next(feed, shutdown.clone()));
-        Self { next: Some(next), shutdown, until }
+        Self { next: Some(next), shutdown }
     }
 }
 
@@ -124,11 +129,7 @@ impl Stream for Telling {
         let (feed, told) = ready!(future.poll(cx));
         match told {
             Ok(Some(event)) => {
-                if this.until == Until::Rest && event.kind == EventKind::RunPaused {
-                    this.next = None;
-                } else {
-                    future.set(next(feed, this.shutdown.clone()));
-                }
+                future.set(next(feed, this.shutdown.clone()));
                 return Poll::Ready(Some(written(&event)));
             }
             Ok(None) => {}

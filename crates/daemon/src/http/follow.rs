@@ -1,19 +1,18 @@
 //! A run and what comes of it in one request: told as it goes (`/run`), or once it rests (`/serve`).
 //!
-//! A run rests when it is over or paused. It is the daemon's from the beginning: whoever hangs up leaves it as it is.
+//! A run rests when it is over, or paused and nobody works any more. It is the daemon's from the beginning: whoever hangs up leaves it as it is.
 
 use std::sync::Arc;
 
 use agent_worker_kernel::{Clock, Feed, Principal, Watched};
 use agent_worker_protocol::{
-    Code, EventKind, Problem, RunId,
+    Code, Problem, RunId,
     api::{RunReport, RunRequest},
 };
 use axum::{Json, extract::State, response::IntoResponse};
 
 use super::{
-    Doors,
-    events::{self, Until},
+    Doors, events,
     refusal::{Answer, Refusal},
     request::{Body, Who},
 };
@@ -25,7 +24,7 @@ pub(super) async fn run(
     Body(request): Body<RunRequest>,
 ) -> Result<impl IntoResponse, Refusal> {
     let (_, feed) = begin(&doors, &who, request).await?;
-    Ok(events::tell(feed, &doors.shutdown, Until::Rest))
+    Ok(events::tell(feed, &doors.shutdown))
 }
 
 /// `POST /serve`
@@ -40,10 +39,11 @@ pub(super) async fn serve(
             rested = rest(&mut feed) => rested?,
             () = doors.shutdown.streams_closed() => return Err(unfinished(run).into()),
         }
-        // Whoever was quick has resumed it already.
         let view = doors.kernel.run_view(&who, run).await?;
-        if let Some(report) = RunReport::of(&view, Clock::System.now()) {
-            return Ok(Json(report));
+        match RunReport::of(&view, Clock::System.now()).filter(|_| view.is_at_rest()) {
+            Some(report) => return Ok(Json(report)),
+            // Whoever was quick has resumed it already.
+            None => feed = watch(&doors, &who, run).await?,
         }
     }
 }
@@ -54,16 +54,17 @@ async fn begin(
     request: RunRequest,
 ) -> Result<(RunId, Feed), Refusal> {
     let run = doors.kernel.run_new(who, request).await?.run;
-    Ok((run, doors.kernel.watch(who, Watched::Run(run), None).await?))
+    Ok((run, watch(doors, who, run).await?))
+}
+
+async fn watch(doors: &Doors, who: &Principal, run: RunId) -> Result<Feed, Refusal> {
+    let from_its_beginning = None;
+    Ok(doors.kernel.watch(who, Watched::RunToRest(run), from_its_beginning).await?)
 }
 
 /// Waits until the run rests.
 async fn rest(feed: &mut Feed) -> Result<(), Refusal> {
-    while let Some(event) = feed.next().await? {
-        if matches!(event.kind, EventKind::RunEnded | EventKind::RunPaused) {
-            break;
-        }
-    }
+    while feed.next().await?.is_some() {}
     Ok(())
 }
 

@@ -21,7 +21,7 @@ async fn every_kind_of_nonsense_is_told_as_a_problem() {
         (send(r#"{"message": "x", "form": "coder"}"#), (400, "bad_request")),
         (send(r#"{"message": "x", "target": "co der"}"#), (400, "bad_request")),
         (send(r#"{"message": "x", "target": "@nowhere"}"#), (404, "not_found")),
-        (send(r#"{"message": "x", "target": "@team", "to": ["ghost"]}"#), (400, "bad_request")),
+        (send(r#"{"message": "x", "target": "@team", "to": ["ghost"]}"#), (404, "not_found")),
         (send(fine).header("Content-Type", "text/plain"), (400, "bad_request")),
         (send(fine).header("Content-Type", ""), (400, "bad_request")),
         (send(fine).header("Idempotency-Key", &"k".repeat(201)), (400, "bad_request")),

@@ -36,6 +36,20 @@ async fn serve(house: &House, request: &Value) -> Value {
     answer.json()
 }
 
+/// Waits until `limited` is paused, and ends the turn under way in it.
+async fn stop_who_works_at_the_pause(house: &House) {
+    let runs = async || {
+        let answer = house.as_user(Question::get("/runs?target=@limited")).await;
+        if answer.status == 200 { answer.json() } else { json!([{}]) }
+    };
+    house.until(async || runs().await[0]["state"] == "paused").await;
+    let paused = runs().await;
+    let agents = paused[0]["agents"].as_array().unwrap();
+    let who = agents.iter().find(|agent| agent["state"] == "running").unwrap();
+    let stop = format!("/agents/{}@limited/stop", who["name"].as_str().unwrap());
+    assert_eq!(house.as_user(Question::post(&stop, "{}")).await.status, 200);
+}
+
 #[tokio::test]
 async fn a_run_is_told_from_its_beginning_to_its_end() {
     let house = House::open().await;
@@ -62,11 +76,14 @@ async fn what_a_run_came_to_is_one_document() {
 }
 
 #[tokio::test]
-async fn a_run_that_pauses_ends_its_telling_and_is_resumed_with_more() {
+async fn a_run_that_pauses_ends_its_telling_once_nobody_works_and_is_resumed_with_more() {
     let house = House::open().await;
     let mut request = house.file("limited", LIMITED);
-    let told = house.as_user(Question::post("/run", request.to_string())).await;
-    assert_eq!(kinds(&told.body).last(), Some(&"run.paused"), "{told:?}");
+    let telling = house.as_user(Question::post("/run", request.to_string()));
+    let (told, ()) = tokio::join!(telling, stop_who_works_at_the_pause(&house));
+    let kinds = kinds(&told.body);
+    let at = |kind| kinds.iter().position(|one| *one == kind).unwrap();
+    assert!(at("run.paused") < at("attempt.ended"), "{kinds:?}");
     let runs = house.as_user(Question::get("/runs?target=@limited")).await.json();
     assert_eq!(runs[0]["state"], "paused");
     let waiting = house.as_user(Question::get("/attention?target=@limited")).await.json();
@@ -83,8 +100,10 @@ async fn a_run_that_pauses_ends_its_telling_and_is_resumed_with_more() {
     let busy = house.as_user(Question::post("/serve", request.to_string())).await;
     assert_eq!(busy.refusal(), (409, "conflict".to_owned()));
     request["replace"] = json!(true);
-    let report = serve(&house, &request).await;
+    let (report, ()) = tokio::join!(serve(&house, &request), stop_who_works_at_the_pause(&house));
     assert_eq!(report["outcome"], "limit");
+    let works = |agent: &Value| agent["state"] == "running";
+    assert!(!report["agents"].as_object().unwrap().values().any(works), "{report}");
     assert_ne!(report["run"], runs[0]["run"]);
 }
 

@@ -262,7 +262,7 @@ async fn refusals_are_answers_a_model_can_read() {
     let client = house.client_token().await;
     let client = Caller { house: &house, token: &client };
     for (caller, tool, args, code) in [
-        (&coder, "channel_send", json!({"message": "x", "to": "ghost"}), "bad_request"),
+        (&coder, "channel_send", json!({"message": "x", "to": "ghost"}), "not_found"),
         (&coder, "channel_send", json!({"message": "x", "target": "@other"}), "forbidden"),
         (&coder, "inbox_ack", json!({"until": "2026-01-01T00:00:00Z"}), "bad_request"),
         (&client, "inbox_check", json!({}), "forbidden"),

@@ -174,7 +174,7 @@ async fn everything_that_waits_for_a_person_is_told_with_what_to_type() {
     assert_eq!(
         told(&attention().await.unwrap()),
         [
-            "Paused -: turn limit (6 turns taken in the last 24 hours, 6 allowed); agent-worker resume @team --turns MORE",
+            "Paused -: turn limit (6 turns taken in the last 24 hours, 6 allowed); agent-worker resume @team --turns 12",
             "DeadLetter coder: #1 was not done: failed (fatal): scripted fatal; agent-worker dead redrive 1 @team",
             "DeadLetter lead: #1 was not done: failed (fatal): scripted fatal; agent-worker dead redrive 1 @team",
             "AgentStopped lead: stopped by the user; agent-worker resume lead@team",

@@ -48,9 +48,12 @@ async fn a_run_at_its_hop_limit_goes_on_with_a_higher_one_and_keeps_everything()
     ping_pong(&world, 6);
     let run = world.run(&team("ping pong", "limits: { hops: 5 }\nkickoff: '@ping go'")).await;
     world.paused(run).await;
-    assert_eq!(refused(&world, run, AS_IT_IS).await, "allow longer chains: --hops 10");
+    assert_eq!(
+        refused(&world, run, AS_IT_IS).await,
+        "allow more: agent-worker resume @team --hops 10"
+    );
     let same = ResumeRequest { hops: Some(5), ..AS_IT_IS };
-    assert_eq!(refused(&world, run, same).await, "allow longer chains: --hops 10");
+    assert_eq!(refused(&world, run, same).await, "allow more: agent-worker resume @team --hops 10");
     let view = resume(&world, run, ResumeRequest { hops: Some(10), ..AS_IT_IS }).await.unwrap();
     assert_eq!((&view.state, view.limits.hops), (&RunState::Running, 10));
     let view = world.over(run).await;
@@ -66,7 +69,10 @@ async fn a_run_at_its_turn_limit_goes_on_with_more_turns() {
     assert_eq!(problem(resume(&world, run, AS_IT_IS).await).message, "@team is not paused");
     world.paused(run).await;
     world.pass(Duration::from_secs(1)).await;
-    assert_eq!(refused(&world, run, AS_IT_IS).await, "allow more turns: --turns 6");
+    assert_eq!(
+        refused(&world, run, AS_IT_IS).await,
+        "allow more: agent-worker resume @team --turns 6"
+    );
     resume(&world, run, ResumeRequest { turns: Some(9), ..AS_IT_IS }).await.unwrap();
     assert_eq!(world.over(run).await.turns, 7);
 }
@@ -85,7 +91,10 @@ async fn a_turn_that_is_under_way_is_one_of_those_allowed_until_it_is_cut_short(
     world.working(run, "coder", 1).await;
     world.say("@lead go").await;
     world.paused(run).await;
-    assert_eq!(refused(&world, run, AS_IT_IS).await, "allow more turns: --turns 2");
+    assert_eq!(
+        refused(&world, run, AS_IT_IS).await,
+        "allow more: agent-worker resume @team --turns 2"
+    );
     world.leave().await;
     world.machine.kill_all().await;
     world.come_back().await;
@@ -100,7 +109,8 @@ async fn a_start_at_its_turn_limit_is_told_of_its_day_and_not_of_its_life() {
     let file = team("ping pong", "limits: { turns: 3, hops: 1000 }\nkickoff: '@ping go'");
     let run = world.start(&file).await;
     world.paused(run).await;
-    let hint = "it goes on by itself within a day; to go on now: --turns 6";
+    let hint =
+        "it goes on by itself within a day; to go on now: agent-worker resume @team --turns 6";
     assert_eq!(refused(&world, run, AS_IT_IS).await, hint);
     world.pass(Duration::from_hours(25)).await;
     assert_eq!(world.view(run).await.turns, 6);
@@ -118,7 +128,7 @@ async fn a_run_at_its_wall_goes_on_with_more_time() {
     let run = world.run(&team("coder lead", "limits: { wall: 1m }\nkickoff: '@coder go'")).await;
     world.paused(run).await;
     world.pass(Duration::from_hours(1)).await;
-    let hint = "allow more time, counted from its beginning: --wall 3h";
+    let hint = "allow more time, counted from its beginning: agent-worker resume @team --wall 3h";
     assert_eq!(refused(&world, run, AS_IT_IS).await, hint);
     let more = ResumeRequest { wall: Some(Span::from_secs(3 * 3600)), ..AS_IT_IS };
     resume(&world, run, more).await.unwrap();
@@ -136,7 +146,7 @@ async fn a_run_in_which_everybody_waits_beyond_its_wall_needs_as_much_time_as_th
     });
     let run = world.run(&team("coder", "limits: { wall: 2h }\nkickoff: '@coder go'")).await;
     world.paused(run).await;
-    let hint = "allow more time, counted from its beginning: --wall 4h";
+    let hint = "allow more time, counted from its beginning: agent-worker resume @team --wall 4h";
     assert_eq!(refused(&world, run, AS_IT_IS).await, hint, "its time is not up, but would be");
     let more = ResumeRequest { wall: Some(Span::from_secs(4 * 3600)), ..AS_IT_IS };
     resume(&world, run, more).await.unwrap();

@@ -96,7 +96,7 @@ async fn a_run_that_is_set_up_or_paused_keeps_its_agents_waiting_and_says_so() {
     world.pass(Duration::from_millis(1)).await;
     let (state, wakes) = words(&world, "ping").await;
     assert_eq!(state, "paused: hop limit (a chain of 2 messages, 1 allowed)");
-    assert_eq!(wakes, "its run goes on: agent-worker resume @loop");
+    assert_eq!(wakes, "its run goes on: agent-worker resume @loop --hops 2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,8 +12,8 @@ use crate::{
     message::{Receipt, Usage},
     name::{AgentName, Tag},
     span::Span,
-    state::{RunMode, RunState},
-    target::InstanceRef,
+    state::{AgentState, PauseCause, RunMode, RunState},
+    target::{InstanceRef, Target},
     time::Millis,
 };
 
@@ -79,6 +79,9 @@ pub struct RunView {
     pub state: RunState,
     /// Since when it stands there.
     pub state_since: Millis,
+    /// What it must be given more of to go on, where it waits at a limit.
+    #[serde(default, skip_serializing_if = "ResumeRequest::is_nothing")]
+    pub needs: ResumeRequest,
     /// What made it fail, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
@@ -99,6 +102,41 @@ pub struct RunView {
     pub dropped: Vec<Receipt>,
     /// Who takes part, and what each is doing.
     pub agents: Vec<AgentView>,
+}
+
+impl RunView {
+    /// Whether nothing more happens in it by itself: it is over, or paused and nobody works any more.
+    pub fn is_at_rest(&self) -> bool {
+        let works = |agent: &AgentView| matches!(agent.state, AgentState::Running { .. });
+        match &self.state {
+            RunState::Ended { .. } => true,
+            RunState::Setup | RunState::Electing | RunState::Running => false,
+            RunState::Paused { .. } => !self.is_about_to_end() && !self.agents.iter().any(works),
+        }
+    }
+
+    /// Whether it ends in a moment: a `run` in which nobody has anything left to do.
+    pub fn is_about_to_end(&self) -> bool {
+        let is_busy = |agent: &AgentView| match agent.state {
+            AgentState::Stopped { .. } | AgentState::Stopping => false,
+            AgentState::Running { .. } => true,
+            AgentState::Idle
+            | AgentState::Queued
+            | AgentState::BackingOff { .. }
+            | AgentState::Parked { .. }
+            | AgentState::Paused { .. } => agent.waiting > 0,
+        };
+        let may_end = match &self.state {
+            RunState::Running | RunState::Paused { cause: PauseCause::Limit { .. } } => true,
+            RunState::Setup
+            | RunState::Electing
+            | RunState::Paused {
+                cause: PauseCause::Human | PauseCause::Interrupted | PauseCause::User,
+            }
+            | RunState::Ended { .. } => false,
+        };
+        may_end && self.mode == RunMode::Run && !self.agents.iter().any(is_busy)
+    }
 }
 
 /// Why a run failed before or beside its agents' work.
@@ -148,6 +186,26 @@ pub struct ResumeRequest {
     /// How long it may last, from its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Span>,
+}
+
+impl ResumeRequest {
+    /// Whether it asks for no more than to go on.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The command that asks for this.
+    pub fn typed(&self, target: &Target) -> String {
+        let Self { hops, turns, wall } = self;
+        let count =
+            |name: &str, value: &Option<u32>| value.map(|value| format!(" --{name} {value}"));
+        let more = [
+            count("hops", hops),
+            count("turns", turns),
+            wall.map(|wall| format!(" --wall {wall}")),
+        ];
+        format!("agent-worker resume {target}{}", more.into_iter().flatten().collect::<String>())
+    }
 }
 
 /// `GET /stats`: what a run's agents did and how long it took.
@@ -238,4 +296,82 @@ pub enum AttentionKind {
     DeadLetter,
     /// An agent is not woken any more.
     AgentStopped,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn run(mode: &str, state: &Value, agents: &[(Value, u32)]) -> RunView {
+        let agent = |(state, waiting): &(Value, u32)| {
+            let mut agent = json!({
+                "name": "coder", "instance": "review", "project": "/p", "backend": "mock", "waiting": waiting, "turns": 0,
+                "messages": 0, "usage": {"input_tokens": 0, "output_tokens": 0}, "started": "2026-01-01T00:00:00.000Z",
+            });
+            agent.as_object_mut().unwrap().extend(state.as_object().unwrap().clone());
+            agent
+        };
+        let mut view = json!({
+            "run": "01890a5d-ac96-774b-bcce-b302099a8057", "instance": "review", "project": "/p", "cwd": "/p",
+            "limits": {"hops": 50}, "mode": mode, "started": "2026-01-01T00:00:00.000Z",
+            "state_since": "2026-01-01T00:00:00.000Z", "turns": 4, "messages": 9,
+            "usage": {"input_tokens": 0, "output_tokens": 0}, "dead_letters": [], "dropped": [],
+            "agents": agents.iter().map(agent).collect::<Vec<_>>(),
+        });
+        view.as_object_mut().unwrap().extend(state.as_object().unwrap().clone());
+        serde_json::from_value(view).unwrap()
+    }
+
+    #[test]
+    fn a_run_is_at_rest_when_nothing_happens_in_it_by_itself_any_more() {
+        let limit = json!({"cause": "limit", "limit": "hops", "detail": "51 of 50"});
+        let limited = json!({"state": "paused", "cause": limit});
+        let cut_off = json!({"state": "paused", "cause": {"cause": "interrupted"}});
+        let running = json!({"state": "running"});
+        let works = (
+            json!({"state": "running", "attempt": "01890a5d-ac96-774b-bcce-b302099a8057",
+            "since": "2026-01-01T00:00:00.000Z"}),
+            0,
+        );
+        let waits = (json!({"state": "paused", "why": "hops"}), 1);
+        let idle = (json!({"state": "paused", "why": "hops"}), 0);
+        let stopped = (json!({"state": "stopped", "why": "by the user"}), 1);
+        for (mode, state, agents, at_rest, ends) in [
+            ("run", &limited, vec![waits.clone()], true, false),
+            ("run", &limited, vec![waits.clone(), works.clone()], false, false),
+            ("run", &limited, vec![idle.clone()], false, true),
+            ("run", &limited, vec![idle.clone(), stopped.clone()], false, true),
+            ("start", &limited, vec![idle.clone()], true, false),
+            ("run", &cut_off, vec![idle.clone()], true, false),
+            ("run", &running, vec![stopped.clone()], false, true),
+            ("run", &running, vec![stopped, works.clone()], false, false),
+            ("start", &running, vec![idle], false, false),
+            ("run", &json!({"state": "setup"}), vec![], false, false),
+            ("run", &json!({"state": "ended", "outcome": "done"}), vec![works], true, false),
+        ] {
+            let view = run(mode, state, &agents);
+            assert_eq!((view.is_at_rest(), view.is_about_to_end()), (at_rest, ends), "{view:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_run_needs_is_a_command_to_type() {
+        let target: Target = "@review:pr-1".parse().unwrap();
+        let (hops, turns, wall) = (Some(4), Some(8), Some(Span::from_secs(7200)));
+        for (needs, typed) in [
+            (ResumeRequest::default(), "agent-worker resume @review:pr-1"),
+            (
+                ResumeRequest { hops, ..Default::default() },
+                "agent-worker resume @review:pr-1 --hops 4",
+            ),
+            (
+                ResumeRequest { hops, turns, wall },
+                "agent-worker resume @review:pr-1 --hops 4 --turns 8 --wall 2h",
+            ),
+        ] {
+            assert_eq!(needs.typed(&target), typed);
+        }
+    }
 }
