@@ -8,13 +8,13 @@ use std::{
     path::PathBuf,
 };
 
-use agent_worker_host::Daemon;
 use agent_worker_protocol::{Event, EventKind};
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 
 use crate::{
     house::House,
-    mcp::McpRequest,
+    mcp::{McpClient, McpRequest},
     table::{Figure, Table, Unit},
 };
 
@@ -24,7 +24,8 @@ const MOST: f64 = 8.0 * 1024.0;
 
 /// Prints how long the list of tools is that the caller is shown, as compact JSON.
 pub(crate) async fn count_tools(socket: PathBuf) -> anyhow::Result<()> {
-    let result = McpRequest::list().ask(&Daemon::at(socket)).await?;
+    let mut client = McpClient::connect(&socket).await?;
+    let result: Value = client.ask(&McpRequest::list()).await?;
     let tools = result["tools"].as_array().context("no tools")?;
     let shown = tools.iter().any(|tool| tool["name"] == "inbox_check");
     anyhow::ensure!(shown, "an agent would be shown its inbox; this was somebody else");

@@ -1,59 +1,110 @@
 //! A client of the daemon's `/mcp`, as small as the protocol allows: what is measured is the other side.
+//!
+//! Each request is written down once, head and all; of each answer everything is read and what matters is checked.
 
-use agent_worker_host::Daemon;
+use std::{ops::Range, path::Path, sync::Arc};
+
 use anyhow::{Context as _, ensure};
-use bytes::Bytes;
-use hyper::{
-    Request,
-    header::{ACCEPT, CONTENT_TYPE},
-};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+};
 
 const REVISION: &str = "2026-07-28";
 
-/// One request, written down once and asked as often as wanted over one connection.
+/// One request as its bytes, asked as often as wanted.
 #[derive(Clone)]
-pub(crate) struct McpRequest {
-    method: &'static str,
-    name: &'static str,
-    body: Bytes,
-}
+pub(crate) struct McpRequest(Arc<[u8]>);
 
 impl McpRequest {
     /// `tools/list`
     pub(crate) fn list() -> Self {
-        Self::new("tools/list", "", json!({}))
+        Self::new("tools/list", "", "", json!({}))
     }
 
-    /// `tools/call` of this tool.
-    pub(crate) fn call(tool: &'static str, args: &Value) -> Self {
-        Self::new("tools/call", tool, json!({ "name": tool, "arguments": args }))
+    /// `tools/call` of this tool, by whom the connection shows.
+    pub(crate) fn call(tool: &str, args: &Value) -> Self {
+        Self::new("tools/call", tool, "", json!({ "name": tool, "arguments": args }))
     }
 
-    fn new(method: &'static str, name: &'static str, mut params: Value) -> Self {
+    /// The same by the client with this token.
+    pub(crate) fn call_as(token: &str, tool: &str, args: &Value) -> Self {
+        let token = format!("Authorization: Bearer {token}\r\n");
+        Self::new("tools/call", tool, &token, json!({ "name": tool, "arguments": args }))
+    }
+
+    fn new(method: &str, name: &str, token: &str, mut params: Value) -> Self {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": REVISION,
             "io.modelcontextprotocol/clientInfo": { "name": "bench", "version": "1" },
             "io.modelcontextprotocol/clientCapabilities": {},
         });
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        Self { method, name, body: body.to_string().into() }
+        let body = body.to_string();
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\n\
+             Host: localhost\r\n\
+             Content-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\n\
+             MCP-Protocol-Version: {REVISION}\r\n\
+             Mcp-Method: {method}\r\n\
+             Mcp-Name: {name}\r\n\
+             {token}\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        Self(request.into_bytes().into())
+    }
+}
+
+/// One connection, kept, with one request under way at a time.
+pub(crate) struct McpClient {
+    stream: UnixStream,
+    heard: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct Reply<T> {
+    result: T,
+}
+
+impl McpClient {
+    /// Connects to the daemon's socket.
+    pub(crate) async fn connect(socket: &Path) -> anyhow::Result<Self> {
+        Ok(Self { stream: UnixStream::connect(socket).await?, heard: Vec::new() })
     }
 
     /// Asks, and answers with the result; anything but a success is an error.
-    pub(crate) async fn ask(&self, daemon: &Daemon) -> anyhow::Result<Value> {
-        let request = Request::post("/mcp")
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, text/event-stream")
-            .header("MCP-Protocol-Version", REVISION)
-            .header("Mcp-Method", self.method)
-            .header("Mcp-Name", self.name)
-            .body(self.body.clone())?;
-        let answer = daemon.exchange(request).await?;
-        let body = || String::from_utf8_lossy(answer.body()).into_owned();
-        let mut reply: Value = serde_json::from_slice(answer.body()).with_context(body)?;
-        let result = reply["result"].take();
-        ensure!(result.is_object() && result["isError"] != json!(true), "{}", body());
-        Ok(result)
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &mut self,
+        request: &McpRequest,
+    ) -> anyhow::Result<T> {
+        self.stream.write_all(&request.0).await?;
+        self.heard.clear();
+        let body = loop {
+            let read = self.stream.read_buf(&mut self.heard).await?;
+            ensure!(read > 0, "the daemon hung up");
+            if let Some(body) = body(&self.heard)? {
+                break &self.heard[body];
+            }
+        };
+        let reply: Reply<T> = serde_json::from_slice(body)
+            .with_context(|| String::from_utf8_lossy(body).into_owned())?;
+        Ok(reply.result)
     }
+}
+
+/// Where the body of a success lies, once all of it is there.
+fn body(heard: &[u8]) -> anyhow::Result<Option<Range<usize>>> {
+    let blank = heard.windows(4).position(|four| four == b"\r\n\r\n");
+    let Some(blank) = blank else { return Ok(None) };
+    let text = str::from_utf8(&heard[..blank])?;
+    ensure!(text.starts_with("HTTP/1.1 200 "), "{}", String::from_utf8_lossy(heard));
+    let mut fields = text.lines().filter_map(|line| line.split_once(": "));
+    let length = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length: usize = length.context("an answer without a length")?.1.parse()?;
+    let start = blank + 4;
+    Ok((heard.len() >= start + length).then_some(start..start + length))
 }

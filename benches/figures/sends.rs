@@ -5,16 +5,17 @@
 
 use std::time::Duration;
 
-use agent_worker_host::Daemon;
 use agent_worker_protocol::api::{TokenCreated, TokenRequest};
-use serde_json::{Value, json};
+use anyhow::ensure;
+use serde::Deserialize;
+use serde_json::json;
 
 use crate::{
     archive::{Archive, BODY},
     house::House,
     load::{Caller, Load, load},
     machine,
-    mcp::McpRequest,
+    mcp::{McpClient, McpRequest},
     processor::ProcessorClock,
     sample::{median, micros, millis},
     table::{Figure, Table, Unit},
@@ -34,24 +35,27 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     let house = House::with_daemon()?;
     house.team(TEAM)?;
     let wake = json!({ "target": "@team", "message": "@reader go" });
-    McpRequest::call("channel_send", &wake).ask(&house.dial()).await?;
+    let wake = McpRequest::call("channel_send", &wake);
+    Client::connect(&house, &wake).await?.send().await?;
     let request = TokenRequest { name: "bench".to_owned() };
     let TokenCreated { token, .. } = house.dial().post("/tokens", &request).await?;
     let folder = machine::folder()?;
     let archive = Archive::open(folder.path()).await?;
     let mention = json!({ "target": "@team", "message": BODY });
-    let as_client = || house.dial().with_token(token.clone());
+    let as_client = McpRequest::call_as(&token, "channel_send", &mention);
+    let as_user = McpRequest::call("channel_send", &mention);
     for clients in CLIENTS {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
-            rounds.push(round(&house, callers(clients, as_client, &mention), &archive).await?);
+            rounds
+                .push(round(&house, callers(clients, &house, &as_client).await?, &archive).await?);
         }
         tell(table, clients, &rounds)?;
     }
     archive.close().await;
     let mut rates = Vec::new();
     for _ in 0..ROUNDS {
-        rates.push(load(callers(MOST_CLIENTS, || house.dial(), &mention)).await?.rate);
+        rates.push(load(callers(MOST_CLIENTS, &house, &as_user).await?).await?.rate);
     }
     let name = format!("the same without a token, {MOST_CLIENTS} at once");
     table.add(&Figure::new(name, Unit::PerSecond, median(rates)))?;
@@ -75,13 +79,39 @@ struct Spent {
 
 /// A client of the daemon.
 struct Client {
-    daemon: Daemon,
+    mcp: McpClient,
     request: McpRequest,
+    /// Where its last message stands in the channel.
+    last: u64,
+}
+
+/// What must be in every answer.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sent {
+    is_error: bool,
+    structured_content: Place,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    seq: u64,
+}
+
+impl Client {
+    async fn connect(house: &House, request: &McpRequest) -> anyhow::Result<Self> {
+        let mcp = McpClient::connect(&house.socket()).await?;
+        Ok(Self { mcp, request: request.clone(), last: 0 })
+    }
 }
 
 impl Caller for Client {
     async fn send(&mut self) -> anyhow::Result<()> {
-        self.request.ask(&self.daemon).await.map(drop)
+        let sent: Sent = self.mcp.ask(&self.request).await?;
+        let Place { seq } = sent.structured_content;
+        ensure!(!sent.is_error && seq > self.last, "message {seq} came after {}", self.last);
+        self.last = seq;
+        Ok(())
     }
 }
 
@@ -92,9 +122,16 @@ impl Caller for Archive {
 }
 
 /// So many clients, each with a connection of its own.
-fn callers(clients: usize, dial: impl Fn() -> Daemon, args: &Value) -> Vec<Client> {
-    let request = McpRequest::call("channel_send", args);
-    (0..clients).map(|_| Client { daemon: dial(), request: request.clone() }).collect()
+async fn callers(
+    clients: usize,
+    house: &House,
+    request: &McpRequest,
+) -> anyhow::Result<Vec<Client>> {
+    let mut callers = Vec::with_capacity(clients);
+    for _ in 0..clients {
+        callers.push(Client::connect(house, request).await?);
+    }
+    Ok(callers)
 }
 
 /// Lets the clients send, then as many callers append.
@@ -153,8 +190,9 @@ async fn at_rest(table: &mut Table) -> anyhow::Result<()> {
     house.team(TEAM)?;
     let message = BODY.replace('@', "");
     let copy = json!({ "target": "@team", "message": message, "cc": ["reader"] });
+    let copy = McpRequest::call("channel_send", &copy);
     for round in 1..=ROUNDS {
-        let sent = load(callers(MOST_CLIENTS, || house.dial(), &copy)).await?;
+        let sent = load(callers(MOST_CLIENTS, &house, &copy).await?).await?;
         let name = format!("cc to a team at rest, {MOST_CLIENTS} at once, round {round}");
         table.add(&Figure::new(name, Unit::PerSecond, sent.rate))?;
     }
