@@ -1,4 +1,4 @@
-//! The store on one SQLite file: a writer thread, a small pool of readers, and a file per noun.
+//! The store on one SQLite file: a writer thread, a small pool of readers, looks by key, and a file per noun.
 
 mod agents;
 mod attempts;
@@ -15,6 +15,7 @@ mod feedback;
 mod head;
 mod inbox;
 mod instances;
+mod looks;
 mod members;
 mod messages;
 mod methods;
@@ -35,6 +36,7 @@ use rusqlite::Connection;
 
 use crate::error::{Error, Result};
 use changes::Changes;
+use looks::Looks;
 use readers::Readers;
 use resources::Files;
 use writer::{Tx, Writer};
@@ -55,6 +57,7 @@ pub struct Sqlite {
 enum Place {
     File {
         readers: Readers,
+        looks: Looks,
         files: Files,
     },
     /// Only the writer's connection sees it.
@@ -68,8 +71,9 @@ impl Sqlite {
         let changes = Changes::default();
         let files = Files::in_folder(folder)?;
         let readers = Readers::start(&path)?;
+        let looks = Looks::at(&path);
         let writer = Writer::start(move || connection::writing(&path), changes.clone())?;
-        Ok(Self { writer, changes, place: Place::File { readers, files } })
+        Ok(Self { writer, changes, place: Place::File { readers, looks, files } })
     }
 
     /// A store that is gone with its last handle.
@@ -84,7 +88,8 @@ impl Sqlite {
     /// Waits until everything asked for is done and the file is closed; what other handles ask from then on is refused.
     /// Await this before the file is opened again: a reader that came while it was closing has met a short read.
     pub async fn close(self) {
-        if let Place::File { readers, .. } = self.place {
+        if let Place::File { readers, looks, .. } = self.place {
+            looks.close().await;
             readers.close().await;
         }
         self.writer.close().await;
@@ -97,6 +102,17 @@ impl Sqlite {
     ) -> Result<T> {
         match &self.place {
             Place::File { readers, .. } => readers.read(work).await,
+            Place::Memory => self.writer.write(|tx| work(tx)).await,
+        }
+    }
+
+    /// The same for what is found by its key, which is quicker than a thread is woken.
+    async fn look<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match &self.place {
+            Place::File { looks, .. } => looks.look(work),
             Place::Memory => self.writer.write(|tx| work(tx)).await,
         }
     }

@@ -39,7 +39,14 @@ impl Store for Sqlite {
         self.write(move |tx| instances::open(tx, &project, &instance)).await
     }
     async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>> {
-        self.read(move |db| instances::list(db, &which)).await
+        match which {
+            InstanceQuery::Named(_) => self.look(move |db| instances::list(db, &which)).await,
+            InstanceQuery::All
+            | InstanceQuery::Live
+            | InstanceQuery::Called(_)
+            | InstanceQuery::Tagged(_)
+            | InstanceQuery::With(_) => self.read(move |db| instances::list(db, &which)).await,
+        }
     }
     async fn instance_verify(&self, workflow: WorkflowId) -> Result<Seq> {
         self.read(move |db| content::verify(db, workflow)).await
@@ -74,7 +81,7 @@ impl Store for Sqlite {
         self.read(move |db| runs::get(db, run)).await
     }
     async fn run_hindrances(&self, run: RunId) -> Result<Hindrances> {
-        self.read(move |db| runs::hindrances(db, run)).await
+        self.look(move |db| runs::hindrances(db, run)).await
     }
     async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>> {
         self.read(move |db| runs::list(db, which)).await
@@ -217,10 +224,10 @@ impl Store for Sqlite {
         self.write(move |tx| lease::lease(tx, workflow, &agent, &new, rule, now)).await
     }
     async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>> {
-        self.read(move |db| attempts::by_token(db, &token)).await
+        self.look(move |db| attempts::by_token(db, &token)).await
     }
     async fn attempt_get(&self, attempt: AttemptId) -> Result<AttemptRow> {
-        self.read(move |db| attempts::get(db, attempt)).await
+        self.look(move |db| attempts::get(db, attempt)).await
     }
     async fn attempt_list(
         &self,
@@ -334,7 +341,7 @@ impl Store for Sqlite {
         self.write(move |tx| tokens::put(tx, &name, &hash, now)).await
     }
     async fn token_find(&self, hash: Hash) -> Result<Option<String>> {
-        self.read(move |db| tokens::find(db, &hash)).await
+        self.look(move |db| tokens::find(db, &hash)).await
     }
     async fn token_list(&self) -> Result<Vec<TokenView>> {
         self.read(tokens::list).await

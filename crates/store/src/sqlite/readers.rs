@@ -147,7 +147,11 @@ where
     }
 }
 
-fn snapshot<T>(db: &Connection, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+/// Runs `work` on the database as it is now.
+pub(super) fn snapshot<T>(
+    db: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T>,
+) -> Result<T> {
     db.prepare_cached("BEGIN")?.execute([])?;
     let result = work(db);
     let ended = db.prepare_cached("ROLLBACK")?.execute([]);
