@@ -33,11 +33,11 @@ use agent_worker_kernel::Kernel;
 use agent_worker_protocol::Millis;
 use axum::{Router, middleware::from_fn_with_state};
 
-pub(crate) use gate::{BODY_LIMIT, own_origins};
+pub(crate) use gate::BODY_LIMIT;
 pub(crate) use once::effect_key;
 #[cfg(test)]
 pub(crate) use openapi::document as openapi;
-pub(crate) use refusal::problem;
+pub(crate) use refusal::{Refusal, problem};
 pub(crate) use revoked::Revocations;
 pub(crate) use since::Since;
 
@@ -77,7 +77,7 @@ pub(crate) struct HealthFacts {
 /// as an extension; without one it comes from nobody.
 pub(crate) fn router(doors: Doors) -> Router {
     let gate = gate::Gate::new(doors.health.address);
-    let mcp = mcp::routes(doors.kernel.clone(), doors.health.address);
+    let mcp = mcp::routes(doors.kernel.clone());
     let doors = Arc::new(doors);
     let mount = |router, route: route::Route| route.mount(router);
     let (anybody, known): (Vec<_>, Vec<_>) =

@@ -11,7 +11,7 @@ use std::{
     sync::Mutex,
 };
 
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
 
 use crate::{home::Home, lifecycle::StartedBy};
 
@@ -20,8 +20,7 @@ const LONGEST: u64 = 10 * 1024 * 1024;
 
 /// Starts logging.
 pub(crate) fn begin(home: &Home, started_by: StartedBy) -> io::Result<()> {
-    let filter = EnvFilter::new("info,rmcp=warn");
-    let format = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    let format = tracing_subscriber::fmt().with_max_level(Level::INFO).with_target(false);
     let begun = match started_by {
         StartedBy::Person => format.with_writer(io::stderr).try_init(),
         StartedBy::Command => {

@@ -10,6 +10,7 @@ mod following;
 mod health;
 mod house;
 mod identity;
+mod judge;
 mod library;
 mod mcp;
 mod members;

@@ -17,7 +17,7 @@ use super::{
 };
 
 const ABOUT: &str = "On the Unix socket in the daemon's home you are the user. On the loopback port, and from anything \
-that is not you, a token is needed. Every error is a Problem.";
+that is not you, a token is needed. Every error is a Problem, except that `/mcp` also gives those of its protocol.";
 
 /// `GET /openapi.json`
 pub(super) async fn show() -> impl IntoResponse {

@@ -2,10 +2,10 @@
 
 use agent_worker_kernel::{self as kernel, Place};
 use agent_worker_protocol::{Code, EffectKey, Problem, Target};
-use rmcp::model::JsonObject;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use super::rpc::JsonObject;
 use crate::http::{effect_key, problem};
 
 const KEY: &str = "idempotency_key";

@@ -1,7 +1,8 @@
 //! How a tool's fields are written as JSON Schema. Short: every byte of it is paid for on every turn.
 
-use rmcp::model::JsonObject;
 use serde_json::{Value, json};
+
+use super::rpc::JsonObject;
 
 /// One field of what a tool takes or gives.
 #[derive(Clone, Copy)]

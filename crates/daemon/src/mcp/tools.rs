@@ -4,17 +4,30 @@ use std::sync::LazyLock;
 
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::ToolName;
-use rmcp::model::{Tool, ToolAnnotations};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
     call::{Call, Given},
     channel, documents, feedback, resources,
+    rpc::JsonObject,
     schema::{self, Field, Kind, optional},
     table::{Effect, SPECS, Spec},
 };
 
 /// How alike a wrong name must be to a right one to be suggested.
 const ALIKE: f64 = 0.75;
+
+/// A tool, as it is listed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Tool {
+    pub(super) name: &'static str,
+    description: &'static str,
+    input_schema: JsonObject,
+    output_schema: JsonObject,
+    annotations: Value,
+}
 
 /// Calls a tool.
 pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call: Call) -> Given {
@@ -60,7 +73,7 @@ pub(super) fn list(who: &Principal) -> &'static [Tool] {
 pub(super) fn near(word: &str, listed: &[Tool]) -> Vec<String> {
     let mut near: Vec<_> = listed
         .iter()
-        .map(|tool| (strsim::jaro_winkler(word, &tool.name), &tool.name))
+        .map(|tool| (strsim::jaro_winkler(word, tool.name), tool.name))
         .filter(|(likeness, _)| *likeness >= ALIKE)
         .collect();
     near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
@@ -73,23 +86,24 @@ fn tool(spec: &Spec, more: &[Field]) -> Tool {
     if spec.effect != Effect::Reads {
         takes.push(key);
     }
-    Tool::new(spec.name.word(), spec.about, schema::takes(&takes))
-        .with_raw_output_schema(schema::gives(spec.gives).into())
-        .with_annotations(annotations(spec.effect))
+    Tool {
+        name: spec.name.word(),
+        description: spec.about,
+        input_schema: schema::takes(&takes),
+        output_schema: schema::gives(spec.gives),
+        annotations: hints(spec.effect),
+    }
 }
 
 /// Codex calls a tool unasked only if it reads, or says that it neither destroys nor reaches outside.
-fn annotations(effect: Effect) -> ToolAnnotations {
-    let mut hints = ToolAnnotations::new();
+fn hints(effect: Effect) -> Value {
     match effect {
-        Effect::Reads => hints.read_only_hint = Some(true),
-        Effect::Writes | Effect::WritesOnce => {
-            hints.destructive_hint = Some(false);
-            hints.open_world_hint = Some(false);
+        Effect::Reads => json!({ "readOnlyHint": true }),
+        Effect::Writes => json!({ "destructiveHint": false, "openWorldHint": false }),
+        Effect::WritesOnce => {
+            json!({ "destructiveHint": false, "idempotentHint": true, "openWorldHint": false })
         }
     }
-    hints.idempotent_hint = (effect == Effect::WritesOnce).then_some(true);
-    hints
 }
 
 #[cfg(test)]

@@ -24,6 +24,10 @@ pub(super) fn keep(method: &str, path: &str, status: u16, body: &str) {
         }
         return;
     };
+    if path == "/mcp" && body.get("jsonrpc").is_some() {
+        // The form of these is the protocol's own.
+        return;
+    }
     let problem = "#/components/responses/Problem/content/application~1json/schema".to_owned();
     let schema = if status >= 400 {
         problem

@@ -1,0 +1,219 @@
+//! The protocol's own library as the judge: whatever a client asks, it is told here what that library would tell it.
+
+use std::sync::Arc;
+
+use axum::http::Request;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    },
+    service::RequestContext,
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
+    },
+};
+use serde_json::{Value, json};
+
+use super::house::{House, Question};
+
+/// Gives what our door gave, in the library's own form.
+#[derive(Clone)]
+struct Judge(Value);
+
+impl ServerHandler for Judge {
+    fn get_info(&self) -> ServerConfig {
+        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        info.server_info = Implementation::new("agent-worker", env!("CARGO_PKG_VERSION"));
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = serde_json::from_value(self.0["tools"].clone()).unwrap();
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let given = self.0["structuredContent"].clone();
+        match (request.name.as_ref(), &self.0["isError"]) {
+            ("frobnicate", _) => Err(ErrorData::invalid_params("there is no such tool", None)),
+            (_, Value::Bool(true)) => Ok(CallToolResult::structured_error(given).into()),
+            _ => Ok(CallToolResult::structured(given).into()),
+        }
+    }
+}
+
+/// What a client makes of an answer.
+#[derive(Debug, PartialEq)]
+enum Heard {
+    Result(Value),
+    /// The words are free.
+    Error(u16, Value, Value),
+    Accepted,
+    /// The request was not even looked into.
+    Complaint,
+}
+
+fn heard(status: u16, body: &[u8]) -> Heard {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    match (status, body.get("result"), body.get("error")) {
+        (200, Some(result), None) => Heard::Result(result.clone()),
+        (202, None, None) => Heard::Accepted,
+        (_, None, Some(error)) => {
+            Heard::Error(status, error["code"].clone(), error["data"].clone())
+        }
+        (400 | 406 | 415, None, None) => Heard::Complaint,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One request: its headers beside those every client sends, and its body.
+type Asked = (Vec<(&'static str, &'static str)>, Value);
+
+async fn both(house: &House, (headers, body): &Asked) -> (Heard, Heard) {
+    let all = [("Accept", "application/json, text/event-stream")];
+    let all = || all.iter().chain(headers);
+    let ours = all().fold(
+        Question::post("/mcp", body.to_string()).token(&house.job.token),
+        |question, (name, value)| question.header(name, value),
+    );
+    let ours = house.as_user(ours).await;
+    let given = serde_json::from_str::<Value>(&ours.body).unwrap_or_default();
+    let judge = Judge(given["result"].clone());
+    let settings = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true);
+    let sessions = Arc::new(NeverSessionManager::default());
+    let library = StreamableHttpService::new(move || Ok(judge.clone()), sessions, settings);
+    let theirs = Request::post("/mcp").header("host", "localhost");
+    let theirs = theirs.header("content-type", "application/json");
+    let theirs = all().fold(theirs, |request, (name, value)| request.header(*name, *value));
+    let theirs = theirs.body(Full::new(Bytes::from(body.to_string()))).unwrap();
+    let theirs = library.handle(theirs).await;
+    let status = theirs.status().as_u16();
+    let theirs = theirs.into_body().collect().await.unwrap().to_bytes();
+    (heard(ours.status, ours.body.as_bytes()), heard(status, &theirs))
+}
+
+const META: &str = "io.modelcontextprotocol/";
+
+fn ask(method: &str, params: impl Into<Value>) -> Value {
+    let params: Value = params.into();
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+/// As a client of `version` asks that says everything in the body.
+fn said(version: &str, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        format!("{META}protocolVersion"): version,
+        format!("{META}clientCapabilities"): {},
+    });
+    ask(method, params)
+}
+
+fn initialize(version: &str) -> Value {
+    let client = json!({"name": "test", "version": "1"});
+    ask("initialize", json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client}))
+}
+
+#[tokio::test]
+async fn a_client_that_begins_with_initialize_is_told_what_the_library_tells_it() {
+    let house = House::open().await;
+    let old = || vec![("MCP-Protocol-Version", "2025-11-25")];
+    let call =
+        |name: &str, args: Value| ask("tools/call", json!({"name": name, "arguments": args}));
+    for asked in [
+        (vec![], initialize("2024-11-05")),
+        (vec![], initialize("2025-11-25")),
+        (vec![], initialize("2026-07-28")),
+        (vec![], initialize("1999-01-01")),
+        (old(), initialize("2025-11-25")),
+        (old(), initialize("2025-06-18")),
+        (vec![("MCP-Protocol-Version", "2026-07-28")], initialize("2026-07-28")),
+        (
+            vec![("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/list")],
+            initialize("2026-07-28"),
+        ),
+        (vec![], ask("ping", json!({}))),
+        (old(), ask("ping", json!({}))),
+        (vec![], ask("tools/list", json!({}))),
+        (old(), ask("tools/list", json!({}))),
+        (old(), json!({"jsonrpc": "2.0", "id": "x", "method": "tools/list"})),
+        (vec![("MCP-Protocol-Version", "1999-01-01")], ask("tools/list", json!({}))),
+        (old(), call("channel_send", json!({"message": "hello"}))),
+        (old(), call("channel_send", json!({"message": "hello", "to": "ghost"}))),
+        (old(), call("frobnicate", json!({}))),
+        (old(), ask("logging/setLevel", json!({"level": "info"}))),
+        (old(), ask("frobnicate", json!({}))),
+        (old(), said("2025-11-25", "tools/list", json!({}))),
+        (old(), json!({"jsonrpc": "2.0", "method": "notifications/initialized"})),
+        (old(), json!({"jsonrpc": "2.0", "method": "frobnicated", "params": {"a": 1}})),
+        (old(), json!({"jsonrpc": "1.0", "id": 1, "method": "ping"})),
+        (old(), json!([])),
+    ] {
+        let (ours, theirs) = both(&house, &asked).await;
+        assert_eq!(ours, theirs, "{asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_whose_requests_speak_for_themselves_is_told_what_the_library_tells_it() {
+    const NEW: &str = "2026-07-28";
+    let house = House::open().await;
+    let head = |version, method, name| {
+        vec![("MCP-Protocol-Version", version), ("Mcp-Method", method), ("Mcp-Name", name)]
+    };
+    let send = || {
+        said(NEW, "tools/call", json!({"name": "channel_send", "arguments": {"message": "hello"}}))
+    };
+    let nameless = |version| vec![("MCP-Protocol-Version", version), ("Mcp-Method", "tools/list")];
+    let mut incapable = said(NEW, "tools/list", json!({}));
+    incapable["params"]["_meta"] = json!({format!("{META}protocolVersion"): NEW});
+    for asked in [
+        (head(NEW, "server/discover", ""), said(NEW, "server/discover", json!({}))),
+        (vec![], ask("server/discover", json!({}))),
+        (nameless(NEW), said(NEW, "tools/list", json!({}))),
+        (nameless(NEW), ask("tools/list", json!({}))),
+        (nameless(NEW), incapable),
+        (vec![], said(NEW, "tools/list", json!({}))),
+        (nameless("2025-11-25"), said(NEW, "tools/list", json!({}))),
+        (nameless("2030-01-01"), said("2030-01-01", "tools/list", json!({}))),
+        (nameless("1999-01-01"), said("1999-01-01", "tools/list", json!({}))),
+        (nameless(NEW), said(NEW, "ping", json!({}))),
+        (head(NEW, "ping", ""), said(NEW, "ping", json!({}))),
+        (head(NEW, "frobnicate", ""), said(NEW, "frobnicate", json!({}))),
+        (head(NEW, "tools/call", "channel_send"), send()),
+        (head(NEW, "tools/call", "=?base64?Y2hhbm5lbF9zZW5k?="), send()),
+        (head(NEW, "tools/call", "=?base64?!?="), send()),
+        (head(NEW, "tools/call", "channel_read"), send()),
+        (head(NEW, "tools/list", "channel_send"), send()),
+        (vec![("MCP-Protocol-Version", NEW), ("Mcp-Method", "tools/call")], send()),
+        (vec![("MCP-Protocol-Version", NEW), ("Mcp-Name", "channel_send")], send()),
+        (
+            head(NEW, "tools/call", "frobnicate"),
+            said(NEW, "tools/call", json!({"name": "frobnicate", "arguments": {}})),
+        ),
+        (
+            head(NEW, "notifications/cancelled", ""),
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+        ),
+        (
+            vec![("MCP-Protocol-Version", NEW)],
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+        ),
+    ] {
+        let (ours, theirs) = both(&house, &asked).await;
+        assert_eq!(ours, theirs, "{asked:?}");
+    }
+}
