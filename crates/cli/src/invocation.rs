@@ -3,7 +3,7 @@
 use std::{ffi::OsString, process::ExitCode};
 
 use agent_worker_protocol::Span;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ErrorKind};
 use serde_json::json;
 
 use crate::{
@@ -75,6 +75,7 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum Typed {
     #[command(flatten)]
     Command(Box<Commands>),
@@ -99,7 +100,7 @@ struct DaemonArgs {
     flags: DaemonFlags,
 }
 
-/// Every word there is, for completions and the manual.
+/// Every word there is, for completions and the manual, which spell all of them out.
 pub(crate) fn grammar() -> clap::Command {
     Cli::command()
 }
@@ -110,7 +111,7 @@ pub fn parse(
     console: &mut Console,
 ) -> Result<Invocation, ExitCode> {
     let words: Vec<OsString> = words.into_iter().collect();
-    match Cli::try_parse_from(&words) {
+    match read(&words) {
         Ok(cli) => Ok(meant(cli.typed)),
         Err(error) => match (about_a_file(&error, &words), with_an_item(&error, &words)) {
             (Some(command), _) => Ok(Invocation::Command(Command(Box::new(command)))),
@@ -118,6 +119,23 @@ pub fn parse(
             (None, None) => Err(answered(error, &words, console)),
         },
     }
+}
+
+/// Reads the words by a grammar that spells out only the command that is named, as to spell out all of them takes longer
+/// than most commands. Whatever it does not understand (other names, misspelt ones, a cry for help) is for the whole one.
+fn read(words: &[OsString]) -> Result<Cli, clap::Error> {
+    match Cli::try_parse_from(words) {
+        Err(error) if error.kind() != ErrorKind::DisplayVersion => read_by_all(words),
+        read => read,
+    }
+}
+
+fn read_by_all<W: Into<OsString> + Clone>(
+    words: impl IntoIterator<Item = W>,
+) -> Result<Cli, clap::Error> {
+    let mut grammar = grammar();
+    grammar.build();
+    Cli::from_arg_matches_mut(&mut grammar.try_get_matches_from(words)?)
 }
 
 /// `doc append notes.md "- done"`: a word that begins with a dash and a blank is an item of a list, and no option. It is
@@ -130,7 +148,7 @@ fn with_an_item(error: &clap::Error, words: &[OsString]) -> Option<Cli> {
     let (items, others): (Vec<_>, Vec<_>) = words.iter().partition(is_item);
     let end = OsString::from("--");
     let words = others.into_iter().chain([&end]).chain(items);
-    Cli::try_parse_from(words).ok()
+    read_by_all(words).ok()
 }
 
 /// `run FILE --help` asks what that file takes, and the file has to be read for the answer.
@@ -139,7 +157,7 @@ fn about_a_file(error: &clap::Error, words: &[OsString]) -> Option<Commands> {
         return None;
     }
     let others = words.iter().filter(|word| !is_help(word));
-    match Cli::try_parse_from(others).ok()?.typed? {
+    match read_by_all(others).ok()?.typed? {
         Typed::Command(command) => command.about_its_file(),
         Typed::Daemon(_) | Typed::Worker => None,
     }
@@ -195,13 +213,25 @@ mod tests {
         grammar().debug_assert();
     }
 
+    fn reads(words: &[&str]) -> Result<String, ExitCode> {
+        let mut console = Console::for_programs(Box::new(io::sink()), Box::new(io::sink()));
+        let words = ["agent-worker"].iter().chain(words).map(Into::into);
+        parse(words, &mut console).map(|read| format!("{read:?}"))
+    }
+
+    #[test]
+    fn a_command_is_the_same_by_its_other_name() {
+        for (words, others) in [
+            (&["ls", "--all"], &["list", "--all"]),
+            (&["status", "coder"], &["info", "coder"]),
+            (&["token", "list"], &["token", "ls"]),
+        ] {
+            assert_eq!(reads(words).unwrap(), reads(others).unwrap());
+        }
+    }
+
     #[test]
     fn an_item_of_a_list_is_a_text_and_a_misspelt_option_is_not() {
-        let reads = |words: &[&str]| {
-            let mut console = Console::for_programs(Box::new(io::sink()), Box::new(io::sink()));
-            let words = ["agent-worker"].iter().chain(words).map(Into::into);
-            parse(words, &mut console).map(|read| format!("{read:?}"))
-        };
         for words in [
             &["doc", "append", "notes.md", "- done", "--target", "@review"][..],
             &["send", "coder", "- one\n- two", "--wait"],
@@ -227,6 +257,8 @@ mod tests {
                 look(one, &path);
             }
         }
-        look(&grammar(), "agent-worker");
+        let mut grammar = grammar().disable_help_subcommand(true);
+        grammar.build();
+        look(&grammar, "agent-worker");
     }
 }

@@ -49,8 +49,9 @@ use crate::{
     verdict::Verdict,
 };
 
-/// A command this room carries out.
+/// A command this room carries out. Its words are spelt out when it is named.
 #[derive(Debug, clap::Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Commands {
     Run(run::Args),
     Start(start::Args),
