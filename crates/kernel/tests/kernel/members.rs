@@ -237,7 +237,7 @@ async fn a_run_that_is_over_before_its_last_agent_is_taken_out_is_no_error() {
     let added = world.store.withhold("agent_add");
     let joining = Box::pin(new(&world, mock(None, None)));
     let coder = place("coder@team");
-    let removing = async {
+    let removing = Box::pin(async {
         added.reached().await;
         let remove = world.kernel.agent_remove(&Principal::User, &coder);
         let over = async {
@@ -246,7 +246,7 @@ async fn a_run_that_is_over_before_its_last_agent_is_taken_out_is_no_error() {
             view
         };
         tokio::join!(remove, over)
-    };
+    });
     let (joined, (removed, view)) = within(async { tokio::join!(joining, removing) }).await;
     joined.unwrap();
     assert_eq!((view.state, view.dropped.len()), (FAILED, 1));

@@ -89,13 +89,13 @@ async fn a_watch_sees_the_end_even_when_it_comes_while_the_page_is_turned() {
         assert_eq!(world.story(run).await.last().unwrap().kind, EventKind::RunEnded);
         page.release();
     };
-    let kinds = async {
+    let kinds = Box::pin(async {
         let mut kinds = Vec::new();
         while let Some(event) = feed.next().await.unwrap() {
             kinds.push(event.kind);
         }
         kinds
-    };
+    });
     let (kinds, ()) = within(async { tokio::join!(kinds, end) }).await;
     assert_eq!(kinds, [EventKind::AttemptEnded, EventKind::RunEnded]);
 }
