@@ -56,6 +56,8 @@ fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
         drain_grace: flags.drain_grace,
         started_by: if flags.announce { StartedBy::Command } else { StartedBy::Person },
         version: version(&env),
+        #[cfg(debug_assertions)]
+        fixtures: env.contains_key("AGENT_WORKER_FIXTURES"),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(agent_worker_daemon::serve(settings));

@@ -32,8 +32,9 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use agent_worker_kernel::Kernel;
 use agent_worker_protocol::Millis;
 use axum::{Router, middleware::from_fn_with_state};
+use tokio_util::task::TaskTracker;
 
-pub(crate) use gate::BODY_LIMIT;
+pub(crate) use gate::{BODY_LIMIT, own_origins};
 pub(crate) use once::effect_key;
 #[cfg(test)]
 pub(crate) use openapi::document as openapi;
@@ -54,6 +55,11 @@ pub(crate) struct Doors {
     pub(crate) shutdown: Shutdown,
     /// How streams learn that their token was taken back.
     pub(crate) revocations: Revocations,
+    /// Who owns what goes on after an answer.
+    pub(crate) tasks: TaskTracker,
+    /// Whether the MCP door has what the protocol's conformance suite asks for.
+    #[cfg(debug_assertions)]
+    pub(crate) fixtures: bool,
 }
 
 /// What is known of this daemon once it listens.
@@ -77,7 +83,7 @@ pub(crate) struct HealthFacts {
 /// as an extension; without one it comes from nobody.
 pub(crate) fn router(doors: Doors) -> Router {
     let gate = gate::Gate::new(doors.health.address);
-    let mcp = mcp::routes(doors.kernel.clone());
+    let mcp = mcp::routes(&doors);
     let doors = Arc::new(doors);
     let mount = |router, route: route::Route| route.mount(router);
     let (anybody, known): (Vec<_>, Vec<_>) =

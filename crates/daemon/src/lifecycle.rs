@@ -55,6 +55,9 @@ pub struct Settings {
     pub started_by: StartedBy,
     /// The program's version.
     pub version: String,
+    /// Whether the MCP door has what the protocol's conformance suite asks for.
+    #[cfg(debug_assertions)]
+    pub fixtures: bool,
 }
 
 /// Who started the daemon.
@@ -224,6 +227,9 @@ async fn open_doors(
         shutdown: shutdown.clone(),
         revocations: Revocations::default(),
         health,
+        tasks: tracker.clone(),
+        #[cfg(debug_assertions)]
+        fixtures: settings.fixtures,
     };
     let doorway = Doorway {
         router: http::router(doors),

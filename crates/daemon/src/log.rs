@@ -12,6 +12,10 @@ use std::{
 };
 
 use tracing::Level;
+use tracing_subscriber::{
+    Layer as _, filter::Targets, fmt::layer, layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 use crate::{home::Home, lifecycle::StartedBy};
 
@@ -20,12 +24,17 @@ const LONGEST: u64 = 10 * 1024 * 1024;
 
 /// Starts logging.
 pub(crate) fn begin(home: &Home, started_by: StartedBy) -> io::Result<()> {
-    let format = tracing_subscriber::fmt().with_max_level(Level::INFO).with_target(false);
+    // The protocol's library tells of every session.
+    let wanted = Targets::new().with_default(Level::INFO).with_target("rmcp", Level::WARN);
+    let format = layer().with_target(false);
+    let all = tracing_subscriber::registry();
     let begun = match started_by {
-        StartedBy::Person => format.with_writer(io::stderr).try_init(),
+        StartedBy::Person => {
+            all.with(format.with_writer(io::stderr).with_filter(wanted)).try_init()
+        }
         StartedBy::Command => {
-            let log = Log::open(home.log(), LONGEST)?;
-            format.with_ansi(false).with_writer(Mutex::new(log)).try_init()
+            let log = Mutex::new(Log::open(home.log(), LONGEST)?);
+            all.with(format.with_ansi(false).with_writer(log).with_filter(wanted)).try_init()
         }
     };
     begun.map_err(io::Error::other)

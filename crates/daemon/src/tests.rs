@@ -13,6 +13,8 @@ mod identity;
 mod judge;
 mod library;
 mod mcp;
+mod mcp_library;
+mod mcp_streams;
 mod members;
 mod messages;
 mod visitors;

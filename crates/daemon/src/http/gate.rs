@@ -70,7 +70,7 @@ impl Gate {
 }
 
 /// The origins of our own pages.
-fn own_origins(address: Option<SocketAddr>) -> Vec<String> {
+pub(crate) fn own_origins(address: Option<SocketAddr>) -> Vec<String> {
     let port = address.map(|address| address.port());
     let own = |port| ["127.0.0.1", "localhost"].map(|host| format!("http://{host}:{port}"));
     port.map(own).into_iter().flatten().collect()

@@ -146,8 +146,20 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
                 json!({"description": about, "content": {"text/event-stream": {"schema": schema}}}),
             )
         }
+        Gives::Messages => (StatusCode::OK, messages(json!({}))),
+        Gives::MessageOrMessages => {
+            let one = generator.subschema_for::<Map<String, Value>>();
+            (StatusCode::OK, messages(json_content(&one)))
+        }
     };
     json!({status.as_str(): answer, "default": {"$ref": "#/components/responses/Problem"}})
+}
+
+/// JSON-RPC messages as server-sent events, besides what else may come.
+fn messages(mut content: Value) -> Value {
+    let schema = json!({"type": "string", "contentMediaType": "application/json"});
+    content["text/event-stream"] = json!({ "schema": schema });
+    json!({"description": "Messages of the Model Context Protocol.", "content": content})
 }
 
 fn json_content(schema: &Schema) -> Value {

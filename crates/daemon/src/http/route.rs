@@ -73,6 +73,10 @@ pub(super) enum Gives {
     Json(SchemaOf),
     /// Server-sent events.
     Events,
+    /// Messages of the Model Context Protocol, as server-sent events.
+    Messages,
+    /// One such message as a document, or several as server-sent events.
+    MessageOrMessages,
 }
 
 impl Route {
@@ -129,6 +133,14 @@ impl Route {
 
     pub(super) fn tells_events(self) -> Self {
         Self { gives: Gives::Events, ..self }
+    }
+
+    pub(super) fn tells_messages(self) -> Self {
+        Self { gives: Gives::Messages, ..self }
+    }
+
+    pub(super) fn gives_messages(self) -> Self {
+        Self { gives: Gives::MessageOrMessages, ..self }
     }
 
     pub(super) fn says(self, status: StatusCode) -> Self {

@@ -67,8 +67,12 @@ fn daemon() -> Vec<Route> {
         Route::new(Post, "/feedback", feedback::say, "Says something about the program itself.")
             .takes::<FeedbackRequest>()
             .gives::<FeedbackView>(),
-        Route::elsewhere(Post, "/mcp", "The Model Context Protocol, streamable and stateless.")
-            .takes::<Map<String, Value>>(),
+        Route::elsewhere(Post, "/mcp", "A message of the Model Context Protocol.")
+            .takes::<Map<String, Value>>()
+            .gives_messages(),
+        Route::elsewhere(Get, "/mcp", "What a session is told besides its answers.")
+            .tells_messages(),
+        Route::elsewhere(Delete, "/mcp", "Ends a session.").says(StatusCode::ACCEPTED),
     ]
 }
 

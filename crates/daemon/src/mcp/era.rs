@@ -11,10 +11,7 @@ use serde_json::{Value, json};
 use super::rpc::{Fault, Message};
 
 /// The revisions that are spoken, oldest first. Their names sort by age.
-pub(super) const REVISIONS: [&str; 5] =
-    ["2024-11-05", "2025-03-26", "2025-06-18", INITIALIZED, REQUESTS];
-/// The last that begins with `initialize`.
-const INITIALIZED: &str = "2025-11-25";
+const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", REQUESTS];
 /// The first without it.
 const REQUESTS: &str = "2026-07-28";
 
@@ -44,9 +41,6 @@ impl Era {
     /// Finds out how a client speaks that sent `message` under `headers`.
     pub(super) fn of(headers: &HeaderMap, message: &Message) -> Result<Self, Objection> {
         let head = revision(headers)?;
-        if message.method == "initialize" {
-            return initialize(headers, head, message);
-        }
         let body = message.meta("protocolVersion").and_then(Value::as_str);
         let unknown = |revision: &&str| !REVISIONS.contains(revision);
         if let (Some(other), None) = (head.filter(unknown), body) {
@@ -56,12 +50,8 @@ impl Era {
         if head.is_some_and(|head| head >= REQUESTS) {
             agrees(headers, message)?;
         }
-        if message.id.is_none() {
-            return Ok(Self::Initialized);
-        }
-        let discovers = message.method == "server/discover";
         match (head, body) {
-            (head, None) if discovers || head.is_some_and(|head| head >= REQUESTS) => {
+            (head, None) if head.is_some_and(|head| head >= REQUESTS) => {
                 Err(incomplete(message).into())
             }
             (_, None) => Ok(Self::Initialized),
@@ -80,16 +70,10 @@ impl Era {
                 );
                 Err(fault.data(data).into())
             }
-            (Some(_), Some(body)) if body < REQUESTS && !discovers => Ok(Self::Initialized),
+            (Some(_), Some(body)) if body < REQUESTS => Ok(Self::Initialized),
             (Some(_), Some(_)) if is_complete(message) => Ok(Self::Requests),
             (Some(_), Some(_)) => Err(incomplete(message).into()),
         }
-    }
-
-    /// The revision to go on with for a client that begins with `initialize` and wishes for `wanted`.
-    pub(super) fn agreed(wanted: &str) -> &'static str {
-        let known = REVISIONS.into_iter().find(|revision| *revision == wanted);
-        known.filter(|revision| *revision < REQUESTS).unwrap_or(INITIALIZED)
     }
 }
 
@@ -107,26 +91,6 @@ fn revision(headers: &HeaderMap) -> Result<Option<&str>, Objection> {
     headers.get(REVISION).map(HeaderValue::to_str).transpose().map_err(unreadable)
 }
 
-/// A handshake needs no head; what its head says must be so.
-fn initialize(
-    headers: &HeaderMap,
-    head: Option<&str>,
-    message: &Message,
-) -> Result<Era, Objection> {
-    let wanted = message.params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
-    match head {
-        Some(head) if head != wanted => {
-            let why = format!("the head says {head}, the body {wanted}");
-            Err(Fault::new(StatusCode::BAD_REQUEST, Fault::INVALID_REQUEST, why).into())
-        }
-        Some(head) if head >= REQUESTS && headers.contains_key(METHOD) => {
-            agrees(headers, message)?;
-            Ok(Era::Initialized)
-        }
-        Some(_) | None => Ok(Era::Initialized),
-    }
-}
-
 /// Whether the head names what the body asks for.
 fn agrees(headers: &HeaderMap, message: &Message) -> Result<(), Fault> {
     let method = single(headers, &METHOD)?;
@@ -135,8 +99,7 @@ fn agrees(headers: &HeaderMap, message: &Message) -> Result<(), Fault> {
         return Err(mismatch(format!("`Mcp-Method` says {head}, the body {body}")));
     }
     let key = match message.method.as_str() {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
+        "tools/call" => "name",
         _ => return Ok(()),
     };
     let Some(body) = message.params.get(key).and_then(Value::as_str) else { return Ok(()) };

@@ -69,8 +69,6 @@ pub(super) struct ErrorBody {
 }
 
 impl Fault {
-    pub(super) const INVALID_REQUEST: i32 = -32600;
-    pub(super) const NO_SUCH_METHOD: i32 = -32601;
     pub(super) const INVALID_PARAMS: i32 = -32602;
     pub(super) const HEADER_MISMATCH: i32 = -32020;
     pub(super) const UNKNOWN_REVISION: i32 = -32022;

@@ -1,205 +1,337 @@
-//! What the protocol asks of a server: who it is, which tools it has, and to call one.
+//! What the protocol asks of a server: who it is, which tools, prompts and resources it has, and to use one.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{Code, Problem, ToolName};
-use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use agent_worker_kernel::{Error, Kernel, Principal};
+use agent_worker_protocol::{Code, Problem};
+use axum::http::request::Parts;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
+        CompleteResult, GetPromptRequestParams, GetPromptResponse, Implementation,
+        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+        ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    },
+    service::{RequestContext, SubscriptionContext},
+};
+use serde_json::json;
 
 use super::{
-    call::{Call, Failure, Given},
-    era::{Era, REVISIONS},
-    rpc::{Fault, JsonObject, Message},
-    tools::{self, Tool},
+    address::Address, call::Failure, completion, listening, perform, progress::telling, prompts,
+    seat::Seat, shelf, tools,
 };
+use crate::{http::problem, shutdown::Shutdown};
 
-/// Clients give up after a minute; an answer must come before that.
-const PATIENCE: Duration = Duration::from_secs(50);
-
-/// What is answered.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(super) enum Answer {
-    /// Who we are.
-    Facts(Value),
-    /// What can be called.
-    Tools(Listed),
-    /// What a tool gave, or why it did not.
-    Called(Called),
+/// Answers one request, or those of one session.
+#[derive(Clone)]
+pub(super) struct Server {
+    kernel: Kernel,
+    shutdown: Shutdown,
+    /// Where what a session watches is kept.
+    seat: Option<Arc<Seat>>,
+    #[cfg(debug_assertions)]
+    fixtures: Option<super::fixtures::Fixtures>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Listed {
-    #[serde(flatten)]
-    freshness: Option<Freshness>,
-    tools: &'static [Tool],
+impl Server {
+    pub(super) fn new(kernel: Kernel, shutdown: Shutdown) -> Self {
+        Self {
+            kernel,
+            shutdown,
+            seat: None,
+            #[cfg(debug_assertions)]
+            fixtures: None,
+        }
+    }
+
+    /// The same for one session.
+    pub(super) fn seated(&self, seat: &Arc<Seat>) -> Self {
+        Self { seat: Some(Arc::clone(seat)), ..self.clone() }
+    }
+
+    /// The same with what the protocol's conformance suite asks for.
+    #[cfg(debug_assertions)]
+    pub(super) fn with_fixtures(self) -> Self {
+        Self { fixtures: Some(super::fixtures::Fixtures::default()), ..self }
+    }
 }
 
-/// What a client of 2026-07-28 wants to know of an answer: that it is whole, and whether it may be kept.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Freshness {
-    result_type: &'static str,
-    ttl_ms: u32,
-    cache_scope: &'static str,
+/// Asks the fixtures first, in a program made for trying things out that was told to have them.
+macro_rules! fixtures_first {
+    ($self:ident, $fixtures:ident => $answer:expr) => {
+        #[cfg(debug_assertions)]
+        if let Some($fixtures) = &$self.fixtures
+            && let Some(answer) = $answer
+        {
+            return answer;
+        }
+    };
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Called {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result_type: Option<&'static str>,
-    content: [Text; 1],
-    structured_content: Value,
-    is_error: bool,
-}
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_completions()
+            .enable_prompts()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_tools()
+            .build();
+        #[cfg(debug_assertions)]
+        let capabilities = match &self.fixtures {
+            Some(_) => super::fixtures::capabilities(capabilities),
+            None => capabilities,
+        };
+        let mut info = ServerConfig::new(capabilities);
+        info.server_info = Implementation::new("agent-worker", env!("CARGO_PKG_VERSION"));
+        info
+    }
 
-#[derive(Serialize)]
-struct Text {
-    r#type: &'static str,
-    text: String,
-}
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut info = self.negotiate_initialize(&request)?;
+        match &self.seat {
+            Some(seat) => seat.meet(context.peer),
+            // Who holds no stream cannot be told of changes.
+            None => {
+                if let Some(resources) = &mut info.capabilities.resources {
+                    resources.subscribe = None;
+                }
+            }
+        }
+        Ok(info)
+    }
 
-#[derive(Deserialize)]
-struct CallParams {
-    name: String,
-    arguments: Option<JsonObject>,
-}
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = serde_json::to_value(tools::list(&caller(&context)));
+        let tools = tools.and_then(serde_json::from_value::<Vec<Tool>>);
+        let tools = tools.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        #[cfg(debug_assertions)]
+        let tools = match &self.fixtures {
+            // The suite tries some things with whatever comes first.
+            Some(_) => [super::fixtures::tools(), tools].concat(),
+            None => tools,
+        };
+        Ok(ListToolsResult::with_all_items(tools))
+    }
 
-const COMPLETE: &str = "complete";
+    #[cfg(debug_assertions)]
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.fixtures.as_ref()?;
+        super::fixtures::tools().into_iter().find(|tool| tool.name == name)
+    }
 
-/// Answers one question.
-pub(super) async fn serve(
-    kernel: &Kernel,
-    who: &Principal,
-    era: Era,
-    message: Message,
-) -> Result<Answer, Fault> {
-    match (message.method.as_str(), era) {
-        ("initialize", _) => greet(&message.params),
-        ("server/discover", _) => Ok(Answer::Facts(discovered())),
-        ("ping", Era::Initialized) => Ok(Answer::Facts(json!({}))),
-        ("tools/list", _) => Ok(Answer::Tools(listed(who, era))),
-        ("tools/call", _) => call_tool(kernel, who, era, message.params).await,
-        (other, Era::Initialized) => Err(Fault::new(StatusCode::OK, Fault::NO_SUCH_METHOD, other)),
-        (other, Era::Requests) => {
-            Err(Fault::new(StatusCode::NOT_FOUND, Fault::NO_SUCH_METHOD, other))
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        fixtures_first!(self, fixtures => fixtures.call_tool(&request, &context).await);
+        let (tool, who) = (request.name.clone(), caller(&context));
+        let call = perform::call(&self.kernel, &who, &tool, request.arguments);
+        let given = tokio::select! {
+            given = telling(&context, call) => given,
+            // Whoever asked has gone or thought better of it.
+            () = context.ct.cancelled() => Err(Failure::Refused(cancelled())),
+        };
+        match given {
+            Ok(value) => Ok(CallToolResult::structured(value).into()),
+            Err(Failure::Refused(problem)) => Ok(refused(&problem).into()),
+            Err(Failure::Malformed(why)) => {
+                Err(ErrorData::invalid_params(format!("{tool}: {why}"), None))
+            }
+        }
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        let list = shelf::list(&self.kernel, &caller(&context), cursor.as_deref()).await;
+        #[cfg(debug_assertions)]
+        let list = list.map(|list| match &self.fixtures {
+            Some(_) => super::fixtures::with_resources(list),
+            None => list,
+        });
+        list.map_err(failed)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let list = shelf::templates(&caller(&context));
+        #[cfg(debug_assertions)]
+        let list = match &self.fixtures {
+            Some(_) => super::fixtures::with_templates(list),
+            None => list,
+        };
+        Ok(list)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        fixtures_first!(self, _fixtures => super::fixtures::read_resource(&request));
+        let read = shelf::read(&self.kernel, &caller(&context), &request.uri).await;
+        read.map(Into::into).map_err(|failure| unread(&request.uri, failure))
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        fixtures_first!(self, _fixtures => super::fixtures::subscribe(&request.uri));
+        let address = address(&request.uri)?;
+        let seat = self.seat.as_ref().ok_or_else(no_stream)?;
+        seat.subscribe(address).await.map_err(|error| unread(&request.uri, denied(&error)))
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        fixtures_first!(self, _fixtures => super::fixtures::subscribe(&request.uri));
+        let address = address(&request.uri)?;
+        self.seat.as_ref().ok_or_else(no_stream)?.unsubscribe(&address);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        wanted: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let mut accepted = SubscriptionFilter::new();
+        #[cfg(debug_assertions)]
+        if self.fixtures.is_some() {
+            accepted = wanted.clone();
+        }
+        let uris = wanted.resource_subscriptions.iter().flatten();
+        let ours = uris.filter(|uri| uri.parse::<Address>().is_ok()).cloned().collect();
+        accepted.resource_subscriptions = Some(ours);
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        fixtures_first!(self, fixtures => fixtures.listen(&context).await);
+        let who = caller(context.request_context());
+        listening::listen(&self.kernel, &who, &context, &self.shutdown)
+            .await
+            .map_err(|error| failed(denied(&error)))
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let list = prompts::list();
+        #[cfg(debug_assertions)]
+        let list = match &self.fixtures {
+            Some(_) => super::fixtures::with_prompts(list),
+            None => list,
+        };
+        Ok(list)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        fixtures_first!(self, _fixtures => super::fixtures::get_prompt(&request));
+        prompts::get(&request).map(Into::into).map_err(failed)
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let completed = completion::complete(&self.kernel, &caller(&context), &request).await;
+        completed.map_err(|error| failed(denied(&error)))
+    }
+
+    #[cfg(debug_assertions)]
+    #[expect(deprecated, reason = "the suite asks for it in the revisions that have it")]
+    async fn set_level(
+        &self,
+        _: rmcp::model::SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        match &self.fixtures {
+            Some(_) => Ok(()),
+            None => Err(ErrorData::method_not_found::<rmcp::model::SetLevelRequestMethod>()),
         }
     }
 }
 
-fn greet(params: &JsonObject) -> Result<Answer, Fault> {
-    let Some(wanted) = params.get("protocolVersion").and_then(Value::as_str) else {
-        return Err(malformed("`protocolVersion` is missing"));
-    };
-    Ok(Answer::Facts(json!({
-        "protocolVersion": Era::agreed(wanted),
-        "capabilities": capabilities(),
-        "serverInfo": about_us(),
-    })))
+/// Who asks, as the gate found out for this request.
+fn caller(context: &RequestContext<RoleServer>) -> Principal {
+    let head = context.extensions.get::<Parts>();
+    head.and_then(|head| head.extensions.get()).cloned().unwrap_or(Principal::Nobody)
 }
 
-fn discovered() -> Value {
-    json!({
-        "resultType": COMPLETE,
-        "supportedVersions": REVISIONS,
-        "capabilities": capabilities(),
-        "ttlMs": 0,
-        "cacheScope": "private",
-        "_meta": { format!("{}serverInfo", Message::META): about_us() },
+fn refused(problem: &Problem) -> CallToolResult {
+    CallToolResult::structured_error(serde_json::to_value(problem).unwrap_or_default())
+}
+
+fn denied(error: &Error) -> Failure {
+    Failure::Refused(problem(error))
+}
+
+fn address(uri: &str) -> Result<Address, ErrorData> {
+    uri.parse().map_err(|error: super::address::BadAddress| {
+        ErrorData::resource_not_found(error.to_string(), Some(json!({ "uri": uri })))
     })
 }
 
-fn capabilities() -> Value {
-    json!({ "tools": {} })
-}
-
-fn about_us() -> Value {
-    json!({ "name": "agent-worker", "version": env!("CARGO_PKG_VERSION") })
-}
-
-fn listed(who: &Principal, era: Era) -> Listed {
-    let freshness = match era {
-        Era::Initialized => None,
-        Era::Requests => {
-            Some(Freshness { result_type: COMPLETE, ttl_ms: 0, cache_scope: "private" })
+/// What is not a tool has no answer for a model to read: a refusal is an error of the protocol.
+fn failed(failure: Failure) -> ErrorData {
+    match failure {
+        Failure::Malformed(why) => ErrorData::invalid_params(why, None),
+        Failure::Refused(problem) => {
+            let data = serde_json::to_value(&problem).ok();
+            ErrorData::invalid_request(problem.message, data)
         }
-    };
-    Listed { freshness, tools: tools::list(who) }
-}
-
-async fn call_tool(
-    kernel: &Kernel,
-    who: &Principal,
-    era: Era,
-    params: JsonObject,
-) -> Result<Answer, Fault> {
-    let params = serde_json::from_value(Value::Object(params));
-    let CallParams { name, arguments } = params.map_err(|error| malformed(error.to_string()))?;
-    let (structured_content, is_error) = match call(kernel, who, &name, arguments).await {
-        Ok(given) => (given, false),
-        Err(Failure::Refused(problem)) => (serde_json::to_value(problem).unwrap_or_default(), true),
-        Err(Failure::Malformed(why)) => return Err(malformed(format!("{name}: {why}"))),
-    };
-    let content = [Text { r#type: "text", text: structured_content.to_string() }];
-    let result_type = (era == Era::Requests).then_some(COMPLETE);
-    Ok(Answer::Called(Called { result_type, content, structured_content, is_error }))
-}
-
-fn malformed(why: impl Into<String>) -> Fault {
-    Fault::new(StatusCode::OK, Fault::INVALID_PARAMS, why)
-}
-
-async fn call(
-    kernel: &Kernel,
-    who: &Principal,
-    name: &str,
-    arguments: Option<JsonObject>,
-) -> Given {
-    let Some(tool) = ToolName::find(name) else {
-        return Err(Failure::Malformed(unknown(name, who)));
-    };
-    let call = Call::new(tool.word(), arguments.unwrap_or_default())?;
-    in_time(tools::call(tool, kernel, who, call)).await
-}
-
-/// The answer, or that there was none in time.
-async fn in_time(given: impl Future<Output = Given>) -> Given {
-    match tokio::time::timeout(PATIENCE, given).await {
-        Ok(given) => given,
-        Err(_) => Err(Failure::Refused(late())),
     }
 }
 
-fn late() -> Problem {
-    let message = format!("this took more than {PATIENCE:?} and may or may not have happened");
+/// The same for something by its address.
+fn unread(uri: &str, failure: Failure) -> ErrorData {
+    match failure {
+        Failure::Refused(problem) if problem.code == Code::NotFound => {
+            ErrorData::resource_not_found(problem.message, Some(json!({ "uri": uri })))
+        }
+        other => failed(other),
+    }
+}
+
+fn no_stream() -> ErrorData {
+    let why = "a subscription needs a stream: declare `experimental: {\"agent-worker/stream\": {}}` in `initialize`, \
+               or speak 2026-07-28 and use `subscriptions/listen`";
+    ErrorData::invalid_request(why, None)
+}
+
+fn cancelled() -> Problem {
+    let message = "this was cancelled and may or may not have happened";
     Problem::new(Code::Unavailable, message).hint("ask again with the same idempotency_key")
-}
-
-fn unknown(word: &str, who: &Principal) -> String {
-    let listed = tools::list(who);
-    let near = tools::near(word, listed);
-    if near.is_empty() {
-        let all: Vec<_> = listed.iter().map(|tool| tool.name).collect();
-        return format!("there is no such tool; there are {}", all.join(", "));
-    }
-    format!("there is no such tool; did you mean {}?", near.join(" or "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn no_call_outlasts_a_clients_patience() {
-        let begun = tokio::time::Instant::now();
-        let Err(Failure::Refused(problem)) = in_time(std::future::pending()).await else {
-            panic!("it waited for ever")
-        };
-        assert_eq!((problem.code, begun.elapsed()), (Code::Unavailable, PATIENCE));
-        assert!(in_time(async { Ok(true.into()) }).await.is_ok());
-    }
 }

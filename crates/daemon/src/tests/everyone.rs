@@ -34,6 +34,8 @@ fn looked(house: &House, path: &str) -> (String, u16) {
         "/documents/{path}" | "/revisions/{path}" => {
             (format!("{}?target=@team", path.replace("{path}", "a/b.md")), 404)
         }
+        // Who has no session has nothing to hear there, and clients know what this status means.
+        "/mcp" => (path.to_owned(), 405),
         // What is not there is no reason to tell who asked more.
         "/resources/{id}" => (format!("/resources/{}?target=@team", "0".repeat(64)), 404),
         other => panic!("say how {other} is asked"),
@@ -45,6 +47,7 @@ fn done(house: &House, method: &str, path: &str) -> (String, Option<Value>, u16)
     let same = || path.to_owned();
     let team = || Some(json!({"target": "@team"}));
     match (method, path) {
+        ("DELETE", "/mcp") => (same(), None, 405),
         ("DELETE", "/tokens/{name}") => ("/tokens/other".to_owned(), None, 404),
         ("DELETE", "/agents/{target}")
         | ("POST", "/agents/{target}/stop" | "/agents/{target}/resume") => {

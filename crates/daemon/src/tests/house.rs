@@ -24,7 +24,10 @@ use axum::Extension;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{
+        AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _,
+        BufReader,
+    },
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::mpsc,
     time::timeout,
@@ -113,16 +116,20 @@ impl House {
             version: "1.2.3".to_owned(),
             trouble: None,
         };
+        let tracker = TaskTracker::new();
         let doors = Doors {
             kernel: kernel.clone(),
             health,
             shutdown: shutdown.clone(),
             revocations: Revocations::default(),
+            tasks: tracker.clone(),
+            #[cfg(debug_assertions)]
+            fixtures: false,
         };
         let doorway = Doorway {
             router: router(doors),
             kernel: kernel.clone(),
-            tracker: TaskTracker::new(),
+            tracker,
             closing: CancellationToken::new(),
         };
         doorway.open_port(tcp);
@@ -189,6 +196,11 @@ impl House {
         stream
     }
 
+    /// Asks as the user, or in the name of a token, for an answer that is read as it comes.
+    pub(super) async fn listen(&self, question: Question) -> Stream {
+        Stream { from: BufReader::new(self.begin(question).await), head: String::new() }
+    }
+
     /// Waits until something is so.
     pub(super) async fn until(&self, so: impl AsyncFn() -> bool) {
         let look = async {
@@ -206,6 +218,44 @@ impl House {
 
     async fn socket(&self, name: &str, question: Question) -> Answer {
         question.ask(UnixStream::connect(self.folder.path().join(name)).await.unwrap()).await
+    }
+}
+
+/// An answer that is read as it comes. Dropping it hangs up.
+pub(super) struct Stream {
+    from: BufReader<UnixStream>,
+    head: String,
+}
+
+impl Stream {
+    /// The next event's data; events without any are passed over. None: it is over.
+    pub(super) async fn next(&mut self) -> Option<Value> {
+        loop {
+            let mut line = String::new();
+            if timeout(DEADLINE, self.from.read_line(&mut line)).await.unwrap().unwrap() == 0 {
+                return None;
+            }
+            let data = line.strip_prefix("data:").map(str::trim);
+            if let Some(data) = data.filter(|data| !data.is_empty()) {
+                return Some(serde_json::from_str(data).unwrap());
+            }
+            self.head += &line;
+        }
+    }
+
+    /// The next event that is a message of this method.
+    pub(super) async fn hear(&mut self, method: &str) -> Value {
+        loop {
+            let event = self.next().await.unwrap_or_else(|| panic!("no {method}: {}", self.head));
+            if event["method"] == method {
+                return event["params"].clone();
+            }
+        }
+    }
+
+    /// The status, once something was read.
+    pub(super) fn status(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
     }
 }
 

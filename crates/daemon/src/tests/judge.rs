@@ -26,7 +26,9 @@ struct Judge(Value);
 
 impl ServerHandler for Judge {
     fn get_info(&self) -> ServerConfig {
-        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        let able = serde_json::from_value(self.0["capabilities"].clone());
+        let able = able.unwrap_or_else(|_| ServerCapabilities::builder().enable_tools().build());
+        let mut info = ServerConfig::new(able);
         info.server_info = Implementation::new("agent-worker", env!("CARGO_PKG_VERSION"));
         info
     }

@@ -22,7 +22,7 @@ const AGENT_TOOLS: [&str; 13] = [
 
 /// How a client speaks.
 #[derive(Clone, Copy, Debug)]
-enum Era {
+pub(super) enum Era {
     /// With these words since 2026-07-28: every request says by itself what it is.
     Requests,
     /// After `initialize`, in this revision.
@@ -30,7 +30,7 @@ enum Era {
 }
 
 impl Era {
-    fn question(self, method: &str, mut params: Value) -> Question {
+    pub(super) fn question(self, method: &str, mut params: Value) -> Question {
         let version = match self {
             Self::Requests => "2026-07-28",
             Self::Initialized(version) => version,
@@ -42,7 +42,8 @@ impl Era {
                 "io.modelcontextprotocol/clientCapabilities": {},
             });
         }
-        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        let name =
+            params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let question = Question::post("/mcp", body.to_string())
             .header("Accept", "application/json, text/event-stream")
@@ -53,7 +54,7 @@ impl Era {
         }
     }
 
-    fn call(self, tool: &str, args: &Value) -> Question {
+    pub(super) fn call(self, tool: &str, args: &Value) -> Question {
         self.question("tools/call", json!({"name": tool, "arguments": args}))
     }
 }

@@ -1,0 +1,139 @@
+//! `aw://<workflow>/<tag>/…`: what a client can read and watch, by name.
+//!
+//! Another kind of thing with an address is one arm of [`Thing`], here in the reader and the writer, and where it is read
+//! (`shelf`) and where it changes (`changes`).
+
+use std::{fmt, str::FromStr};
+
+use agent_worker_kernel::Place;
+use agent_worker_protocol::{BadName, DocumentPath, InstanceRef, Target};
+
+const SCHEME: &str = "aw://";
+const CHANNEL: &str = "channel";
+const INBOX: &str = "inbox";
+const DOCUMENT: &str = "document";
+
+/// One thing of one instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Address {
+    /// Whose.
+    pub(super) instance: InstanceRef,
+    /// Which.
+    pub(super) thing: Thing,
+}
+
+/// What an instance has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Thing {
+    /// What was said.
+    Channel,
+    /// What waits for the agent who asks.
+    Inbox,
+    /// One of its documents.
+    Document(DocumentPath),
+}
+
+/// Why something is no address.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(super) enum BadAddress {
+    /// It has another shape.
+    #[error(
+        "`{0}` is not `aw://WORKFLOW/TAG/channel`, `aw://WORKFLOW/TAG/document/PATH` or `aw://WORKFLOW/TAG/inbox`"
+    )]
+    Shape(String),
+    /// One of its parts is not a name.
+    #[error(transparent)]
+    Name(#[from] BadName),
+}
+
+impl Address {
+    /// Where to look for it.
+    pub(super) fn place(&self) -> Place {
+        Place { target: Some(Target::instance(&self.instance)), project: None }
+    }
+}
+
+/// How addresses look, for a client that fills them in: name, template, what it is.
+pub(super) const TEMPLATES: [(&str, &str, &str); 3] = [
+    (CHANNEL, "aw://{workflow}/{tag}/channel", "the newest messages of an instance, as JSON"),
+    (DOCUMENT, "aw://{workflow}/{tag}/document/{+path}", "a shared document"),
+    (INBOX, "aw://{workflow}/{tag}/inbox", "what waits for you, as JSON"),
+];
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let InstanceRef { name, tag } = &self.instance;
+        write!(f, "{SCHEME}{name}/{tag}/")?;
+        match &self.thing {
+            Thing::Channel => f.write_str(CHANNEL),
+            Thing::Inbox => f.write_str(INBOX),
+            Thing::Document(path) => write!(f, "{DOCUMENT}/{path}"),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    /// Nothing is decoded: every name there is can be written as it is.
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        let shape = || BadAddress::Shape(text.to_owned());
+        let rest = text.strip_prefix(SCHEME).ok_or_else(shape)?;
+        let mut parts = rest.splitn(3, '/');
+        let (Some(name), Some(tag), Some(thing)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(shape());
+        };
+        let thing = match thing.split_once('/') {
+            None if thing == CHANNEL => Thing::Channel,
+            None if thing == INBOX => Thing::Inbox,
+            Some((DOCUMENT, path)) => Thing::Document(path.parse()?),
+            None | Some(_) => return Err(shape()),
+        };
+        Ok(Self { instance: InstanceRef { name: name.parse()?, tag: tag.parse()? }, thing })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for text in [
+            "aw://review/pr-1/channel",
+            "aw://global/main/inbox",
+            "aw://review/main/document/notes.md",
+            "aw://review/main/document/design/api.md",
+        ] {
+            assert_eq!(
+                text.parse::<Address>().map(|address| address.to_string()).as_deref(),
+                Ok(text)
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_an_address() {
+        for text in [
+            "",
+            "aw://",
+            "aw://review/main",
+            "aw://review/main/",
+            "aw://review/main/channel/",
+            "aw://review/main/inbox/coder",
+            "aw://review/main/document",
+            "aw://review/main/document/",
+            "aw://review/main/document/../../../etc/passwd",
+            "aw://review/main/document/%2e%2e/x",
+            "aw://review/main/document//etc/passwd",
+            "aw://re view/main/channel",
+            "aw://../main/channel",
+            "aw://user@review/main/channel",
+            "file:///etc/passwd",
+            "AW://review/main/channel",
+        ] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What an event changes for somebody who watches: which addresses read otherwise now, and who was mentioned.
+
+use agent_worker_protocol::{AgentName, Event, EventKind, Message};
+use serde_json::{Value, json};
+
+use super::address::{Address, Thing};
+
+/// Whether an address reads otherwise after an event of its instance. `own` is the agent who watches, whose inbox it is.
+pub(super) fn changes(event: &Event, address: &Address, own: Option<&AgentName>) -> bool {
+    match (&address.thing, event.kind) {
+        (Thing::Channel, EventKind::Message | EventKind::ChannelCleared) => true,
+        (Thing::Document(path), EventKind::DocumentWritten) => {
+            event.data["path"].as_str() == Some(path.as_str())
+        }
+        (Thing::Inbox, EventKind::Message) => {
+            let message = message(event);
+            message.zip(own).is_some_and(|(message, own)| {
+                message.to.iter().chain(&message.cc).any(|name| name == own)
+            })
+        }
+        (
+            Thing::Inbox,
+            EventKind::DeliveryPending | EventKind::DeliveryDropped | EventKind::DeliveryDead,
+        ) => event.agent.as_ref() == own,
+        (Thing::Channel | Thing::Document(_) | Thing::Inbox, _) => false,
+    }
+}
+
+/// What `notifications/mention` says of an event: whom it woke, one for each. An agent hears of itself alone.
+pub(super) fn mentions(event: &Event, own: Option<&AgentName>) -> Vec<Value> {
+    let Some(message) = message(event).filter(|_| event.kind == EventKind::Message) else {
+        return Vec::new();
+    };
+    let woken = message.to.iter().filter(|name| own.is_none_or(|own| own == *name));
+    woken
+        .map(|target| {
+            json!({
+                "from": message.from,
+                "target": target,
+                "message": message.body,
+                "timestamp": message.ts,
+            })
+        })
+        .collect()
+}
+
+fn message(event: &Event) -> Option<Message> {
+    serde_json::from_value(event.data.clone()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::Millis;
+
+    use super::*;
+
+    fn event(kind: EventKind, data: Value) -> Event {
+        Event {
+            pos: None,
+            ts: Millis::new(0),
+            instance: "team".parse().unwrap(),
+            run: None,
+            kind,
+            agent: None,
+            attempt: None,
+            cause: None,
+            by: None,
+            next: None,
+            data,
+        }
+    }
+
+    fn said() -> Event {
+        let run = "01890a5d-ac96-774b-bcce-b302099a8057";
+        event(
+            EventKind::Message,
+            json!({
+                "seq": 3, "run": run, "ts": Millis::new(1), "from": "user", "kind": "message",
+                "body": "look @coder", "hops": 0, "to": ["coder", "tester"], "cc": ["reader"],
+            }),
+        )
+    }
+
+    #[test]
+    fn an_event_changes_what_it_is_about_and_nothing_else() {
+        let written = event(EventKind::DocumentWritten, json!({"path": "notes.md", "revision": 2}));
+        let ended = event(EventKind::AttemptEnded, json!({}));
+        let coder: AgentName = "coder".parse().unwrap();
+        let reader: AgentName = "reader".parse().unwrap();
+        let idler: AgentName = "idler".parse().unwrap();
+        for (event, address, own, expected) in [
+            (&said(), "aw://team/main/channel", None, true),
+            (&said(), "aw://team/main/document/notes.md", None, false),
+            (&said(), "aw://team/main/inbox", Some(&coder), true),
+            (&said(), "aw://team/main/inbox", Some(&reader), true),
+            (&said(), "aw://team/main/inbox", Some(&idler), false),
+            (&said(), "aw://team/main/inbox", None, false),
+            (&written, "aw://team/main/document/notes.md", None, true),
+            (&written, "aw://team/main/document/other.md", None, false),
+            (&written, "aw://team/main/channel", None, false),
+            (&ended, "aw://team/main/channel", None, false),
+        ] {
+            let address: Address = address.parse().unwrap();
+            assert_eq!(changes(event, &address, own), expected, "{} {address}", event.kind);
+        }
+    }
+
+    #[test]
+    fn a_mention_says_who_whom_what_and_when_and_an_agent_hears_its_own() {
+        let coder: AgentName = "coder".parse().unwrap();
+        let all = mentions(&said(), None);
+        assert_eq!(all.len(), 2);
+        let own = mentions(&said(), Some(&coder));
+        assert_eq!(
+            own,
+            [
+                json!({"from": "user", "target": "coder", "message": "look @coder", "timestamp": Millis::new(1)})
+            ]
+        );
+        let reader: AgentName = "reader".parse().unwrap();
+        assert!(mentions(&said(), Some(&reader)).is_empty());
+    }
+}

@@ -1,0 +1,187 @@
+//! What the protocol's conformance suite asks every server for: tools, prompts and resources that do nothing.
+//!
+//! Not in a release; in a program made for trying things out only when `AGENT_WORKER_FIXTURES` is set. Everything here is
+//! the suite's, by name and by content; nothing of it touches the kernel.
+
+mod rounds;
+mod tools;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        CallToolRequestParams, CallToolResponse, GetPromptRequestParams, GetPromptResponse,
+        GetPromptResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        Prompt, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+        ResourceTemplate, ServerCapabilities,
+    },
+    service::{RequestContext, SubscriptionContext, SubscriptionSink},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub(super) use tools::tools;
+
+/// One red pixel.
+const IMAGE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+const TEXT: &str = "test://static-text";
+const BINARY: &str = "test://static-binary";
+
+/// What one daemon's fixtures remember: who listens.
+#[derive(Clone, Default)]
+pub(super) struct Fixtures {
+    listeners: Arc<Mutex<HashMap<u64, SubscriptionSink>>>,
+    next: Arc<AtomicU64>,
+}
+
+/// What is not ours, and not an error either.
+type Answer<T> = Option<Result<T, ErrorData>>;
+
+impl Fixtures {
+    /// Calls a tool of the suite.
+    pub(super) async fn call_tool(
+        &self,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Answer<CallToolResponse> {
+        if !tools().iter().any(|tool| tool.name == request.name) {
+            return None;
+        }
+        if let Some(answer) = rounds::play(request, context) {
+            return Some(answer);
+        }
+        let listeners: Vec<_> = self.listeners().values().cloned().collect();
+        Some(tools::call(request, context, &listeners).await)
+    }
+
+    /// Remembers who listens to lists that the suite changes.
+    pub(super) async fn listen(&self, context: &SubscriptionContext) -> Answer<()> {
+        let accepted = context.accepted();
+        if accepted.tools_list_changed.is_none() && accepted.prompts_list_changed.is_none() {
+            return None;
+        }
+        let key = self.next.fetch_add(1, Ordering::Relaxed);
+        self.listeners().insert(key, context.sink().clone());
+        context.cancelled().await;
+        self.listeners().remove(&key);
+        Some(Ok(()))
+    }
+
+    fn listeners(&self) -> std::sync::MutexGuard<'_, HashMap<u64, SubscriptionSink>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads a resource of the suite.
+pub(super) fn read_resource(request: &ReadResourceRequestParams) -> Answer<ReadResourceResponse> {
+    let uri = request.uri.as_str();
+    let content = match uri {
+        TEXT => json!({"uri": uri, "mimeType": "text/plain", "text": "a text that stays"}),
+        BINARY => json!({"uri": uri, "mimeType": "image/png", "blob": IMAGE}),
+        _ => {
+            let id = uri.strip_prefix("test://template/")?.strip_suffix("/data")?;
+            let text =
+                json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
+            json!({"uri": uri, "mimeType": "application/json", "text": text.to_string()})
+        }
+    };
+    let read = result::<ReadResourceResult>(json!({ "contents": [content] }));
+    Some(read.map(Into::into))
+}
+
+/// Takes note that one of the suite's resources is wanted, or no longer.
+pub(super) fn subscribe(uri: &str) -> Answer<()> {
+    uri.starts_with("test://").then_some(Ok(()))
+}
+
+/// Gives a prompt of the suite.
+pub(super) fn get_prompt(request: &GetPromptRequestParams) -> Answer<GetPromptResponse> {
+    let given = |name: &str| {
+        let value = request.arguments.as_ref().and_then(|given| given.get(name));
+        value.and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let text = |text: String| json!({"type": "text", "text": text});
+    let contents = match request.name.as_str() {
+        "test_simple_prompt" => vec![text("This is a simple prompt for testing.".to_owned())],
+        "test_prompt_with_arguments" => {
+            let (one, two) = (given("arg1"), given("arg2"));
+            vec![text(format!("Prompt with arguments: arg1='{one}', arg2='{two}'"))]
+        }
+        "test_prompt_with_embedded_resource" => {
+            let uri = Some(given("resourceUri")).filter(|uri| !uri.is_empty());
+            let uri = uri.unwrap_or_else(|| TEXT.to_owned());
+            let resource = json!({"uri": uri, "mimeType": "text/plain", "text": "embedded"});
+            vec![json!({"type": "resource", "resource": resource}), text("Look at it.".to_owned())]
+        }
+        "test_prompt_with_image" => {
+            let image = json!({"type": "image", "data": IMAGE, "mimeType": "image/png"});
+            vec![image, text("Look at it.".to_owned())]
+        }
+        rounds::PROMPT => return Some(rounds::prompt(request)),
+        _ => return None,
+    };
+    let messages: Vec<_> =
+        contents.into_iter().map(|content| json!({"role": "user", "content": content})).collect();
+    Some(result::<GetPromptResult>(json!({ "messages": messages })).map(Into::into))
+}
+
+/// What the suite wants a server to be able to do besides.
+pub(super) fn capabilities(mut ours: ServerCapabilities) -> ServerCapabilities {
+    let more: ServerCapabilities = serde_json::from_value(json!({
+        "logging": {}, "tools": {"listChanged": true}, "prompts": {"listChanged": true},
+    }))
+    .unwrap_or_default();
+    ours.logging = more.logging;
+    ours.tools = more.tools;
+    ours.prompts = more.prompts;
+    ours
+}
+
+pub(super) fn with_resources(mut list: ListResourcesResult) -> ListResourcesResult {
+    list.resources.extend([
+        Resource::new(TEXT, "static text").with_mime_type("text/plain"),
+        Resource::new(BINARY, "static binary").with_mime_type("image/png"),
+    ]);
+    list
+}
+
+pub(super) fn with_templates(mut list: ListResourceTemplatesResult) -> ListResourceTemplatesResult {
+    let template = ResourceTemplate::new("test://template/{id}/data", "template");
+    list.resource_templates.push(template.with_mime_type("application/json"));
+    list
+}
+
+pub(super) fn with_prompts(mut list: ListPromptsResult) -> ListPromptsResult {
+    let argument =
+        |name: &str| json!({"name": name, "description": "for testing", "required": true});
+    for (name, arguments) in [
+        ("test_simple_prompt", vec![]),
+        ("test_prompt_with_arguments", vec![argument("arg1"), argument("arg2")]),
+        ("test_prompt_with_embedded_resource", vec![argument("resourceUri")]),
+        ("test_prompt_with_image", vec![]),
+        (rounds::PROMPT, vec![]),
+    ] {
+        let prompt = json!({"name": name, "description": "for testing", "arguments": arguments});
+        list.prompts.extend(made::<Prompt>(prompt));
+    }
+    list
+}
+
+/// A result, whole.
+fn result<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
+    value["resultType"] = "complete".into();
+    made(value)
+}
+
+/// Something of the protocol, from how it is written.
+fn made<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
+    serde_json::from_value(value)
+        .map_err(|error| ErrorData::internal_error(error.to_string(), None))
+}

@@ -1,0 +1,143 @@
+//! What a person tells an agent of theirs to make it play a part in a team. Short: the tools say the rest.
+
+use rmcp::model::{
+    GetPromptRequestParams, GetPromptResult, JsonObject, ListPromptsResult, Prompt, PromptArgument,
+    PromptMessage, Role,
+};
+
+use super::call::Failure;
+
+/// One part to play.
+struct Part {
+    name: &'static str,
+    about: &'static str,
+    takes: &'static [Slot],
+    says: &'static str,
+}
+
+/// What a part can be told: `{{name}}` in its text, with what stands there when nothing is given.
+struct Slot {
+    name: &'static str,
+    about: &'static str,
+    unless_given: &'static str,
+}
+
+const AGENT: &str = "agent";
+/// Named like the argument of every document tool.
+const FILE: &str = "file";
+
+static PARTS: [Part; 3] = [
+    Part {
+        name: "coordinator",
+        about: "Lead the team: split the work, hand it out, see it through.",
+        takes: &[Slot {
+            name: "goal",
+            about: "what is to be reached",
+            unless_given: "what the channel asks for",
+        }],
+        says: "You coordinate this team. The goal: {{goal}}.\n\
+               1. Look who is there (workflow_agents) and what was said (channel_read).\n\
+               2. Split the goal into pieces that one agent can finish alone. Write them down with document_append, \
+               one line each: what, who, done when.\n\
+               3. Hand each piece out with channel_send and an @mention that says what done means. Mention nobody \
+               who has nothing to do: each mention is a turn that costs.\n\
+               4. When an answer comes, check it against done before you hand out what follows.\n\
+               5. When everything is done, say so in one message with the outcome, and stop.",
+    },
+    Part {
+        name: "reviewer",
+        about: "Judge somebody's work and say what has to change.",
+        takes: &[
+            Slot { name: AGENT, about: "whose work", unless_given: "whoever asked" },
+            Slot { name: FILE, about: "which document", unless_given: "what they name" },
+        ],
+        says: "You review the work of {{agent}}: {{file}}.\n\
+               1. Read what was asked for (channel_read) before what was made.\n\
+               2. Look for what is wrong before what could be nicer: wrong results, lost data, untested claims.\n\
+               3. Say each finding once: where, what happens, what would be right. No finding is a finding too: say \
+               that you looked and at what.\n\
+               4. Answer with channel_send, mention {{agent}}, and begin with `approved` or `changes needed`.",
+    },
+    Part {
+        name: "document_owner",
+        about: "Keep a shared document true, whole and short.",
+        takes: &[Slot { name: FILE, about: "which document", unless_given: "notes.md" }],
+        says: "You own the document {{file}}: others suggest, you write.\n\
+               1. document_read it before you change it, and pass its revision as base_revision.\n\
+               2. Take in what is true and new, leave out what is said already, and delete what is no longer true.\n\
+               3. When two agents contradict each other, do not choose in silence: ask both in the channel.\n\
+               4. Say in the channel what you changed, in one line, and why you left something out.",
+    },
+];
+
+/// Lists the parts.
+pub(super) fn list() -> ListPromptsResult {
+    let argument = |slot: &Slot| {
+        PromptArgument::new(slot.name).with_description(slot.about).with_required(NEVER)
+    };
+    let prompt = |part: &Part| {
+        let takes = part.takes.iter().map(argument).collect();
+        Prompt::new(part.name, Some(part.about), Some(takes))
+    };
+    ListPromptsResult::with_all_items(PARTS.iter().map(prompt).collect())
+}
+
+/// No part must be told anything.
+const NEVER: bool = false;
+
+/// The words of one, with what was given filled in.
+pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, Failure> {
+    let Some(part) = PARTS.iter().find(|part| part.name == request.name) else {
+        let all: Vec<_> = PARTS.iter().map(|part| part.name).collect();
+        let why = format!("there is no prompt `{}`; there are {}", request.name, all.join(", "));
+        return Err(Failure::Malformed(why));
+    };
+    let none = JsonObject::new();
+    let given = request.arguments.as_ref().unwrap_or(&none);
+    if let Some(other) = given.keys().find(|name| part.takes.iter().all(|slot| slot.name != *name))
+    {
+        return Err(Failure::Malformed(format!("`{}` takes no `{other}`", part.name)));
+    }
+    let mut text = part.says.to_owned();
+    for slot in part.takes {
+        let value = given.get(slot.name).and_then(|value| value.as_str()).map(str::trim);
+        let value = value.filter(|value| !value.is_empty()).unwrap_or(slot.unless_given);
+        text = text.replace(&format!("{{{{{}}}}}", slot.name), value);
+    }
+    let message = PromptMessage::new_text(Role::User, text);
+    Ok(GetPromptResult::new(vec![message]).with_description(part.about))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_slot_of_a_part_is_in_its_text_and_none_is_left_open() {
+        for part in &PARTS {
+            for slot in part.takes {
+                assert!(part.says.contains(&format!("{{{{{}}}}}", slot.name)), "{}", slot.name);
+            }
+            let got = get(&GetPromptRequestParams::new(part.name)).unwrap();
+            let text = serde_json::to_string(&got).unwrap();
+            assert!(!text.contains("{{"), "{text}");
+            assert!(part.says.len() < 1200, "{}: every word is paid for", part.name);
+        }
+    }
+
+    #[test]
+    fn what_is_given_stands_in_the_text() {
+        let request: GetPromptRequestParams = serde_json::from_value(
+            json!({"name": "reviewer", "arguments": {"agent": "coder", "file": "api.md"}}),
+        )
+        .unwrap();
+        let text = serde_json::to_string(&get(&request).unwrap()).unwrap();
+        assert!(text.contains("the work of coder: api.md"), "{text}");
+        let other: GetPromptRequestParams =
+            serde_json::from_value(json!({"name": "reviewer", "arguments": {"x": "y"}})).unwrap();
+        assert!(get(&other).is_err());
+        assert!(get(&GetPromptRequestParams::new("poet")).is_err());
+    }
+}
