@@ -1,11 +1,15 @@
 //! Programs that nobody here wrote, which `scripts/clients` gets.
 
 use std::{
-    path::PathBuf,
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use crate::world::{Said, skipped};
+
+const NODE: &str = "node/node_modules/.bin/node";
 
 /// Where they are.
 pub(crate) struct Foreign(PathBuf);
@@ -29,18 +33,32 @@ impl Foreign {
 
     /// A program of npm's, by the script that starts it.
     pub(crate) fn node(&self, script: &str) -> Command {
-        let mut command = Command::new(self.0.join("node/node_modules/.bin/node"));
+        let mut command = Command::new(self.0.join(NODE));
         command.arg(self.0.join("npm/node_modules").join(script));
         self.quiet(command)
     }
 
+    /// A script of ours for one of their libraries. It lies in `folder`, where it finds them.
+    pub(crate) fn script(&self, name: &str, folder: &Path) -> Command {
+        let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/clients");
+        for entry in fs::read_dir(ours).unwrap().flatten() {
+            fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
+        }
+        // Another test's script may have made it already.
+        let _ = symlink(self.0.join("npm/node_modules"), folder.join("node_modules"));
+        let program = if name == "python.py" { "python/bin/python" } else { NODE };
+        let mut command = Command::new(self.0.join(program));
+        command.arg(folder.join(name));
+        self.quiet(command)
+    }
+
+    /// Where their programs look for others.
+    pub(crate) fn path(&self) -> String {
+        format!("{}:/usr/local/bin:/usr/bin:/bin", self.0.join("node/node_modules/.bin").display())
+    }
+
     fn quiet(&self, mut command: Command) -> Command {
-        let node = self.0.join("node/node_modules/.bin");
-        command
-            .env_clear()
-            .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", node.display()))
-            .current_dir(&self.0)
-            .stdin(Stdio::null());
+        command.env_clear().env("PATH", self.path()).current_dir(&self.0).stdin(Stdio::null());
         command
     }
 }

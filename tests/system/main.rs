@@ -4,7 +4,9 @@
 
 mod acting;
 mod api;
+mod bridge;
 mod changes;
+mod clients;
 mod commands;
 mod conformance;
 mod crash;

@@ -4,7 +4,9 @@
 //! the answer. Answers go to stdout, talk to stderr; with `--json` stdout is one document in every case.
 //! Nothing is decided here that must be true: the daemon owns that. Only `main` ends the process.
 
+mod bridge;
 mod client;
+mod client_token;
 mod clock;
 mod commands;
 mod console;

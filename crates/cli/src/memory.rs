@@ -99,7 +99,7 @@ fn no_person() -> io::Error {
     io::Error::other("an agent chooses for nobody")
 }
 
-fn exchange(path: &Path, text: &[u8]) -> io::Result<()> {
+pub(crate) fn exchange(path: &Path, text: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }

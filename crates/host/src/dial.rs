@@ -151,12 +151,20 @@ impl Daemon {
         let (mut line, answer) = self.ask(request).await?;
         let (head, body) = answer.into_parts();
         let body = line.collect(body).await.map_err(lost)?;
-        *self.free.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+        self.keep(line);
         Ok(Response::from_parts(head, body))
     }
 
+    /// Keeps a connection that is free again.
+    pub(crate) fn keep(&self, line: Line) {
+        *self.free.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+    }
+
     /// Sends a request over the free connection or a new one. One that did not leave is sent again, once.
-    async fn ask(&self, request: Request<Bytes>) -> Result<(Line, Response<Incoming>), DialError> {
+    pub(crate) async fn ask(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<(Line, Response<Incoming>), DialError> {
         let request = self.addressed(request);
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut line) = free
@@ -208,7 +216,7 @@ fn ours(message: String) -> DialError {
     DialError::Refused(Problem::new(Code::BadRequest, message))
 }
 
-fn lost(source: hyper::Error) -> DialError {
+pub(crate) fn lost(source: hyper::Error) -> DialError {
     DialError::Lost { source: source.into() }
 }
 

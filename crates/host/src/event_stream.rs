@@ -25,6 +25,14 @@ impl EventStream {
     ///
     /// The id is what to resume after. What is live only has none of its own and comes with the last one.
     pub async fn next(&mut self) -> Result<Option<(String, Event)>, DialError> {
+        let Some(data) = self.next_data().await? else { return Ok(None) };
+        let event = serde_json::from_str(&data)
+            .map_err(|error| DialError::Garbled { what: format!("an event: {error}") })?;
+        Ok(Some((self.last_id.clone(), event)))
+    }
+
+    /// The same for events of any other kind: what the next one carries.
+    pub async fn next_data(&mut self) -> Result<Option<String>, DialError> {
         loop {
             let Self { events, connection, .. } = self;
             let next = poll_fn(|cx| {
@@ -39,10 +47,9 @@ impl EventStream {
             if let Some(id) = entry.id {
                 self.last_id = id;
             }
-            let Some(data) = entry.data.filter(|data| !data.is_empty()) else { continue };
-            let event = serde_json::from_str(&data)
-                .map_err(|error| DialError::Garbled { what: format!("an event: {error}") })?;
-            return Ok(Some((self.last_id.clone(), event)));
+            if let Some(data) = entry.data.filter(|data| !data.is_empty()) {
+                return Ok(Some(data));
+            }
         }
     }
 }

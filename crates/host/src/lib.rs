@@ -8,12 +8,14 @@ mod event_stream;
 mod line;
 mod lock;
 mod procfs;
+mod talk;
 mod tree;
 
 pub use dial::{Daemon, DialError};
 pub use ending::{end, end_aside, walk};
 pub use event_stream::EventStream;
 pub use lock::LockFile;
+pub use talk::{Heard, Saying, What};
 pub use tree::{
     ATTEMPT_MARKER, Process, chain, children, dead_children, descendants, environment_value,
     in_attempt, marked, marks, own_descendants, reap,

@@ -172,6 +172,12 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     Ok(Verdict::Done)
 }
 
+/// Fails unless this is that agent's own shell.
+pub(super) async fn require_agent(agent: &Target, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let (client, us) = here(ctx).await?;
+    itself(us, Some(agent), Deed::Speaks, &client, ctx).await
+}
+
 /// Who the daemon takes us for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Us {

@@ -18,6 +18,7 @@ mod init;
 mod logs;
 mod ls;
 mod man;
+mod mcp;
 mod new;
 mod overview;
 mod pause;
@@ -89,6 +90,7 @@ pub(crate) enum Commands {
     Doctor(doctor::Args),
     Backends(backends::Args),
     Providers(providers::Args),
+    Mcp(mcp::Args),
     Token(token::Args),
     Feedback(feedback::Args),
     Completions(completions::Args),
@@ -144,6 +146,7 @@ impl Commands {
             Self::Doctor(args) => args.output.format(),
             Self::Backends(args) => args.output.format(),
             Self::Providers(args) => args.output.format(),
+            Self::Mcp(args) => args.format(),
             Self::Token(args) => args.format(),
             Self::Feedback(args) => args.format(),
             Self::Daemon(ask) => ask.format(),
@@ -199,6 +202,7 @@ impl Commands {
             Self::Doctor(args) => doctor::run(&args, ctx).await,
             Self::Backends(args) => backends::run(&args, ctx).await,
             Self::Providers(args) => providers::run(&args, ctx),
+            Self::Mcp(args) => mcp::run(args, ctx).await,
             Self::Token(args) => token::run(args, ctx).await,
             Self::Feedback(args) => feedback::run(args, ctx).await,
             Self::Completions(args) => completions::run(&args, ctx),

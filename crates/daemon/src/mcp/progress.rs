@@ -14,19 +14,49 @@ pub(super) async fn telling<T>(
     answer: impl Future<Output = T>,
 ) -> T {
     let Some(token) = context.meta.get_progress_token() else { return answer.await };
+    let tell = |waited: Duration| {
+        let progress = ProgressNotificationParam::new(token.clone(), waited.as_secs_f64());
+        let progress = progress.with_message(format!("waiting for {} s", waited.as_secs()));
+        let peer = context.peer.clone();
+        async move {
+            // Whoever does not hear it waits all the same.
+            let _ = peer.notify_progress(progress).await;
+        }
+    };
+    meanwhile(answer, tell).await
+}
+
+/// The answer, with how long it takes told again and again.
+async fn meanwhile<T, F: Future<Output = ()>>(
+    answer: impl Future<Output = T>,
+    mut tell: impl FnMut(Duration) -> F,
+) -> T {
     let begun = Instant::now();
     let mut again = interval_at(begun + EVERY, EVERY);
     let mut answer = pin!(answer);
     loop {
         tokio::select! {
             answer = &mut answer => return answer,
-            _ = again.tick() => {
-                let waited = begun.elapsed();
-                let progress = ProgressNotificationParam::new(token.clone(), waited.as_secs_f64());
-                let progress = progress.with_message(format!("waiting for {} s", waited.as_secs()));
-                // Whoever does not hear it waits all the same.
-                let _ = context.peer.notify_progress(progress).await;
-            }
+            _ = again.tick() => tell(begun.elapsed()).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_call_says_that_it_goes_on_and_a_short_one_nothing() {
+        for (takes, expected) in [(0, vec![]), (4, vec![]), (12, vec![5, 10])] {
+            let mut told = Vec::new();
+            let answer = tokio::time::sleep(Duration::from_secs(takes));
+            let tell = |waited: Duration| {
+                told.push(waited.as_secs());
+                std::future::ready(())
+            };
+            meanwhile(answer, tell).await;
+            assert_eq!(told, expected, "{takes} s");
         }
     }
 }

@@ -1,0 +1,93 @@
+//! The tokens of programs on this machine that were given one: a file each, in a folder of the home, for nobody else to
+//! read. Taking a token back leaves its file, which is then worth nothing; only a person makes it anew.
+
+use std::{fs, io, path::PathBuf, time::Duration};
+
+use agent_worker_host::DialError;
+use agent_worker_protocol::Code;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    client::Client,
+    discovery,
+    error::{CliError, Kind},
+    memory::exchange,
+    settings::Settings,
+};
+
+/// How long another bridge that makes the same token may take to write it down.
+const MOMENT: Duration = Duration::from_secs(1);
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// One program's token.
+pub(crate) struct ClientToken {
+    /// What it is called.
+    pub(crate) name: String,
+    file: PathBuf,
+}
+
+impl ClientToken {
+    /// The token of this program.
+    pub(crate) fn of(program: &str, settings: &Settings) -> Self {
+        let file = settings.home.join("clients").join(format!("{program}.token"));
+        Self { name: format!("mcp-{program}"), file }
+    }
+
+    /// The token; made where there never was one.
+    pub(crate) async fn get(&self, settings: &Settings) -> Result<String, CliError> {
+        match self.read()? {
+            Some(token) => Ok(token),
+            None => self.make(&discovery::open(settings).await?).await,
+        }
+    }
+
+    /// Makes sure that there is one that counts: made anew where it was taken back.
+    pub(crate) async fn renew(&self, client: &Client) -> Result<(), CliError> {
+        let counts = client.tokens().await?.iter().any(|token| token.name == self.name);
+        if counts && self.read()?.is_some() {
+            return Ok(());
+        }
+        self.make(client).await.map(drop)
+    }
+
+    async fn make(&self, client: &Client) -> Result<String, CliError> {
+        match client.token_create(self.name.clone()).await {
+            Ok(created) => {
+                exchange(&self.file, created.token.as_bytes())
+                    .map_err(|error| self.failed(error))?;
+                Ok(created.token)
+            }
+            Err(DialError::Refused(problem)) if problem.code == Code::Conflict => {
+                self.others().await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What somebody else makes at this moment.
+    async fn others(&self) -> Result<String, CliError> {
+        let deadline = Instant::now() + MOMENT;
+        while Instant::now() < deadline {
+            if let Some(token) = self.read()? {
+                return Ok(token);
+            }
+            sleep(GLANCE).await;
+        }
+        let what =
+            format!("there is a token `{}`, and {} is not there", self.name, self.file.display());
+        Err(CliError::new(Kind::Refused(Code::Conflict), what)
+            .hint(format!("take it back and try again: agent-worker token revoke {}", self.name)))
+    }
+
+    fn read(&self) -> Result<Option<String>, CliError> {
+        match fs::read_to_string(&self.file) {
+            Ok(token) => Ok(Some(token.trim().to_owned()).filter(|token| !token.is_empty())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn failed(&self, error: io::Error) -> CliError {
+        CliError::because(Kind::BadHome, format!("{} cannot be used", self.file.display()), error)
+    }
+}

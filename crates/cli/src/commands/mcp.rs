@@ -1,0 +1,105 @@
+//! `agent-worker mcp`: the daemon's MCP over stdin and stdout, and how programs are told of it.
+
+mod install;
+
+use agent_worker_protocol::Target;
+
+use crate::{
+    bridge::{self, Host},
+    client_token::ClientToken,
+    commands::context,
+    context::{Context, Format, Output},
+    error::CliError,
+    verdict::Verdict,
+};
+
+/// Speak MCP over stdin and stdout, for a program that starts it
+///
+/// It speaks as whoever starts it: the user, or in an agent's shell that agent. It starts the daemon if there is none,
+/// and outlives one that restarts.
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  agent-worker mcp install claude
+  agent-worker mcp"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    ask: Option<Ask>,
+    /// Refuse to speak as anybody but this agent, whose shell it must be
+    #[arg(long, value_name = "AGENT", conflicts_with = "client")]
+    agent: Option<Target>,
+    /// Speak as this program, with a token of its own, which is made the first time
+    #[arg(long, value_name = "NAME", value_parser = program)]
+    client: Option<String>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Ask {
+    /// Add the daemon to a program that speaks MCP
+    ///
+    /// For all of your projects, and for none in particular: nothing is written into a project. The program gets a token
+    /// of its own, which only this user can read.
+    #[command(after_help = "\
+Examples:
+  agent-worker mcp install claude
+  agent-worker mcp install cursor --print")]
+    Install {
+        /// Which program
+        program: install::Program,
+        /// Print what would be done, and do nothing
+        #[arg(long)]
+        print: bool,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+impl Args {
+    /// How to answer.
+    pub(crate) fn format(&self) -> Format {
+        match &self.ask {
+            Some(Ask::Install { output, .. }) => output.format(),
+            None => Format::Text,
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let format = args.format();
+    match args.ask {
+        Some(Ask::Install { program, print: true, .. }) => install::print(program, format, ctx),
+        Some(Ask::Install { program, .. }) => install::install(program, format, ctx).await,
+        None => serve(args.agent, args.client, ctx).await,
+    }?;
+    Ok(Verdict::Done)
+}
+
+async fn serve(
+    agent: Option<Target>,
+    client: Option<String>,
+    ctx: &mut Context<'_>,
+) -> Result<(), CliError> {
+    if let Some(agent) = agent {
+        context::require_agent(&agent, ctx).await?;
+    }
+    // In an agent's shell a person's token is not used: there it speaks as the agent, whatever it was started with.
+    let client = client.filter(|_| !ctx.settings.is_inside_attempt());
+    let token = match client {
+        Some(program) => Some(ClientToken::of(&program, ctx.settings).get(ctx.settings).await?),
+        None => None,
+    };
+    bridge::run(Host { settings: ctx.settings.clone(), token }, ctx.console).await
+}
+
+/// A name that is a file's and a token's.
+fn program(text: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if (1..=32).contains(&text.len()) && text.chars().all(fine) {
+        return Ok(text.to_owned());
+    }
+    Err("a program's name is up to 32 letters, digits, `-` and `_`".to_owned())
+}

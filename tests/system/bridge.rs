@@ -1,0 +1,321 @@
+//! `agent-worker mcp`: a program starts it, and means the daemon, whatever becomes of that.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    process::{Child, ChildStdin, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use crate::world::{PATIENCE, World, kill, wait_for};
+
+const TEAM: &str = "
+name: team
+agents:
+  coder: { backend: mock }
+kickoff: '@coder begin'
+";
+
+/// A bridge, as the program that started it sees it.
+struct Bridge {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: Receiver<Value>,
+    last: u64,
+    /// What was told besides answers.
+    told: Vec<Value>,
+}
+
+impl Bridge {
+    fn start(world: &World, words: &[&str]) -> Self {
+        let mut command = world.command(&[&["mcp"], words].concat());
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let (to, out) = (child.stdin.take(), child.stdout.take().unwrap());
+        let (sender, from) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                sender.send(serde_json::from_str(&line).unwrap()).ok();
+            }
+        });
+        Self { child, to, from, last: 0, told: Vec::new() }
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// Asks, and waits for the answer.
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.last += 1;
+        let id = self.last;
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let heard = self.from.recv_timeout(PATIENCE).unwrap();
+            if heard["id"] == id {
+                return heard;
+            }
+            self.told.push(heard);
+        }
+    }
+
+    /// Introduces itself as a client of the older revisions does.
+    fn begin(&mut self) {
+        let client = json!({"name": "test", "version": "1"});
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        let hello = self.ask("initialize", &params);
+        assert_eq!(hello["result"]["serverInfo"]["name"], "agent-worker", "{hello}");
+        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    }
+
+    fn call(&mut self, tool: &str, args: &Value) -> Value {
+        self.ask("tools/call", &json!({"name": tool, "arguments": args}))
+    }
+
+    /// Waits to be told something of this kind.
+    fn hear(&mut self, method: &str) -> Value {
+        loop {
+            if let Some(at) = self.told.iter().position(|heard| heard["method"] == method) {
+                return self.told.remove(at)["params"].clone();
+            }
+            self.told.push(self.from.recv_timeout(PATIENCE).unwrap());
+        }
+    }
+
+    /// Hangs up, and waits until it is gone.
+    fn end(mut self) -> i32 {
+        self.to = None;
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+fn started() -> World {
+    let world = World::new();
+    world.file("team.yaml", TEAM);
+    let started = world.run(&["start", "--background", "team.yaml"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    world
+}
+
+fn bodies(world: &World) -> Vec<String> {
+    let read = world.json(&["peek", "@team", "-n", "1000", "--json"]);
+    let messages = read["messages"].as_array().unwrap().iter();
+    messages.map(|message| message["body"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn it_starts_the_daemon_and_ends_with_its_stdin() {
+    let world = World::new();
+    assert_eq!(world.daemon_pid(), None);
+    let mut bridge = Bridge::start(&world, &[]);
+    bridge.begin();
+    assert!(world.daemon_pid().is_some());
+    let list = bridge.ask("tools/list", &json!({}));
+    assert!(list.to_string().contains("channel_send"), "{list}");
+    bridge.to.as_mut().unwrap().write_all(b"this is no message\n\n").unwrap();
+    let refused = bridge.from.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((&refused["error"]["code"], &refused["id"]), (&json!(-32700), &Value::Null));
+    assert_eq!(bridge.end(), 0);
+}
+
+#[test]
+fn a_daemon_that_is_killed_again_and_again_costs_time_and_nothing_else() {
+    let world = started();
+    let mut bridge = Bridge::start(&world, &[]);
+    bridge.begin();
+    let subscribed = bridge.ask("resources/subscribe", &json!({"uri": "aw://team/main/channel"}));
+    assert_eq!(subscribed["result"], json!({}), "{subscribed}");
+    for n in 0..6 {
+        if n % 2 == 1 {
+            kill(world.daemon_pid().unwrap(), "KILL");
+        }
+        let args = json!({"target": "@team", "message": format!("number {n}")});
+        let sent = bridge.call("channel_send", &args);
+        assert_eq!(sent["result"]["isError"], json!(false), "{sent}");
+    }
+    let said: Vec<_> =
+        bodies(&world).into_iter().filter(|body| body.starts_with("number")).collect();
+    assert_eq!(said, (0..6).map(|n| format!("number {n}")).collect::<Vec<_>>());
+    // What was watched is watched still: the first time may be the bridge's own word, the others are the daemon's.
+    for _ in 0..3 {
+        bridge.told.clear();
+        wait_for("a change that is told", || {
+            let sent = world.run(&["send", "@team", "from elsewhere"]);
+            assert_eq!(sent.code, 0, "{sent:?}");
+            bridge.ask("ping", &json!({}));
+            let is_update = |told: &Value| told["method"] == "notifications/resources/updated";
+            bridge.told.iter().any(is_update).then_some(())
+        });
+    }
+    let updated = bridge.hear("notifications/resources/updated");
+    assert_eq!(updated["uri"], "aw://team/main/channel");
+    assert_eq!(bridge.end(), 0);
+}
+
+#[test]
+fn a_request_of_the_era_without_sessions_is_answered_and_taken_back() {
+    let world = started();
+    let mut bridge = Bridge::start(&world, &[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let uri = "aw://team/main/channel";
+    let read = bridge.ask("resources/read", &json!({"uri": uri, "_meta": meta}));
+    assert_eq!(read["result"]["contents"][0]["uri"], uri, "{read}");
+    let wanted = json!({"resourceSubscriptions": [uri]});
+    bridge.say(&json!({
+        "jsonrpc": "2.0", "id": "listen", "method": "subscriptions/listen",
+        "params": {"notifications": wanted, "_meta": meta},
+    }));
+    bridge.hear("notifications/subscriptions/acknowledged");
+    assert_eq!(world.run(&["send", "@team", "hello"]).code, 0);
+    assert_eq!(bridge.hear("notifications/resources/updated")["uri"], uri);
+    bridge.say(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "listen"},
+    }));
+    bridge.ask("resources/read", &json!({"uri": uri, "_meta": meta}));
+    bridge.told.clear();
+    assert_eq!(world.run(&["send", "@team", "unheard"]).code, 0);
+    bridge.ask("resources/read", &json!({"uri": uri, "_meta": meta}));
+    assert_eq!(bridge.told, Vec::<Value>::new());
+    assert_eq!(bridge.end(), 0);
+}
+
+#[test]
+fn an_agents_shell_speaks_as_that_agent_whatever_it_is_told() {
+    let world = World::new();
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"channel_send","arguments":{"message":"NAME"}}}"#;
+    let aw = env!("CARGO_BIN_EXE_agent-worker");
+    let ways = [
+        ("plain", ""),
+        ("itself", "--agent coder"),
+        ("client", "--client claude"),
+        ("other", "--agent reviewer"),
+    ];
+    let steps = ways.map(|(name, flags)| {
+        let line = hello.replace("NAME", &format!("as {name}"));
+        format!(
+            "echo '{line}' | {aw} mcp {flags} > {name}.out 2> {name}.err\necho $? > {name}.code\n"
+        )
+    });
+    let home = format!("export AGENT_WORKER_HOME='{}'\n", world.home().display());
+    let work = home + &steps.concat() + "touch all.done\n";
+    world.file("work.sh", &work);
+    let team = TEAM.replace(
+        "backend: mock }",
+        "backend: mock, mock: [{ run: bash work.sh, say: Done. }] }\n  reviewer: { backend: mock }",
+    );
+    world.file("team.yaml", &team);
+    assert_eq!(world.run(&["start", "--background", "team.yaml"]).code, 0);
+    wait_for("the agent's shell", || world.project().join("all.done").exists().then_some(()));
+    let said = |name: &str| fs::read_to_string(world.project().join(name)).unwrap();
+    let read = world.json(&["peek", "@team", "--json"]);
+    let by: Vec<_> = read["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["body"].as_str().unwrap().starts_with("as "))
+        .map(|message| (message["from"].clone(), message["body"].clone()))
+        .collect();
+    let coder = |body: &str| (json!("coder"), json!(body));
+    assert_eq!(
+        by,
+        [coder("as plain"), coder("as itself"), coder("as client")],
+        "{}",
+        said("client.err")
+    );
+    assert_eq!(said("other.code").trim(), "2", "{}", said("other.err"));
+    assert!(said("other.err").contains("not reviewer's shell"), "{}", said("other.err"));
+    // And no token was made on the way.
+    assert!(!world.home().join("clients").exists());
+    let outside = world.run(&["mcp", "--agent", "coder@team"]);
+    assert_eq!(outside.code, 2, "{outside:?}");
+}
+
+/// Programs of these names that write down how they were started.
+fn stand_ins(world: &World, names: &[&str]) -> String {
+    let bin = world.project().parent().unwrap().join("stand-ins");
+    fs::create_dir(&bin).unwrap();
+    for name in names {
+        let file = bin.join(name);
+        let record = bin.join(format!("{name}.args"));
+        fs::write(&file, format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}'\n", record.display()))
+            .unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display())
+}
+
+#[test]
+fn a_program_is_told_of_the_daemon_by_its_own_command_and_gets_a_token_of_its_own() {
+    let world = World::new();
+    let path = stand_ins(&world, &["claude", "codex", "code"]);
+    let install = |words: &[&str]| {
+        let mut command = world.command(&[&["mcp", "install"], words].concat());
+        command.env("PATH", &path).output().unwrap()
+    };
+    let bin = world.project().parent().unwrap().join("stand-ins");
+    let given = |name: &str| fs::read_to_string(bin.join(format!("{name}.args"))).unwrap();
+    assert!(install(&["claude", "--print"]).status.success());
+    assert!(!bin.join("claude.args").exists() && !world.home().join("clients").exists());
+    for (program, command) in [("claude", "claude"), ("codex", "codex"), ("vscode", "code")] {
+        let done = install(&[program]);
+        assert!(done.status.success(), "{done:?}");
+        assert!(String::from_utf8_lossy(&done.stdout).starts_with(command), "{done:?}");
+        let given = given(command);
+        for part in ["agent-worker", "mcp", "--client", program, "AGENT_WORKER_HOME"] {
+            assert!(given.contains(part), "{program} {part}: {given}");
+        }
+        assert!(!given.contains("aw_"), "the token is in no configuration: {given}");
+        let token = world.home().join(format!("clients/{program}.token"));
+        assert_eq!(fs::metadata(&token).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    assert!(given("claude").contains("--scope\nuser\n"), "{}", given("claude"));
+    let done = install(&["cursor"]);
+    assert!(done.status.success(), "{done:?}");
+    let file = world.project().parent().unwrap().join(".cursor/mcp.json");
+    let written: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(written["mcpServers"]["agent-worker"]["args"], json!(["mcp", "--client", "cursor"]));
+    assert_eq!(
+        fs::read_dir(world.project()).unwrap().count(),
+        0,
+        "nothing is written into a project"
+    );
+    let missing = world.run(&["mcp", "install", "codex"]);
+    assert_eq!(missing.code, 1, "{missing:?}");
+    assert!(missing.stderr.contains("could not be started"), "{missing:?}");
+}
+
+#[test]
+fn a_program_speaks_with_its_token_until_that_is_taken_back() {
+    let world = started();
+    let send = json!({"target": "@team", "message": "hello"});
+    let mut bridge = Bridge::start(&world, &["--client", "claude"]);
+    bridge.begin();
+    assert_eq!(bridge.call("channel_send", &send)["result"]["isError"], json!(false));
+    let read = world.json(&["peek", "@team", "--json"]);
+    assert_eq!(read["messages"].as_array().unwrap().last().unwrap()["from"], "client:mcp-claude");
+    assert_eq!(world.run(&["token", "revoke", "mcp-claude"]).code, 0);
+    let refused = bridge.call("channel_send", &send);
+    assert_eq!(refused["error"]["data"]["code"], "unauthorized", "{refused}");
+    assert_eq!(bridge.end(), 0);
+    // Nothing gives it back but the person who took it.
+    let mut again = Bridge::start(&world, &["--client", "claude"]);
+    let refused = again.call("channel_send", &send);
+    assert_eq!(refused["error"]["data"]["code"], "unauthorized", "{refused}");
+    assert_eq!(again.end(), 0);
+    let path = stand_ins(&world, &["claude"]);
+    let mut install = world.command(&["mcp", "install", "claude"]);
+    assert!(install.env("PATH", path).status().unwrap().success());
+    let mut renewed = Bridge::start(&world, &["--client", "claude"]);
+    renewed.begin();
+    assert_eq!(renewed.call("channel_send", &send)["result"]["isError"], json!(false));
+    assert_eq!(renewed.end(), 0);
+}

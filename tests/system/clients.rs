@@ -1,0 +1,176 @@
+//! Clients that nobody here wrote list and call our tools, as the user, with a token, and as an agent.
+
+use std::{fs, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::{
+    foreign::{Foreign, run},
+    world::{Said, World, wait_for},
+};
+
+const TEAM: &str = "
+name: team
+agents:
+  coder: { backend: mock, mock: [{ run: bash work.sh, say: Done. }] }
+  reviewer: { backend: mock }
+kickoff: '@coder begin'
+";
+const PROMPTS: [&str; 3] = ["coordinator", "reviewer", "document_owner"];
+
+/// Starts a team whose coder does what `work` says in its own shell.
+fn start(world: &World, work: &str) {
+    world.file("work.sh", work);
+    world.file("team.yaml", TEAM);
+    let started = world.run(&["start", "--background", "team.yaml"]);
+    assert_eq!(started.code, 0, "{started:?}");
+}
+
+fn address(world: &World) -> String {
+    let card = fs::read_to_string(world.home().join("daemon.json")).unwrap();
+    let card: Value = serde_json::from_str(&card).unwrap();
+    format!("http://127.0.0.1:{}/mcp", card["port"])
+}
+
+fn token(world: &World) -> String {
+    let made = world.json(&["token", "create", "client", "--json"]);
+    made["token"].as_str().unwrap().to_owned()
+}
+
+/// Lets a client start the bridge in this world.
+fn over_stdio(world: &World, command: &mut Command) {
+    command.envs([("HOME", world.project()), ("AGENT_WORKER_HOME", world.home())]);
+    command.args(["stdio", env!("CARGO_BIN_EXE_agent-worker"), "mcp"]);
+}
+
+/// What a client's script printed, held against what it must have seen.
+fn saw(said: &Said, who: Who) -> Value {
+    let seen: Value =
+        serde_json::from_str(said.stdout.trim()).unwrap_or_else(|_| panic!("{said:?}"));
+    let has = |list: &str, one: &str| seen[list].as_array().unwrap().contains(&json!(one));
+    assert!(has("tools", "channel_send") && has("tools", "document_write"), "{seen}");
+    assert_eq!(has("tools", "inbox_check"), who == Who::Agent, "{seen}");
+    assert_eq!(seen["sent"]["instance"], "team", "{seen}");
+    assert_eq!((&seen["refused"], &seen["read"]), (&json!("not_found"), &json!(true)), "{seen}");
+    assert!(has("resources", "aw://team/main/channel"), "{seen}");
+    assert_eq!(has("resources", "aw://team/main/inbox"), who == Who::Agent, "{seen}");
+    assert_eq!(seen["prompts"], json!(PROMPTS), "{seen}");
+    seen
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Agent,
+    Other,
+}
+
+/// Whom the channel says the client's message is from.
+fn senders(world: &World) -> Vec<Value> {
+    let read = world.json(&["peek", "@team", "--json"]);
+    let said = |message: &&Value| message["body"] == "said by a client";
+    let messages = read["messages"].as_array().unwrap().iter();
+    messages.filter(said).map(|message| message["from"].clone()).collect()
+}
+
+/// One of our scripts, as the user over stdio, with a token over HTTP, and as an agent from its shell.
+fn everybody(script: &str, what: &str) -> Option<[Value; 3]> {
+    let foreign = Foreign::find(what)?;
+    let world = World::new();
+    let folder = world.project();
+    let mut theirs = foreign.script(script, &folder);
+    over_stdio(&world, &mut theirs);
+    // The daemon's own variables say who the agent's shell is; the rest the script sets for itself.
+    let words: Vec<_> = std::iter::once(theirs.get_program())
+        .chain(theirs.get_args())
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let home = world.home();
+    let work = format!(
+        "AGENT_WORKER_HOME='{}' {} > agent.json 2> agent.err; mv agent.json agent.done",
+        home.display(),
+        words.join(" ")
+    );
+    start(&world, &work);
+    let user = saw(&run(theirs), Who::Other);
+    let mut http = foreign.script(script, &folder);
+    http.args(["http", &address(&world), &token(&world)]);
+    let client = saw(&run(http), Who::Other);
+    let agent = wait_for("the agent's client", || {
+        let stdout = fs::read_to_string(folder.join("agent.done")).ok()?;
+        let stderr = fs::read_to_string(folder.join("agent.err")).unwrap_or_default();
+        Some(saw(&Said { code: 0, stdout, stderr }, Who::Agent))
+    });
+    let mut senders = senders(&world);
+    senders.sort_by_key(ToString::to_string);
+    assert_eq!(senders, [json!("client:client"), json!("coder"), json!("user")]);
+    Some([user, client, agent])
+}
+
+#[test]
+fn the_typescript_sdk_lists_and_calls_our_tools() {
+    everybody("typescript.mjs", "the TypeScript SDK's client");
+}
+
+#[test]
+fn the_older_typescript_sdk_lists_and_calls_our_tools_and_is_told_of_changes() {
+    let Some(all) = everybody("legacy.mjs", "the older TypeScript SDK's client") else { return };
+    for seen in all {
+        assert_eq!(seen["told"], "aw://team/main/document/notes.md", "{seen}");
+    }
+}
+
+#[test]
+fn the_python_sdk_lists_and_calls_our_tools() {
+    everybody("python.py", "the Python SDK's client");
+}
+
+#[test]
+fn the_inspector_lists_and_calls_our_tools() {
+    let Some(foreign) = Foreign::find("the MCP Inspector") else { return };
+    let world = World::new();
+    let inspect = |how: &[&str]| {
+        let mut inspector =
+            foreign.node("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
+        // It starts others with a few variables of its own only.
+        let home = format!("AGENT_WORKER_HOME={}", world.home().display());
+        inspector.env("HOME", world.project()).args(["--cli", "-e", &home]).args(how);
+        inspector
+    };
+    let ours = env!("CARGO_BIN_EXE_agent-worker");
+    let call = [
+        "--method",
+        "tools/call",
+        "--tool-name",
+        "channel_send",
+        "--tool-arg",
+        "message=said by a client",
+    ];
+    let list = ["--method", "tools/list"];
+    let words = |command: Command| {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words.map(|word| format!("'{}'", word.to_str().unwrap())).collect::<Vec<_>>().join(" ")
+    };
+    let work = format!(
+        "export PATH='{}'\n{} > agent.list 2>&1\n{} > agent.call 2>&1\ntouch agent.done",
+        foreign.path(),
+        words(inspect(&[&[ours, "mcp"], &list[..]].concat())),
+        words(inspect(&[&[ours, "mcp"], &call[..]].concat())),
+    );
+    start(&world, &work);
+    let said = |how: &[&str]| run(inspect(how)).stdout;
+    let target = ["--tool-arg", "target=@team"];
+    assert!(said(&[&[ours, "mcp"], &list[..]].concat()).contains("\"channel_send\""));
+    let sent = said(&[&[ours, "mcp"], &call[..], &target].concat());
+    assert!(sent.contains("\"isError\": false"), "{sent}");
+    let (address, token) = (address(&world), format!("Authorization: Bearer {}", token(&world)));
+    let http = ["--transport", "http", "--server-url", &address, "--header", &token];
+    assert!(said(&[&http[..], &list].concat()).contains("\"channel_send\""));
+    let sent = said(&[&http[..], &call, &target].concat());
+    assert!(sent.contains("\"isError\": false"), "{sent}");
+    wait_for("the agent's inspector", || world.project().join("agent.done").exists().then_some(()));
+    let listed = fs::read_to_string(world.project().join("agent.list")).unwrap();
+    assert!(listed.contains("\"inbox_check\""), "{listed}");
+    let mut senders = senders(&world);
+    senders.sort_by_key(ToString::to_string);
+    assert_eq!(senders, [json!("client:client"), json!("coder"), json!("user")]);
+}
