@@ -157,10 +157,11 @@ impl Feed {
         let row = self.kernel.store.run_get(run).await?;
         Ok(match (self.until, &row.state) {
             (_, RunState::Ended { .. }) => true,
+            // Boxed, so that every other watch stays small.
             (Until::Rest, RunState::Paused { .. }) => {
                 let team = self.kernel.store.agent_list(row.workflow).await?;
                 let is_still = team.iter().all(|agent| agent.live.is_none());
-                is_still && self.kernel.view(row).await?.is_at_rest()
+                is_still && Box::pin(self.kernel.view(row)).await?.is_at_rest()
             }
             (Until::Rest | Until::End, _) => false,
         })

@@ -81,8 +81,8 @@ fn show(runs: &[RunView], reach: Reach, ctx: &mut Context<'_>) -> Result<(), Cli
     let rows: Vec<_> = runs.iter().map(row).collect();
     let head = [
         Name("INSTANCE"),
-        Figure("KIND"),
-        Figure("BEGUN"),
+        Text("KIND"),
+        Text("BEGUN"),
         Figure("LASTED"),
         Figure("TURNS"),
         Figure("MESSAGES"),

@@ -36,7 +36,7 @@ async fn serve(house: &House, request: &Value) -> Value {
     answer.json()
 }
 
-/// Waits until `limited` is paused, and ends the turn under way in it.
+/// Waits until `limited` is paused, is refused more of the same, and ends the turn under way in it.
 async fn stop_who_works_at_the_pause(house: &House) {
     let runs = async || {
         let answer = house.as_user(Question::get("/runs?target=@limited")).await;
@@ -44,6 +44,9 @@ async fn stop_who_works_at_the_pause(house: &House) {
     };
     house.until(async || runs().await[0]["state"] == "paused").await;
     let paused = runs().await;
+    let resume = format!("/runs/{}/resume", paused[0]["run"].as_str().unwrap());
+    let as_it_is = house.as_user(Question::post(&resume, "{}")).await;
+    assert_eq!(as_it_is.refusal(), (429, "limit".to_owned()));
     let agents = paused[0]["agents"].as_array().unwrap();
     let who = agents.iter().find(|agent| agent["state"] == "running").unwrap();
     let stop = format!("/agents/{}@limited/stop", who["name"].as_str().unwrap());
@@ -89,8 +92,6 @@ async fn a_run_that_pauses_ends_its_telling_once_nobody_works_and_is_resumed_wit
     let waiting = house.as_user(Question::get("/attention?target=@limited")).await.json();
     assert_eq!(waiting[0]["kind"], "paused");
     let resume = format!("/runs/{}/resume", runs[0]["run"].as_str().unwrap());
-    let same = house.as_user(Question::post(&resume, "{}")).await;
-    assert_eq!(same.refusal(), (429, "limit".to_owned()));
     let more = house.as_user(Question::post(&resume, r#"{"turns": 9}"#)).await.json();
     assert_eq!((&more["state"], &more["limits"]["turns"]), (&json!("running"), &json!(9)));
     let running = house.as_user(Question::post(&resume, "{}")).await;
