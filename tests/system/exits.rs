@@ -10,6 +10,7 @@ use crate::{
 const NOT_THERE: &str = "
     attach @nothing
     attach ghost@team
+    pause @nothing
     resume @nothing
     resume ghost@team
     restart @nothing

@@ -42,6 +42,8 @@ const BEGINNINGS: &[Situation] = &[
 const TEAMS: &[Situation] = &[
     when(&[TEAM_UP], "agent-worker up team.yaml"),
     when(&[TEAM_UP], "agent-worker rm @team"),
+    when(&[TEAM_UP], "agent-worker pause @team"),
+    when(&[TEAM_UP], "agent-worker pause coder@team"),
     when(&[TEAM_UP], "agent-worker rm coder@team"),
     when(&[TEAM_UP], "agent-worker restart coder@team"),
     when(&[TEAM_UP], "agent-worker logs @team"),

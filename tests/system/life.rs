@@ -288,9 +288,12 @@ fn a_run_that_is_paused_goes_on_where_it_was_once_it_is_resumed() {
     });
     let paused = world.run(&["pause", "@two"]);
     assert_eq!((paused.code, &*paused.stdout), (0, "@two is paused: by the user\n"), "{paused:?}");
+    // The turn under way finishes; whoever follows the run sees that too.
+    world.file("go", "");
     let left = run.wait_with_output().unwrap();
     assert_eq!(left.status.code(), Some(5), "whoever follows it is told");
-    world.file("go", "");
+    let envelope: Value = serde_json::from_slice(&left.stdout).unwrap();
+    assert_eq!(envelope["agents"]["first"]["turns"], 1, "{envelope}");
     let agent = world.run(&["pause", "first@two"]);
     assert_eq!(agent.code, 2, "{agent:?}");
     let (code, envelope) = world.envelope(&["resume", "@two", "--json"]);

@@ -97,7 +97,6 @@ async fn a_run_that_pauses_ends_its_telling_once_nobody_works_and_is_resumed_wit
     let running = house.as_user(Question::post(&resume, "{}")).await;
     assert_eq!(running.refusal(), (409, "conflict".to_owned()));
     // One that lives is replaced only by who says so.
-    request["mode"] = json!("start");
     let busy = house.as_user(Question::post("/serve", request.to_string())).await;
     assert_eq!(busy.refusal(), (409, "conflict".to_owned()));
     request["replace"] = json!(true);
