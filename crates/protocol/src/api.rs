@@ -5,6 +5,7 @@ mod documents;
 mod health;
 mod instances;
 mod messages;
+mod proposals;
 mod report;
 mod runs;
 mod tokens;
@@ -20,6 +21,10 @@ pub use instances::{
 pub use messages::{
     AckReply, AckRequest, DeadLetter, DeadReply, DeadRequest, InboxReply, MessagesReply,
     ReceiptsReply, SendReply, SendRequest, UnknownMention,
+};
+pub use proposals::{
+    AnswerRequest, AskRequest, Asked, CancelRequest, Outcome as ProposalOutcome, ProposalRequest,
+    ProposalsReply, QuestionView, VoteRequest,
 };
 pub use report::{AgentPart, ReportError, RunReport, Verdict};
 pub use runs::{

@@ -102,6 +102,22 @@ kinds! {
     DocumentWritten => "document.written",
     /// A setup command ran.
     SetupRan => "setup.ran",
+    /// Its agents elect who owns the documents, before the kickoff.
+    RunElecting => "run.electing",
+    /// A proposal was made.
+    ProposalActive => "proposal.active",
+    /// Somebody voted, or changed their vote.
+    BallotCast => "ballot.cast",
+    /// A proposal was decided, or everybody voted and nothing won.
+    ProposalResolved => "proposal.resolved",
+    /// A proposal's time was up.
+    ProposalExpired => "proposal.expired",
+    /// A proposal was taken back.
+    ProposalCancelled => "proposal.cancelled",
+    /// An agent asked a person something.
+    QuestionOpen => "question.open",
+    /// A person answered.
+    QuestionAnswered => "question.answered",
     /// A message was written; `data` is the message.
     Message => "message",
     /// A worker called a tool.

@@ -36,6 +36,10 @@ numbers! {
     Position,
     /// A document's revision, from 1.
     Revision,
+    /// A proposal's number in its instance, from 1.
+    ProposalId,
+    /// A question's number in its instance, from 1.
+    QuestionId,
 }
 
 macro_rules! uuids {

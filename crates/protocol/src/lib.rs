@@ -13,6 +13,7 @@ mod message;
 mod mock;
 mod name;
 mod problem;
+mod proposal;
 mod span;
 mod state;
 mod target;
@@ -22,7 +23,10 @@ mod tool;
 pub use agent::{AgentSettings, Backend, Limits, Retry};
 pub use effect::{EffectKey, Hash, canonical, hash};
 pub use event::{Event, EventKind};
-pub use id::{AttemptId, Epoch, Position, ResourceId, Revision, RunId, Seq, WorkflowId};
+pub use id::{
+    AttemptId, Epoch, Position, ProposalId, QuestionId, ResourceId, Revision, RunId, Seq,
+    WorkflowId,
+};
 pub use job::{
     EventsReply, EventsRequest, Finished, JobLimits, LiveEvent, NumberedEvent, Order, WorkerEvent,
     WorkerJob, WorkerOutcome,
@@ -31,6 +35,10 @@ pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
 pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
 pub use problem::{Code, Problem};
+pub use proposal::{
+    APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, Rule, Terms,
+    TieBreaker, Verdict,
+};
 pub use span::{BadSpan, Span};
 pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,

@@ -1,0 +1,560 @@
+//! A proposal: what is voted on, by whom, under which rule, and what came of it.
+//!
+//! Not here: counting. The kernel counts; these are the words it counts with, and how a proposal is told in the channel.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    id::{ProposalId, RunId, Seq},
+    message::Sender,
+    name::AgentName,
+    state::Role,
+    time::Millis,
+};
+
+/// The option that opens a gate.
+pub const APPROVE: &str = "approve";
+/// The option that keeps it shut.
+pub const REJECT: &str = "reject";
+/// The longest a title is shown where many stand beneath each other.
+const LINE: usize = 200;
+
+/// What a vote is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProposalKind {
+    /// Who has a role.
+    Election,
+    /// What is done, and how.
+    #[default]
+    Decision,
+    /// Whether something may go on.
+    Approval,
+    /// Who does a piece of work.
+    Assignment,
+}
+
+/// What it takes to win.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// More votes than any other.
+    #[default]
+    Plurality,
+    /// More than half of the votes.
+    Majority,
+    /// The vote of everybody.
+    Unanimous,
+}
+
+/// What decides between options with equally many votes under [`Rule::Plurality`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TieBreaker {
+    /// The one that stands first in the list of options.
+    #[default]
+    First,
+    /// Chance, each of them alike.
+    Random,
+    /// The vote of whoever made the proposal.
+    #[serde(alias = "creator-decides")]
+    CreatorDecides,
+}
+
+/// Something to vote for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Written")]
+pub struct ProposalOption {
+    /// What a ballot says.
+    pub id: String,
+    /// What it means, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Whatever its maker attached to it.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub metadata: Value,
+}
+
+/// An option as it may be written: a word, or all there is to say of it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Written {
+    Word(String),
+    Whole {
+        id: String,
+        #[serde(default)]
+        label: Option<String>,
+        #[serde(default)]
+        metadata: Value,
+    },
+}
+
+impl From<Written> for ProposalOption {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Word(id) => Self::new(id),
+            Written::Whole { id, label, metadata } => Self { id, label, metadata },
+        }
+    }
+}
+
+impl ProposalOption {
+    /// An option that says no more than its word.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), label: None, metadata: Value::Null }
+    }
+}
+
+/// What is fixed when a proposal is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Terms {
+    /// What it is about.
+    pub kind: ProposalKind,
+    /// What is asked.
+    pub title: String,
+    /// More about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What can be voted for, in the order in which `first` looks.
+    pub options: Vec<ProposalOption>,
+    /// What it takes to win.
+    pub rule: Rule,
+    /// So many votes are enough when the time is up; absent: everybody's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<u32>,
+    /// What decides between equals.
+    pub tie_breaker: TieBreaker,
+    /// Whether the daemon enforces what is decided.
+    pub binding: bool,
+    /// The role an election gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// The message an assignment gives to the winner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Seq>,
+    /// The gate an approval opens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+    /// Whose votes are waited for.
+    pub electorate: Vec<Sender>,
+    /// What holds if the time is up before it is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+}
+
+/// Where a proposal stands. What is not active never changes again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum ProposalState {
+    /// Votes are taken.
+    Active,
+    /// The votes were counted.
+    Resolved {
+        /// What they say.
+        #[serde(flatten)]
+        verdict: Verdict,
+        /// What the daemon did because of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<String>,
+    },
+    /// Its time was up.
+    Expired {
+        /// What holds then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fallback: Option<String>,
+        /// What the daemon did because of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<String>,
+    },
+    /// It was taken back.
+    Cancelled {
+        /// By whom.
+        by: Sender,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+}
+
+/// What counted votes say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum Verdict {
+    /// An option won.
+    Winner {
+        /// Which.
+        winner: String,
+    },
+    /// None did, so nothing is bound.
+    NoDecision,
+}
+
+/// One vote. A voter has one, and may change it while the proposal is active.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ballot {
+    /// Whose.
+    pub voter: Sender,
+    /// For which option.
+    pub choice: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When.
+    pub at: Millis,
+}
+
+/// A proposal with its votes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Proposal {
+    /// Its number.
+    pub id: ProposalId,
+    /// The run it was made in.
+    pub run: RunId,
+    /// Who made it.
+    pub created_by: Sender,
+    /// When.
+    pub created: Millis,
+    /// When its time is up.
+    pub deadline: Millis,
+    /// When it was decided, expired or cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Millis>,
+    /// How many messages led to it.
+    pub hops: u32,
+    /// What was fixed when it was made.
+    #[serde(flatten)]
+    pub terms: Terms,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub state: ProposalState,
+    /// The votes, oldest first.
+    pub ballots: Vec<Ballot>,
+}
+
+macro_rules! words {
+    ($($ty:ident { $($arm:ident => $word:literal),* $(,)? })*) => {$(
+        impl $ty {
+            /// Its one word, as shown and typed.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$arm => $word),* }
+            }
+            /// Reads the word back.
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$arm),)* _ => None }
+            }
+        }
+        impl fmt::Display for $ty {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.pad(self.word()) }
+        }
+    )*};
+}
+words! {
+    ProposalKind {
+        Election => "election", Decision => "decision", Approval => "approval", Assignment => "assignment",
+    }
+    Rule { Plurality => "plurality", Majority => "majority", Unanimous => "unanimous" }
+    TieBreaker { First => "first", Random => "random", CreatorDecides => "creator_decides" }
+}
+
+impl ProposalState {
+    /// Its one word, as stored and shown.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Resolved { .. } => "resolved",
+            Self::Expired { .. } => "expired",
+            Self::Cancelled { .. } => "cancelled",
+        }
+    }
+
+    /// What holds from now on: the winner, or the fallback of one whose time was up.
+    pub fn decided(&self) -> Option<&str> {
+        match self {
+            Self::Resolved { verdict: Verdict::Winner { winner }, .. } => Some(winner),
+            Self::Resolved { verdict: Verdict::NoDecision, .. } => None,
+            Self::Expired { fallback, .. } => fallback.as_deref(),
+            Self::Active | Self::Cancelled { .. } => None,
+        }
+    }
+
+    /// What ended it, in the word older clients know.
+    pub fn resolved_by(&self) -> Option<&'static str> {
+        match self {
+            Self::Active => None,
+            Self::Resolved { .. } => Some("quorum"),
+            Self::Expired { .. } => Some("timeout"),
+            Self::Cancelled { .. } => Some("cancelled"),
+        }
+    }
+
+    /// What the daemon did because of it.
+    pub fn effect(&self) -> Option<&str> {
+        match self {
+            Self::Resolved { effect, .. } | Self::Expired { effect, .. } => effect.as_deref(),
+            Self::Active | Self::Cancelled { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for ProposalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Active => f.write_str("active"),
+            Self::Resolved { verdict, .. } => write!(f, "resolved: {verdict}"),
+            Self::Expired { fallback: Some(held), .. } => write!(f, "expired: {held} (fallback)"),
+            Self::Expired { fallback: None, .. } => f.write_str("expired"),
+            Self::Cancelled { by, why: Some(why) } => write!(f, "cancelled by {by}: {why}"),
+            Self::Cancelled { by, why: None } => write!(f, "cancelled by {by}"),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Winner { winner } => f.write_str(winner),
+            Self::NoDecision => f.write_str("no_decision"),
+        }
+    }
+}
+
+impl Proposal {
+    /// How many votes each option has, in the order of the options. The vote that only breaks a tie is not counted.
+    pub fn counts(&self) -> Vec<(&str, u32)> {
+        let counted = |ballot: &&Ballot| self.counts_for(&ballot.voter);
+        let votes = |id: &str| {
+            let for_it = self.ballots.iter().filter(counted).filter(|ballot| ballot.choice == id);
+            u32::try_from(for_it.count()).unwrap_or(u32::MAX)
+        };
+        self.terms.options.iter().map(|option| (option.id.as_str(), votes(&option.id))).collect()
+    }
+
+    /// Whether a vote of theirs is counted: of the electorate, and of the user, who may always vote.
+    pub fn counts_for(&self, voter: &Sender) -> bool {
+        *voter == Sender::User || self.terms.electorate.contains(voter)
+    }
+
+    /// Whether they may vote at all: also whoever decides a tie.
+    pub fn may_vote(&self, voter: &Sender) -> bool {
+        let breaks_ties = self.terms.tie_breaker == TieBreaker::CreatorDecides;
+        self.counts_for(voter) || (breaks_ties && *voter == self.created_by)
+    }
+
+    /// Those of the electorate who have not voted.
+    pub fn missing(&self) -> Vec<&Sender> {
+        let voted = |voter: &Sender| self.ballots.iter().any(|ballot| ballot.voter == *voter);
+        self.terms.electorate.iter().filter(|voter| !voted(voter)).collect()
+    }
+
+    /// The vote of one voter.
+    pub fn ballot_of(&self, voter: &Sender) -> Option<&Ballot> {
+        self.ballots.iter().find(|ballot| ballot.voter == *voter)
+    }
+
+    /// The agents of the electorate.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentName> {
+        self.terms.electorate.iter().filter_map(|voter| match voter {
+            Sender::Agent(name) => Some(name),
+            Sender::User | Sender::System | Sender::Client(_) => None,
+        })
+    }
+
+    /// What the channel is told of where it stands.
+    pub fn notice(&self) -> String {
+        let (id, title) = (self.id, &self.terms.title);
+        let effect = self.state.effect().map(|effect| format!(" ({effect})")).unwrap_or_default();
+        match &self.state {
+            ProposalState::Active => self.call(),
+            ProposalState::Resolved { verdict, .. } => {
+                format!("[RESOLVED] #{id} {title}: {verdict}{effect}\n{}", self.votes())
+            }
+            ProposalState::Expired { fallback: Some(fallback), .. } => {
+                format!("[EXPIRED] #{id} {title}: fallback {fallback}{effect}\n{}", self.votes())
+            }
+            ProposalState::Expired { fallback: None, .. } => {
+                format!("[EXPIRED] #{id} {title}: nothing is decided\n{}", self.votes())
+            }
+            ProposalState::Cancelled { .. } => format!("[CANCELLED] #{id} {title}: {}", self.state),
+        }
+    }
+
+    /// What whoever decides a tie is told.
+    pub fn tied(&self) -> String {
+        let (id, title) = (self.id, &self.terms.title);
+        let counts = self.votes();
+        format!("[PROPOSAL] #{id} {title}: a tie, and your vote decides it\n{counts}")
+    }
+
+    /// One line about what was decided, for those who come later; none if nothing was.
+    pub fn decision(&self) -> Option<String> {
+        let decided = self.state.decided()?;
+        let binding = if self.terms.binding { ", binding" } else { "" };
+        let title = one_line(&self.terms.title);
+        let tail = format!(": {} ({}{binding})", one_line(decided), self.state.word());
+        let room = LINE.saturating_sub(tail.chars().count() + 12);
+        let title: String = title.chars().take(room).collect();
+        Some(format!("#{} {title}{tail}", self.id).chars().take(LINE).collect())
+    }
+
+    fn call(&self) -> String {
+        let Terms { kind, title, description, options, rule, binding, fallback, .. } = &self.terms;
+        let (id, deadline) = (self.id, self.deadline);
+        let options = options.iter().map(|option| match &option.label {
+            Some(label) => format!("{} ({label})", option.id),
+            None => option.id.clone(),
+        });
+        let options = options.collect::<Vec<_>>().join(" | ");
+        let binding = if *binding { "binding" } else { "advisory" };
+        let more = description.as_ref().map(|text| format!("{text}\n")).unwrap_or_default();
+        let held = fallback.as_ref().map(|id| format!(", else {id}")).unwrap_or_default();
+        format!(
+            "[PROPOSAL] #{id} {title}\n{more}Options: {options}\n{kind}, {rule}, {binding}; until {deadline}{held}. \
+             Vote with the tool `vote`: proposal {id} and one option."
+        )
+    }
+
+    fn votes(&self) -> String {
+        let counts = self.counts().into_iter().map(|(id, votes)| format!("{id} {votes}"));
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        let missing = self.missing().len();
+        if missing == 0 { counts } else { format!("{counts}; {missing} did not vote") }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proposal(state: ProposalState) -> Proposal {
+        let terms = Terms {
+            kind: ProposalKind::Decision,
+            title: "Which\ndatabase?".into(),
+            description: None,
+            options: vec![ProposalOption::new("sqlite"), ProposalOption::new("postgres")],
+            rule: Rule::Plurality,
+            quorum: None,
+            tie_breaker: TieBreaker::First,
+            binding: true,
+            role: None,
+            work: None,
+            gate: None,
+            electorate: ["a", "b"].map(|name| Sender::from(name.to_owned())).into(),
+            fallback: Some("sqlite".into()),
+        };
+        let ballot = |voter: &str, choice: &str| Ballot {
+            voter: Sender::from(voter.to_owned()),
+            choice: choice.into(),
+            reason: None,
+            at: Millis::new(0),
+        };
+        Proposal {
+            id: ProposalId::new(3),
+            run: RunId::new(uuid::Uuid::nil()),
+            created_by: Sender::User,
+            created: Millis::new(0),
+            deadline: Millis::new(600_000),
+            ended: None,
+            hops: 0,
+            terms,
+            state,
+            ballots: vec![ballot("a", "sqlite"), ballot("stranger", "postgres")],
+        }
+    }
+
+    #[test]
+    fn an_option_is_a_word_or_all_there_is_to_say_of_it() {
+        let read: Vec<ProposalOption> =
+            serde_json::from_str(r#"["yes", {"id": "no", "label": "No", "metadata": {"n": 1}}]"#)
+                .unwrap();
+        assert_eq!(read[0], ProposalOption::new("yes"));
+        assert_eq!((read[1].id.as_str(), read[1].label.as_deref()), ("no", Some("No")));
+        assert_eq!(read[1].metadata["n"], 1);
+    }
+
+    #[test]
+    fn votes_of_strangers_are_not_counted() {
+        let proposal = proposal(ProposalState::Active);
+        assert_eq!(proposal.counts(), [("sqlite", 1), ("postgres", 0)]);
+        assert_eq!(proposal.missing(), [&Sender::from("b".to_owned())]);
+    }
+
+    #[test]
+    fn each_state_is_told_in_its_own_words() {
+        let effect = Some("b is coordinator".to_owned());
+        let told = [
+            ProposalState::Active,
+            ProposalState::Resolved {
+                verdict: Verdict::Winner { winner: "sqlite".into() },
+                effect,
+            },
+            ProposalState::Resolved { verdict: Verdict::NoDecision, effect: None },
+            ProposalState::Expired { fallback: Some("sqlite".into()), effect: None },
+            ProposalState::Cancelled { by: Sender::User, why: Some("too early".into()) },
+        ]
+        .map(|state| proposal(state).notice())
+        .join("\n---\n");
+        let expected = "\
+[PROPOSAL] #3 Which
+database?
+Options: sqlite | postgres
+decision, plurality, binding; until 1970-01-01T00:10:00.000Z, else sqlite. Vote with the tool `vote`: proposal 3 and one option.
+---
+[RESOLVED] #3 Which
+database?: sqlite (b is coordinator)
+sqlite 1, postgres 0; 1 did not vote
+---
+[RESOLVED] #3 Which
+database?: no_decision
+sqlite 1, postgres 0; 1 did not vote
+---
+[EXPIRED] #3 Which
+database?: fallback sqlite
+sqlite 1, postgres 0; 1 did not vote
+---
+[CANCELLED] #3 Which
+database?: cancelled by user: too early";
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_state_on_the_wire_is_flat_and_reads_back() {
+        let verdict = Verdict::Winner { winner: "sqlite".into() };
+        for (state, expected) in [
+            (ProposalState::Active, r#"{"state":"active"}"#),
+            (
+                ProposalState::Resolved { verdict, effect: None },
+                r#"{"state":"resolved","result":"winner","winner":"sqlite"}"#,
+            ),
+            (
+                ProposalState::Resolved { verdict: Verdict::NoDecision, effect: None },
+                r#"{"state":"resolved","result":"no_decision"}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&state).unwrap(), expected);
+            let whole = proposal(state);
+            let wire = serde_json::to_string(&whole).unwrap();
+            assert_eq!(serde_json::from_str::<Proposal>(&wire).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn a_decision_is_one_line_of_at_most_two_hundred_characters() {
+        let decided = ProposalState::Expired { fallback: Some("sqlite".into()), effect: None };
+        let mut proposal = proposal(decided);
+        let line = proposal.decision().unwrap();
+        assert_eq!(line, "#3 Which database?: sqlite (expired, binding)");
+        proposal.terms.title = "很长".repeat(300);
+        let line = proposal.decision().unwrap();
+        assert!(line.chars().count() <= LINE && line.ends_with("sqlite (expired, binding)"));
+        proposal.state = ProposalState::Active;
+        assert_eq!(proposal.decision(), None);
+    }
+}
