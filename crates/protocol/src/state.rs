@@ -218,6 +218,14 @@ pub enum AgentState {
 }
 
 impl RunState {
+    /// Whether its agents are woken.
+    pub fn wakes(&self) -> bool {
+        match self {
+            Self::Electing | Self::Running => true,
+            Self::Setup | Self::Paused { .. } | Self::Ended { .. } => false,
+        }
+    }
+
     /// Whether the run holds its instance: no second one may start.
     pub fn is_live(&self) -> bool {
         match self {

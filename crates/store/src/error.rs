@@ -1,6 +1,8 @@
 //! What can go wrong in this room.
 
-use agent_worker_protocol::{AgentName, DeliveryState, Revision, RunId, RunState, Seq};
+use agent_worker_protocol::{
+    AgentName, DeliveryState, ProposalId, QuestionId, Revision, RunId, RunState, Sender, Seq,
+};
 
 /// The room's result.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -38,6 +40,23 @@ pub enum Error {
     /// Documents have an owner, and the writer is another agent.
     #[error("{0} owns the documents of this run")]
     NotOwner(AgentName),
+    /// The proposal is not voted on any more.
+    #[error("proposal #{id} is {how}")]
+    ProposalOver {
+        /// Which.
+        id: ProposalId,
+        /// What became of it.
+        how: String,
+    },
+    /// The caller has no vote on the proposal.
+    #[error("you have no vote on proposal #{0}")]
+    NoVote(ProposalId),
+    /// The proposal is somebody else's to take back.
+    #[error("only {0}, who made it, or the user takes a proposal back")]
+    NotCreator(Sender),
+    /// The question has its answer.
+    #[error("question #{0} is answered already")]
+    Answered(QuestionId),
     /// The document would be longer than it may be.
     #[error("the document would have {0} bytes")]
     TooLong(usize),

@@ -3,6 +3,7 @@
 mod attempts;
 mod library;
 mod messages;
+mod proposals;
 mod runs;
 
 pub use attempts::{
@@ -11,6 +12,10 @@ pub use attempts::{
 };
 pub use library::{Base, Document, DocumentInfo, DocumentWrite, EventQuery, ResourcePart};
 pub use messages::{MessageQuery, NewMessage, Once, Order, Recipient, Wake};
+pub use proposals::{
+    Deciding, NewBallot, NewProposal, NewQuestion, ProposalQuery, ProposalStep, Question,
+    QuestionQuery, Said,
+};
 pub use runs::{
     AgentRow, Decide, Hindrances, Instance, InstanceQuery, Keep, LiveAttempt, NewAgent, NewRun,
     NotBefore, ReadyAgent, RunFacts, RunQuery, RunRow, RunStep, Wait,

@@ -3,6 +3,7 @@
 mod agents;
 mod attempts;
 mod author;
+mod binding;
 mod changes;
 mod columns;
 mod connection;
@@ -19,8 +20,11 @@ mod looks;
 mod members;
 mod messages;
 mod methods;
+mod notices;
 #[cfg(test)]
 mod plans;
+mod proposals;
+mod questions;
 mod readers;
 mod resources;
 mod roles;

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
-    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, Role, RunId, Seq,
-    WorkflowId,
+    Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
+    Receipt, ResourceId, Revision, Role, RunId, Seq, WorkflowId,
     api::{FeedbackView, TokenView},
 };
 use async_trait::async_trait;
@@ -16,10 +16,11 @@ use serde_json::Value;
 use crate::{
     error::Result,
     model::{
-        AgentRow, AttemptRow, By, Change, Decide, Document, DocumentInfo, DocumentWrite,
+        AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentInfo, DocumentWrite,
         EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
-        MessageQuery, NewAgent, NewAttempt, NewMessage, NewRun, Once, ReadyAgent, ResourcePart,
-        RunQuery, RunRow, RunStep, Settlement, ShownMessage, Turn,
+        MessageQuery, NewAgent, NewAttempt, NewBallot, NewMessage, NewProposal, NewQuestion,
+        NewRun, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery,
+        RunRow, RunStep, Said, Settlement, ShownMessage, Turn,
     },
 };
 
@@ -198,6 +199,90 @@ pub trait Store: Send + Sync {
         settlement: Settlement,
         now: Millis,
     ) -> Result<FinishedAttempt>;
+
+    // Proposals and questions
+
+    /// Lets the agents of a run that is in `setup` elect first; its kickoff is written in the step that ends the election.
+    async fn run_elect(
+        &self,
+        run: RunId,
+        election: NewProposal,
+        kickoff: Option<NewMessage>,
+        now: Millis,
+    ) -> Result<()>;
+    /// Makes a proposal and tells those who vote.
+    async fn proposal_create(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        new: NewProposal,
+        now: Millis,
+    ) -> Result<Once<ProposalId>>;
+    /// Takes a vote, counts, decides, binds and tells, in one step. Answers with where the proposal stands then.
+    async fn ballot_cast(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        ballot: NewBallot,
+        deciding: Deciding,
+        now: Millis,
+    ) -> Result<Once<ProposalState>>;
+    /// Takes a proposal back.
+    async fn proposal_cancel(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        proposal: ProposalId,
+        why: Option<String>,
+        said: Said,
+        now: Millis,
+    ) -> Result<Once<ProposalState>>;
+    /// Decides every proposal whose time is up; answers with which those were.
+    async fn proposal_settle(
+        &self,
+        workflow: WorkflowId,
+        deciding: Deciding,
+        now: Millis,
+    ) -> Result<Vec<ProposalId>>;
+    /// Reads a proposal.
+    async fn proposal_get(
+        &self,
+        workflow: WorkflowId,
+        proposal: ProposalId,
+    ) -> Result<Option<Proposal>>;
+    /// Lists proposals.
+    async fn proposal_list(
+        &self,
+        workflow: WorkflowId,
+        which: ProposalQuery,
+    ) -> Result<Vec<Proposal>>;
+    /// When the time of the next proposal is up.
+    async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<Millis>>;
+    /// Lists the gates of a run that are open.
+    async fn run_gates(&self, run: RunId) -> Result<Vec<String>>;
+    /// Asks a person something, as a live attempt.
+    async fn question_ask(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        new: NewQuestion,
+        now: Millis,
+    ) -> Result<Once<QuestionId>>;
+    /// Answers a question and wakes whoever asked. Answers with the message that says so.
+    async fn question_answer(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        question: QuestionId,
+        answer: String,
+        now: Millis,
+    ) -> Result<Once<Seq>>;
+    /// Lists questions.
+    async fn question_list(
+        &self,
+        workflow: WorkflowId,
+        which: QuestionQuery,
+    ) -> Result<Vec<Question>>;
 
     // Documents and resources
 

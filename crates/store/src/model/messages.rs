@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use agent_worker_protocol::{AgentName, MessageKind, Priority, ResourceId, RunId, Seq};
+use serde::{Deserialize, Serialize};
 
 /// A message to be written. Its sender is who writes, never a field.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewMessage {
     /// What it is.
     pub kind: MessageKind,
@@ -26,7 +27,7 @@ pub struct NewMessage {
 }
 
 /// How a message reaches one recipient.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipient {
     /// Who.
     pub agent: AgentName,
@@ -35,7 +36,7 @@ pub struct Recipient {
 }
 
 /// Whether a delivery starts a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wake {
     /// Read along with the next turn (`cc`).
     No,

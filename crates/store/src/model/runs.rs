@@ -221,6 +221,10 @@ pub struct RunFacts {
     pub dead: u32,
     /// Deliveries of this run that were given up.
     pub dropped: u32,
+    /// Proposals that are voted on.
+    pub proposals: u32,
+    /// Questions that wait for a person's answer.
+    pub questions: u32,
 }
 
 /// What was decided about a run.

@@ -56,7 +56,7 @@ pub(super) const READY: &str = "SELECT name, not_before FROM (
             SELECT d.seq FROM delivery d INDEXED BY delivery_open
             WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1
             ORDER BY d.prio DESC, d.seq LIMIT 1) AS next
-          FROM workflow w JOIN run r ON r.workflow = w.id AND r.id = w.live_run AND r.state = 'running'
+          FROM workflow w JOIN run r ON r.workflow = w.id AND r.id = w.live_run AND r.state IN ('running', 'electing')
           JOIN agent a ON a.workflow = w.id AND a.run = w.live_run
           WHERE w.id = ?1 AND a.live IS NULL AND a.stopped IS NULL)
         WHERE next IS NOT NULL ORDER BY next";

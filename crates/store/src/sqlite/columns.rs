@@ -144,7 +144,8 @@ pub(super) fn delivery(row: &Row<'_>, column: usize) -> rusqlite::Result<Deliver
         1 => DeliveryState::Leased,
         2 => DeliveryState::Dead,
         3 => DeliveryState::Acted,
-        4 => DeliveryState::Dropped,
+        // 5 was given up because nobody needs it any more, which is no failure.
+        4 | 5 => DeliveryState::Dropped,
         other => return Err(garbled(column, NotAWord(other.to_string()))),
     })
 }

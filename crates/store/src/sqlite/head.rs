@@ -124,6 +124,19 @@ impl<'a> Head<'a> {
         self.event(&entry, now)
     }
 
+    /// Pauses the live run for this cause, if there is one and its agents are woken.
+    pub(super) fn pause_if(
+        &mut self,
+        cause: Option<&PauseCause>,
+        by: &Sender,
+        now: Millis,
+    ) -> Result<()> {
+        match cause {
+            Some(cause) if self.live()?.state.wakes() => self.pause(cause.clone(), by, now),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Adds a message to the live run, its deliveries and its event.
     pub(super) fn message(
         &mut self,
@@ -203,6 +216,22 @@ impl<'a> Head<'a> {
             })
             .optional()?
             .ok_or(Error::NotFound("agent"))
+    }
+
+    /// Whether an agent takes part in the live run.
+    pub(super) fn takes_part(&self, name: &AgentName) -> Result<bool> {
+        match self.agent(name) {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next number of a kind that the instance's row counts.
+    pub(super) fn next_number(&self, column: &'static str) -> Result<i64> {
+        let sql =
+            format!("UPDATE workflow SET {column} = {column} + 1 WHERE id = ?1 RETURNING {column}");
+        Ok(self.tx.prepare_cached(&sql)?.query_row([self.workflow.get()], |row| row.get(0))?)
     }
 
     /// Puts the row back; whoever waits for this instance is told after the COMMIT.

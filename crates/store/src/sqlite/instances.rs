@@ -104,10 +104,19 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3");
             tx.prepare_cached(&sql)?.execute([workflow.get(), after, last])?;
         }
-        for table in ["attempt", "effect", "document", "resource", "event", "role"] {
+        for table in
+            ["attempt", "effect", "document", "resource", "event", "role", "gate", "question"]
+        {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND run = ?2");
             tx.prepare_cached(&sql)?.execute([workflow.get(), run])?;
         }
+        tx.prepare_cached(
+            "DELETE FROM ballot WHERE workflow = ?1 AND proposal IN (
+              SELECT id FROM proposal WHERE workflow = ?1 AND run = ?2)",
+        )?
+        .execute([workflow.get(), run])?;
+        tx.prepare_cached("DELETE FROM proposal WHERE workflow = ?1 AND run = ?2")?
+            .execute([workflow.get(), run])?;
         tx.prepare_cached(
             "UPDATE run SET script = '', forgotten = 1 WHERE workflow = ?1 AND id = ?2",
         )?
@@ -137,7 +146,7 @@ pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
     search::forget(tx, workflow, (0, i64::MAX))?;
     for table in [
         "run", "agent", "message", "delivery", "attempt", "effect", "document", "resource",
-        "event", "role",
+        "event", "role", "proposal", "ballot", "gate", "question",
     ] {
         let sql = format!("DELETE FROM {table} WHERE workflow = ?1");
         tx.prepare_cached(&sql)?.execute([workflow.get()])?;

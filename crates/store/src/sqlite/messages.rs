@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use agent_worker_protocol::{
-    AgentName, Hash, Message, Millis, PauseCause, Receipt, ResourceId, RunState, Seq, WorkflowId,
+    AgentName, Hash, Message, Millis, PauseCause, Receipt, ResourceId, Seq, WorkflowId,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -33,11 +33,8 @@ pub(super) fn append(
     now: Millis,
 ) -> Result<Once<Seq>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let running = head.live()?.state == RunState::Running;
         let seq = head.message(author, new, now)?;
-        if let Some(cause) = pause.filter(|_| running) {
-            head.pause(cause, &author.sender(), now)?;
-        }
+        head.pause_if(pause.as_ref(), &author.sender(), now)?;
         Ok(seq)
     })
 }

@@ -4,8 +4,8 @@ use std::{ops::Range, sync::Arc};
 
 use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
-    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, Role, RunId, Seq,
-    WorkflowId,
+    Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
+    Receipt, ResourceId, Revision, Role, RunId, Seq, WorkflowId,
     api::{FeedbackView, TokenView},
 };
 use async_trait::async_trait;
@@ -14,19 +14,21 @@ use serde_json::Value;
 use super::{
     Sqlite, agents,
     attempts::{self, events as reports, finish, lease},
-    content, deliveries,
+    binding, content, deliveries,
     documents::{self, At},
-    effects, events, feedback, inbox, instances, members, messages,
-    resources::{self, NewResource, Put},
+    effects, events, feedback, inbox, instances, members, messages, proposals, questions,
+    resources::{self, NewResource},
     roles, runs, search, settle, tokens,
+    writer::Tx,
 };
 use crate::{
     error::{Error, Result},
     model::{
-        AgentRow, AttemptRow, By, Change, Decide, Document, DocumentInfo, DocumentWrite,
+        AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentInfo, DocumentWrite,
         EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
-        MessageQuery, NewAgent, NewAttempt, NewMessage, NewRun, Once, ReadyAgent, ResourcePart,
-        RunQuery, RunRow, RunStep, Settlement, ShownMessage, Turn,
+        MessageQuery, NewAgent, NewAttempt, NewBallot, NewMessage, NewProposal, NewQuestion,
+        NewRun, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery,
+        RunRow, RunStep, Said, Settlement, ShownMessage, Turn,
     },
     store::Store,
 };
@@ -260,6 +262,105 @@ impl Store for Sqlite {
         self.write(move |tx| finish::finish(tx, &fence, &settlement, now)).await
     }
 
+    // Proposals and questions
+
+    async fn run_elect(
+        &self,
+        run: RunId,
+        election: NewProposal,
+        kickoff: Option<NewMessage>,
+        now: Millis,
+    ) -> Result<()> {
+        self.write(move |tx| runs::elect(tx, run, &election, kickoff.clone(), now)).await
+    }
+    async fn proposal_create(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        new: NewProposal,
+        now: Millis,
+    ) -> Result<Once<ProposalId>> {
+        self.write(move |tx| proposals::create(tx, &by, workflow, &new, now)).await
+    }
+    async fn ballot_cast(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        ballot: NewBallot,
+        deciding: Deciding,
+        now: Millis,
+    ) -> Result<Once<ProposalState>> {
+        self.write(move |tx| proposals::cast(tx, &by, workflow, &ballot, &deciding, now)).await
+    }
+    async fn proposal_cancel(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        proposal: ProposalId,
+        why: Option<String>,
+        said: Said,
+        now: Millis,
+    ) -> Result<Once<ProposalState>> {
+        let cancel = move |tx: &Tx<'_>| {
+            proposals::cancel(tx, &by, workflow, proposal, why.as_deref(), &said, now)
+        };
+        self.write(cancel).await
+    }
+    async fn proposal_settle(
+        &self,
+        workflow: WorkflowId,
+        deciding: Deciding,
+        now: Millis,
+    ) -> Result<Vec<ProposalId>> {
+        self.write(move |tx| proposals::settle(tx, workflow, &deciding, now)).await
+    }
+    async fn proposal_get(
+        &self,
+        workflow: WorkflowId,
+        proposal: ProposalId,
+    ) -> Result<Option<Proposal>> {
+        self.read(move |db| proposals::get(db, workflow, proposal)).await
+    }
+    async fn proposal_list(
+        &self,
+        workflow: WorkflowId,
+        which: ProposalQuery,
+    ) -> Result<Vec<Proposal>> {
+        self.read(move |db| proposals::list(db, workflow, which)).await
+    }
+    async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<Millis>> {
+        self.read(move |db| proposals::due(db, workflow)).await
+    }
+    async fn run_gates(&self, run: RunId) -> Result<Vec<String>> {
+        self.read(move |db| binding::gates(db, run)).await
+    }
+    async fn question_ask(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        new: NewQuestion,
+        now: Millis,
+    ) -> Result<Once<QuestionId>> {
+        self.write(move |tx| questions::ask(tx, &by, workflow, &new, now)).await
+    }
+    async fn question_answer(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        question: QuestionId,
+        answer: String,
+        now: Millis,
+    ) -> Result<Once<Seq>> {
+        self.write(move |tx| questions::answer(tx, &by, workflow, question, &answer, now)).await
+    }
+    async fn question_list(
+        &self,
+        workflow: WorkflowId,
+        which: QuestionQuery,
+    ) -> Result<Vec<Question>> {
+        self.read(move |db| questions::list(db, workflow, which)).await
+    }
+
     // Documents and resources
 
     async fn document_put(
@@ -380,38 +481,5 @@ impl Store for Sqlite {
     }
     async fn effect_expire(&self, before: Millis) -> Result<u32> {
         self.write(move |tx| effects::expire(tx, before)).await
-    }
-}
-
-impl Sqlite {
-    /// Keeps a resource: a large one's file first, then its row.
-    async fn keep(&self, new: Arc<NewResource>, by: By, now: Millis) -> Result<ResourceId> {
-        let by = Arc::new(by);
-        loop {
-            self.write_file(&new).await?;
-            let (row, author, files) = (Arc::clone(&new), Arc::clone(&by), self.files());
-            match self.write(move |tx| row.put(tx, &author, files.as_ref(), now)).await {
-                Ok(Put::Kept) => return Ok(new.id),
-                Ok(Put::FileGone) => {}
-                Err(refused) => {
-                    // What was refused leaves no file; why it was refused matters more than a file left over.
-                    drop(self.sweep(new.workflow).await);
-                    return Err(refused);
-                }
-            }
-        }
-    }
-
-    async fn write_file(&self, new: &Arc<NewResource>) -> Result<()> {
-        let Some(files) = self.files().filter(|_| new.is_large()) else { return Ok(()) };
-        let new = Arc::clone(new);
-        let write = move || files.write(&new);
-        tokio::task::spawn_blocking(write).await.map_err(|_| Error::Closed)?
-    }
-
-    /// Removes the files of resources that have no row.
-    async fn sweep(&self, workflow: WorkflowId) -> Result<()> {
-        let Some(files) = self.files() else { return Ok(()) };
-        self.write(move |tx| files.sweep(tx, workflow)).await
     }
 }

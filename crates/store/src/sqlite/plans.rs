@@ -1,10 +1,10 @@
 //! How SQLite answers the questions that are asked all the time: from an index of what is open, never by walking
 //! through everything that was ever said. A test of the schema and the statements together.
 
-use agent_worker_protocol::Seq;
+use agent_worker_protocol::{RunId, Seq};
 use rusqlite::Connection;
 
-use crate::model::InstanceQuery;
+use crate::model::{InstanceQuery, ProposalQuery};
 
 use super::{
     agents,
@@ -12,11 +12,11 @@ use super::{
     columns::RunNo,
     connection, effects, events,
     inbox::{self, Which},
-    instances, messages, runs, settle,
+    instances, messages, proposals, runs, settle,
 };
 
 /// The tables that grow with history.
-const LONG: [&str; 5] = ["message", "delivery", "event", "attempt", "effect"];
+const LONG: [&str; 6] = ["message", "delivery", "event", "attempt", "effect", "proposal"];
 
 /// One line for each step of the plan, as `SEARCH d USING INDEX delivery_open (workflow=? AND state=?)`.
 fn plan(db: &Connection, sql: &str) -> Vec<String> {
@@ -61,6 +61,12 @@ fn nothing_that_is_asked_often_walks_through_history() {
         ),
         (instances::list_sql(&InstanceQuery::Live), "INDEX workflow_live"),
         (settle::FACTS.to_owned(), open),
+        (proposals::DUE.to_owned(), "INDEX proposal_active (workflow=?)"),
+        (proposals::list_sql(ProposalQuery::Active), "INDEX proposal_active (workflow=?)"),
+        (
+            proposals::list_sql(ProposalQuery::Decided(RunId::new(uuid::Uuid::nil()), 1)),
+            "INDEX proposal_decided (workflow=? AND run=?)",
+        ),
         (runs::STOPPED.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),
         (runs::TURNS_TODAY.to_owned(), "INDEX attempt_turn (workflow=? AND run=? AND ended>?)"),
         (runs::TURNS_TODAY_OF.to_owned(), "INDEX attempt_turn (workflow=? AND run=? AND ended>?)"),

@@ -9,14 +9,17 @@ use std::{
     ops::Range,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use agent_worker_protocol::{Hash, Millis, ResourceId, WorkflowId};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
-use super::{author::Author, columns, head::Head, writer::Tx};
+use super::{Sqlite, author::Author, columns, head::Head, writer::Tx};
 use crate::{
     error::{Error, Result},
     model::{By, ResourcePart},
@@ -196,6 +199,44 @@ fn read(path: &Path, start: u64, length: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+impl Sqlite {
+    /// Keeps a resource: a large one's file first, then its row.
+    pub(super) async fn keep(
+        &self,
+        new: Arc<NewResource>,
+        by: By,
+        now: Millis,
+    ) -> Result<ResourceId> {
+        let by = Arc::new(by);
+        loop {
+            self.write_file(&new).await?;
+            let (row, author, files) = (Arc::clone(&new), Arc::clone(&by), self.files());
+            match self.write(move |tx| row.put(tx, &author, files.as_ref(), now)).await {
+                Ok(Put::Kept) => return Ok(new.id),
+                Ok(Put::FileGone) => {}
+                Err(refused) => {
+                    // What was refused leaves no file; why it was refused matters more than a file left over.
+                    drop(self.sweep(new.workflow).await);
+                    return Err(refused);
+                }
+            }
+        }
+    }
+
+    async fn write_file(&self, new: &Arc<NewResource>) -> Result<()> {
+        let Some(files) = self.files().filter(|_| new.is_large()) else { return Ok(()) };
+        let new = Arc::clone(new);
+        let write = move || files.write(&new);
+        tokio::task::spawn_blocking(write).await.map_err(|_| Error::Closed)?
+    }
+
+    /// Removes the files of resources that have no row.
+    pub(super) async fn sweep(&self, workflow: WorkflowId) -> Result<()> {
+        let Some(files) = self.files() else { return Ok(()) };
+        self.write(move |tx| files.sweep(tx, workflow)).await
+    }
 }
 
 #[cfg(test)]

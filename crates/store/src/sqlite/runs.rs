@@ -1,10 +1,11 @@
 //! Runs: made, started, read. Their decisions are in `settle`.
 
 use agent_worker_protocol::{
-    AgentName, EventKind, InstanceRef, Limits, Millis, Receipt, RunId, RunMode, RunState, Sender,
-    WorkflowId,
+    AgentName, EventKind, InstanceRef, Limits, Millis, ProposalId, Receipt, RunId, RunMode,
+    RunState, Sender, WorkflowId,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::{Deserialize, Serialize};
 
 use super::{
     author::Author,
@@ -12,12 +13,12 @@ use super::{
     effects::once,
     events::Entry,
     head::{Head, LiveRun},
-    messages, roles,
+    messages, proposals, roles,
     writer::Tx,
 };
 use crate::{
     error::{Error, Result},
-    model::{By, Hindrances, NewMessage, NewRun, RunQuery, RunRow},
+    model::{By, Hindrances, NewMessage, NewProposal, NewRun, RunQuery, RunRow},
 };
 
 /// Lets a paused run go on, within these limits.
@@ -32,11 +33,7 @@ pub(super) fn resume(tx: &Tx<'_>, by: &By, run: RunId, limits: &Limits, now: Mil
         }
         tx.prepare_cached("UPDATE run SET limits = ?3 WHERE workflow = ?1 AND id = ?2")?
             .execute(params![head.workflow.get(), number.0, serde_json::to_string(limits)?])?;
-        head.enter(RunState::Running, now)?;
-        let data = serde_json::to_value(RunState::Running)?;
-        let entry =
-            Entry::of(EventKind::RunRunning).by(&author.sender()).cause("resumed".to_owned());
-        head.event(&entry.data(data), now)
+        go_on(head, &author.sender(), now)
     })
     .map(drop)
 }
@@ -162,17 +159,96 @@ pub(super) fn start(
         return Ok(());
     }
     head.enter(RunState::Running, now)?;
-    running(&mut head, now)?;
+    head.event(&entered(&RunState::Running)?, now)?;
     if let Some(kickoff) = kickoff {
         head.message(&Author::Other(Sender::User), kickoff, now)?;
     }
     head.save()
 }
 
-/// Says that the live run runs.
-pub(super) fn running(head: &mut Head<'_>, now: Millis) -> Result<()> {
-    let data = serde_json::to_value(RunState::Running)?;
-    head.event(&Entry::of(EventKind::RunRunning).data(data), now)
+/// A kickoff that waits until an election is over.
+#[derive(Serialize, Deserialize)]
+struct Waiting {
+    election: ProposalId,
+    kickoff: Option<NewMessage>,
+}
+
+/// Lets the agents of a run that is in setup elect first; its kickoff is written in the step that ends the election.
+pub(super) fn elect(
+    tx: &Tx<'_>,
+    run: RunId,
+    election: &NewProposal,
+    kickoff: Option<NewMessage>,
+    now: Millis,
+) -> Result<()> {
+    let (mut head, number) = Head::lock_run(tx, run)?;
+    let live = head.live()?;
+    if live.number != number {
+        return Err(Error::NoRun);
+    }
+    if live.state != RunState::Setup {
+        return Ok(());
+    }
+    head.enter(RunState::Electing, now)?;
+    head.event(&entered(&RunState::Electing)?, now)?;
+    let election = proposals::open(&mut head, &Author::Other(Sender::System), election, now)?;
+    let waiting = serde_json::to_string(&Waiting { election, kickoff })?;
+    tx.prepare_cached("UPDATE run SET kickoff = ?3 WHERE workflow = ?1 AND id = ?2")?
+        .execute(params![head.workflow.get(), number.0, waiting])?;
+    head.save()
+}
+
+/// Writes the kickoff that waited for this proposal, if one did. A run that is paused meanwhile stays so.
+pub(super) fn kick_off(head: &mut Head<'_>, over: ProposalId, now: Millis) -> Result<()> {
+    let Some(Waiting { election, kickoff }) = waiting(head)? else { return Ok(()) };
+    if election != over {
+        return Ok(());
+    }
+    let run = head.live()?.clone();
+    head.tx
+        .prepare_cached("UPDATE run SET kickoff = NULL WHERE workflow = ?1 AND id = ?2")?
+        .execute(params![head.workflow.get(), run.number.0])?;
+    if run.state == RunState::Electing {
+        head.enter(RunState::Running, now)?;
+        head.event(&entered(&RunState::Running)?, now)?;
+    }
+    let Some(mut kickoff) = kickoff else { return Ok(()) };
+    // Who left meanwhile is not there to be told.
+    let mut recipients = Vec::new();
+    for recipient in kickoff.recipients {
+        if head.takes_part(&recipient.agent)? {
+            recipients.push(recipient);
+        }
+    }
+    kickoff.recipients = recipients;
+    head.message(&Author::Other(Sender::User), &kickoff, now).map(drop)
+}
+
+fn waiting(head: &Head<'_>) -> Result<Option<Waiting>> {
+    let run = head.live()?.number;
+    Ok(head
+        .tx
+        .prepare_cached("SELECT kickoff FROM run WHERE workflow = ?1 AND id = ?2")?
+        .query_row([head.workflow.get(), run.0], |row| columns::if_any(row, 0, columns::json))?)
+}
+
+/// Lets a paused run go on where it was: with its election, if that is not over.
+pub(super) fn go_on(head: &mut Head<'_>, by: &Sender, now: Millis) -> Result<()> {
+    let state = if waiting(head)?.is_some() { RunState::Electing } else { RunState::Running };
+    let entry = entered(&state)?.by(by).cause("resumed".to_owned());
+    head.enter(state, now)?;
+    head.event(&entry, now)
+}
+
+/// Says that the agents of the live run are woken.
+fn entered(state: &RunState) -> Result<Entry<'static>> {
+    let kind = match state {
+        RunState::Electing => EventKind::RunElecting,
+        RunState::Setup | RunState::Running | RunState::Paused { .. } | RunState::Ended { .. } => {
+            EventKind::RunRunning
+        }
+    };
+    Ok(Entry::of(kind).data(serde_json::to_value(state)?))
 }
 
 /// Asked at every send: whether anybody will act on it.

@@ -13,7 +13,7 @@ use super::{
     columns, effects,
     events::Entry,
     head::{Head, LiveRun},
-    runs,
+    proposals, runs,
     writer::Tx,
 };
 use crate::{
@@ -29,15 +29,14 @@ pub(super) fn settle(tx: &Tx<'_>, run: RunId, decide: &Decide, now: Millis) -> R
     };
     let step = decide(&facts(&head, &live, now)?);
     match (&step, &live.state) {
-        (RunStep::Pause(cause), RunState::Running) => {
+        (RunStep::Pause(cause), state) if state.wakes() => {
             head.pause(cause.clone(), &Sender::System, now)?;
         }
         (RunStep::Pause(cause), RunState::Paused { cause: before }) if cause != before => {
             head.pause(cause.clone(), &Sender::System, now)?;
         }
         (RunStep::Resume, RunState::Paused { .. }) => {
-            head.enter(RunState::Running, now)?;
-            runs::running(&mut head, now)?;
+            runs::go_on(&mut head, &Sender::System, now)?;
         }
         (RunStep::End { outcome, why, error }, _) => {
             end(&mut head, &live, *outcome, why, error.as_ref(), now)?;
@@ -59,7 +58,11 @@ pub(super) const FACTS: &str = "SELECT r.mode, r.limits, r.started, r.turns,
         (SELECT count(*) FROM delivery INDEXED BY delivery_failed
           WHERE workflow = ?1 AND run = ?2 AND state = 2 AND state IN (2, 4)),
         (SELECT count(*) FROM delivery INDEXED BY delivery_failed
-          WHERE workflow = ?1 AND run = ?2 AND state = 4 AND state IN (2, 4))
+          WHERE workflow = ?1 AND run = ?2 AND state = 4 AND state IN (2, 4)),
+        (SELECT count(*) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1),
+        (SELECT count(*) FROM question q INDEXED BY question_open
+          JOIN agent a ON a.workflow = q.workflow AND a.name = q.agent AND a.run = q.run
+          WHERE q.workflow = ?1 AND q.run = ?2 AND q.answer IS NULL)
         FROM run r WHERE r.workflow = ?1 AND r.id = ?2";
 
 /// Reads only what is open or failed, so its cost does not grow with the instance's history. It starts from the agents:
@@ -80,6 +83,8 @@ fn facts(head: &Head<'_>, live: &LiveRun, now: Millis) -> Result<RunFacts> {
                 attempts: row.get(6)?,
                 dead: row.get(7)?,
                 dropped: row.get(8)?,
+                proposals: row.get(9)?,
+                questions: row.get(10)?,
             })
         })?;
     facts.turns_today = runs::turns_today(head, live, &facts.limits, now)?;
@@ -113,6 +118,7 @@ fn end(
     error: Option<&RunError>,
     now: Millis,
 ) -> Result<()> {
+    proposals::close(head, why, now)?;
     for (agent, attempt) in shut_out(head, now)? {
         let end = AttemptEnd::Stopped;
         let entry = Entry::of(EventKind::AttemptEnded).agent(&agent).attempt(attempt);

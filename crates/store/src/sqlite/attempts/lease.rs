@@ -1,7 +1,7 @@
 //! Starting an attempt: whether one may start, what it takes, and that it is the only one.
 
 use agent_worker_protocol::{
-    AgentName, Epoch, EventKind, InstanceRef, Millis, RunMode, RunState, Sender, Seq, WorkflowId,
+    AgentName, Epoch, EventKind, InstanceRef, Millis, RunMode, Sender, Seq, WorkflowId,
 };
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
@@ -48,7 +48,7 @@ pub(in crate::sqlite) fn lease(
     now: Millis,
 ) -> Result<Leased> {
     let mut head = Head::lock(tx, workflow)?;
-    let running = |live: &&LiveRun| live.state == RunState::Running;
+    let running = |live: &&LiveRun| live.state.wakes();
     let Some(live) = head.live_if_any().filter(running).cloned() else {
         return Ok(Leased::Nothing);
     };

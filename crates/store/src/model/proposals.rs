@@ -1,0 +1,112 @@
+//! Proposals on their way in, how they are decided, and questions to a person.
+
+use agent_worker_protocol::{
+    AgentName, Millis, PauseCause, Proposal, ProposalId, QuestionId, RunId, Terms, Verdict,
+};
+
+/// A proposal to be made. Its creator is who writes, never a field.
+#[derive(Clone, Debug)]
+pub struct NewProposal {
+    /// What is fixed from now on.
+    pub terms: Terms,
+    /// When its time is up.
+    pub deadline: Millis,
+    /// What follows from saying so in the channel.
+    pub said: Said,
+}
+
+/// A vote. Its voter is who writes, never a field.
+#[derive(Clone, Debug)]
+pub struct NewBallot {
+    /// On which proposal.
+    pub proposal: ProposalId,
+    /// For which option.
+    pub choice: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// What follows from what is said if it decides the proposal.
+    pub said: Said,
+}
+
+/// What follows from a message of the system that an attempt caused.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// How many messages led to it.
+    pub hops: u32,
+    /// The run pauses in the same step, because these are too many.
+    pub pause: Option<PauseCause>,
+}
+
+/// How a proposal is decided: a pure function, called inside the store's transaction, and the chance it may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Deciding {
+    /// Counts.
+    pub tally: fn(&Proposal, u64, Millis) -> ProposalStep,
+    /// A number nobody could guess, for ties that chance decides.
+    pub dice: u64,
+}
+
+/// What was decided about a proposal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProposalStep {
+    /// Votes are taken.
+    Stay,
+    /// Everybody voted, and its creator's vote is wanted to decide a tie.
+    Tied,
+    /// The votes are counted.
+    Resolve(Verdict),
+    /// Its time is up.
+    Expire,
+}
+
+/// Which proposals to list, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProposalQuery {
+    /// Those votes are taken on.
+    Active,
+    /// All of one run.
+    Of(RunId),
+    /// All there ever were.
+    All,
+    /// The newest of one run that decided something, at most so many.
+    Decided(RunId, u32),
+}
+
+/// Something an agent asks a person. Who asks is who writes.
+#[derive(Clone, Debug)]
+pub struct NewQuestion {
+    /// What.
+    pub question: String,
+    /// What can be answered; empty: anything.
+    pub options: Vec<String>,
+    /// What follows from saying so in the channel.
+    pub said: Said,
+}
+
+/// A question as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Its number.
+    pub id: QuestionId,
+    /// In which run it was asked.
+    pub run: RunId,
+    /// By whom.
+    pub agent: AgentName,
+    /// What.
+    pub question: String,
+    /// What can be answered; empty: anything.
+    pub options: Vec<String>,
+    /// When it was asked.
+    pub asked: Millis,
+    /// The answer, once there is one.
+    pub answer: Option<String>,
+}
+
+/// Which questions to list, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuestionQuery {
+    /// Those of the live run that wait for an answer.
+    Open,
+    /// All there ever were.
+    All,
+}

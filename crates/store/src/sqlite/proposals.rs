@@ -1,0 +1,423 @@
+//! Proposals: made, voted on, decided. A vote, the count, the decision and what it binds are one step.
+//!
+//! Invariant: a proposal that is not active never changes again.
+
+use std::collections::HashMap;
+
+use agent_worker_protocol::{
+    AgentName, Ballot, EventKind, Millis, Proposal, ProposalId, ProposalState, Sender, Seq,
+    Verdict, WorkflowId,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::json;
+
+use super::{
+    author::Author,
+    binding, columns,
+    effects::once,
+    events::Entry,
+    head::Head,
+    notices::{self, Notice},
+    runs,
+    writer::Tx,
+};
+use crate::{
+    error::{Error, Result},
+    model::{By, Deciding, NewBallot, NewProposal, Once, ProposalQuery, ProposalStep, Said},
+};
+
+pub(super) fn create(
+    tx: &Tx<'_>,
+    by: &By,
+    workflow: WorkflowId,
+    new: &NewProposal,
+    now: Millis,
+) -> Result<Once<ProposalId>> {
+    once(Head::lock(tx, workflow)?, by, now, |head, author| open(head, author, new, now))
+}
+
+/// Makes a proposal in the live run and tells those who vote.
+pub(super) fn open(
+    head: &mut Head<'_>,
+    author: &Author,
+    new: &NewProposal,
+    now: Millis,
+) -> Result<ProposalId> {
+    let live = head.live()?.clone();
+    let id = ProposalId::new(head.next_number("last_proposal")?);
+    let proposal = Proposal {
+        id,
+        run: live.id,
+        created_by: author.sender(),
+        created: now,
+        deadline: new.deadline,
+        ended: None,
+        hops: new.said.hops,
+        terms: new.terms.clone(),
+        state: ProposalState::Active,
+        ballots: Vec::new(),
+    };
+    let entry = Entry::of(EventKind::ProposalActive).by(&author.sender()).attempt(author.attempt());
+    head.event(&entry.next(new.deadline).data(json!({ "proposal": id })), now)?;
+    let voters: Vec<_> = proposal.agents().filter(|name| !is_creator(&proposal, name)).collect();
+    let notice = Notice { body: proposal.notice(), reply_to: None, wakes: &voters };
+    let seq = notices::say(head, &notice, &new.said, now)?;
+    head.tx
+        .prepare_cached(
+            "INSERT INTO proposal (workflow, id, run, creator, created, deadline, hops, seq, terms, state)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            head.workflow.get(),
+            id.get(),
+            live.number.0,
+            proposal.created_by.to_string(),
+            now.get(),
+            proposal.deadline.get(),
+            proposal.hops,
+            seq.get(),
+            serde_json::to_string(&proposal.terms)?,
+            serde_json::to_string(&proposal.state)?
+        ])?;
+    Ok(id)
+}
+
+fn is_creator(proposal: &Proposal, name: &AgentName) -> bool {
+    matches!(&proposal.created_by, Sender::Agent(creator) if creator == name)
+}
+
+/// Takes a vote, or another one in its place, and decides the proposal if that is enough.
+pub(super) fn cast(
+    tx: &Tx<'_>,
+    by: &By,
+    workflow: WorkflowId,
+    ballot: &NewBallot,
+    deciding: &Deciding,
+    now: Millis,
+) -> Result<Once<ProposalState>> {
+    once(Head::lock(tx, workflow)?, by, now, |head, author| {
+        let mut proposal = active(head, ballot.proposal)?;
+        if now >= proposal.deadline {
+            return Err(Error::ProposalOver {
+                id: proposal.id,
+                how: "over: its time is up".into(),
+            });
+        }
+        let voter = author.sender();
+        if !proposal.may_vote(&voter) {
+            return Err(Error::NoVote(proposal.id));
+        }
+        if !proposal.terms.options.iter().any(|option| option.id == ballot.choice) {
+            return Err(Error::NotFound("option"));
+        }
+        let mut entry = Entry::of(EventKind::BallotCast).by(&voter).attempt(author.attempt());
+        if let Sender::Agent(name) = &voter {
+            entry = entry.agent(name);
+        }
+        let data = json!({ "proposal": proposal.id, "choice": ballot.choice });
+        head.event(&entry.data(data), now)?;
+        put(head, &voter, ballot, now)?;
+        proposal.ballots =
+            ballots(head.tx, workflow, &[proposal.id])?.remove(&proposal.id).unwrap_or_default();
+        step(head, proposal, deciding, Some(&voter), &ballot.said, now)
+    })
+}
+
+fn put(head: &Head<'_>, voter: &Sender, ballot: &NewBallot, now: Millis) -> Result<()> {
+    head.tx
+        .prepare_cached(
+            "INSERT INTO ballot (workflow, proposal, voter, choice, reason, at, position)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (workflow, proposal, voter) DO UPDATE SET
+             choice = excluded.choice, reason = excluded.reason, at = excluded.at, position = excluded.position",
+        )?
+        .execute(params![
+            head.workflow.get(),
+            ballot.proposal.get(),
+            voter.to_string(),
+            ballot.choice,
+            ballot.reason,
+            now.get(),
+            head.position()
+        ])?;
+    Ok(())
+}
+
+/// Takes a proposal back, as its creator or the user.
+pub(super) fn cancel(
+    tx: &Tx<'_>,
+    by: &By,
+    workflow: WorkflowId,
+    id: ProposalId,
+    why: Option<&str>,
+    said: &Said,
+    now: Millis,
+) -> Result<Once<ProposalState>> {
+    once(Head::lock(tx, workflow)?, by, now, |head, author| {
+        let proposal = active(head, id)?;
+        let by = author.sender();
+        if by != Sender::User && by != proposal.created_by {
+            return Err(Error::NotCreator(proposal.created_by));
+        }
+        let state = ProposalState::Cancelled { by: by.clone(), why: why.map(str::to_owned) };
+        end(head, proposal, state, Some(&by), said, now)
+    })
+}
+
+/// Decides every proposal whose time is up; answers with which those were.
+pub(super) fn settle(
+    tx: &Tx<'_>,
+    workflow: WorkflowId,
+    deciding: &Deciding,
+    now: Millis,
+) -> Result<Vec<ProposalId>> {
+    let mut head = Head::lock(tx, workflow)?;
+    let mut decided = Vec::new();
+    for proposal in list(tx, workflow, ProposalQuery::Active)? {
+        if proposal.deadline > now {
+            continue;
+        }
+        let (id, hops) = (proposal.id, proposal.hops.saturating_add(1));
+        let said = Said { hops, pause: None };
+        if step(&mut head, proposal, deciding, None, &said, now)? != ProposalState::Active {
+            decided.push(id);
+        }
+    }
+    if !decided.is_empty() {
+        head.save()?;
+    }
+    Ok(decided)
+}
+
+/// Takes back what is still voted on when its run ends.
+pub(super) fn close(head: &mut Head<'_>, why: &str, now: Millis) -> Result<()> {
+    for proposal in list(head.tx, head.workflow, ProposalQuery::Active)? {
+        let why = Some(format!("the run ended: {why}"));
+        let state = ProposalState::Cancelled { by: Sender::System, why };
+        let said = Said { hops: proposal.hops, pause: None };
+        finish(head, proposal, state, &said, &[], now)?;
+    }
+    Ok(())
+}
+
+/// Asks what follows from the votes, and carries it out.
+fn step(
+    head: &mut Head<'_>,
+    proposal: Proposal,
+    deciding: &Deciding,
+    voter: Option<&Sender>,
+    said: &Said,
+    now: Millis,
+) -> Result<ProposalState> {
+    let state = match (deciding.tally)(&proposal, deciding.dice, now) {
+        ProposalStep::Stay => return Ok(ProposalState::Active),
+        ProposalStep::Tied => {
+            if let Sender::Agent(creator) = &proposal.created_by {
+                let notice = Notice { body: proposal.tied(), reply_to: None, wakes: &[creator] };
+                notices::say(head, &notice, said, now)?;
+            }
+            return Ok(ProposalState::Active);
+        }
+        ProposalStep::Resolve(verdict) => ProposalState::Resolved { verdict, effect: None },
+        ProposalStep::Expire => {
+            ProposalState::Expired { fallback: proposal.terms.fallback.clone(), effect: None }
+        }
+    };
+    end(head, proposal, state, voter, said, now)
+}
+
+/// Ends a proposal: what it binds, its row, what is told and who is woken by that.
+fn end(
+    head: &mut Head<'_>,
+    proposal: Proposal,
+    mut state: ProposalState,
+    actor: Option<&Sender>,
+    said: &Said,
+    now: Millis,
+) -> Result<ProposalState> {
+    let bound = binding::enforce(head, &proposal, &state, now)?;
+    match &mut state {
+        ProposalState::Resolved { verdict: Verdict::Winner { .. }, effect }
+        | ProposalState::Expired { effect, .. } => *effect = bound.effect,
+        ProposalState::Resolved { verdict: Verdict::NoDecision, .. }
+        | ProposalState::Active
+        | ProposalState::Cancelled { .. } => {}
+    }
+    let mut wakes: Vec<AgentName> = bound.wakes.into_iter().collect();
+    match &proposal.created_by {
+        // Whoever ends its own proposal knows.
+        Sender::Agent(creator) if actor != Some(&proposal.created_by) => {
+            wakes.push(creator.clone());
+        }
+        Sender::Agent(_) | Sender::User | Sender::System | Sender::Client(_) => {}
+    }
+    let (id, ended) = (proposal.id, state.clone());
+    finish(head, proposal, state, said, &wakes, now)?;
+    runs::kick_off(head, id, now)?;
+    Ok(ended)
+}
+
+/// Writes the end down and tells it.
+fn finish(
+    head: &mut Head<'_>,
+    mut proposal: Proposal,
+    state: ProposalState,
+    said: &Said,
+    wakes: &[AgentName],
+    now: Millis,
+) -> Result<()> {
+    let kind = match &state {
+        ProposalState::Active => return Ok(()),
+        ProposalState::Resolved { .. } => EventKind::ProposalResolved,
+        ProposalState::Expired { .. } => EventKind::ProposalExpired,
+        ProposalState::Cancelled { .. } => EventKind::ProposalCancelled,
+    };
+    proposal.state = state;
+    let told: i64 = head
+        .tx
+        .prepare_cached(
+            "UPDATE proposal SET active = 0, state = ?3, ended = ?4, decided = ?5
+             WHERE workflow = ?1 AND id = ?2 AND active = 1 RETURNING seq",
+        )?
+        .query_row(
+            params![
+                head.workflow.get(),
+                proposal.id.get(),
+                serde_json::to_string(&proposal.state)?,
+                now.get(),
+                proposal.state.decided().is_some()
+            ],
+            |row| row.get(0),
+        )?;
+    let mut data = serde_json::to_value(&proposal.state)?;
+    data["proposal"] = json!(proposal.id);
+    head.event(&Entry::of(kind).data(data), now)?;
+    // Nobody is woken to vote on what is over.
+    let over = format!("proposal #{} is {}", proposal.id, proposal.state.word());
+    notices::spare(head, Seq::new(told), None, &over, now)?;
+    let wakes: Vec<_> = wakes.iter().collect();
+    let notice = Notice { body: proposal.notice(), reply_to: Some(Seq::new(told)), wakes: &wakes };
+    notices::say(head, &notice, said, now).map(drop)
+}
+
+/// The proposal, if votes are taken on it.
+fn active(head: &Head<'_>, id: ProposalId) -> Result<Proposal> {
+    let proposal = get(head.tx, head.workflow, id)?.ok_or(Error::NotFound("proposal"))?;
+    match &proposal.state {
+        ProposalState::Active => Ok(proposal),
+        over => Err(Error::ProposalOver { id, how: over.to_string() }),
+    }
+}
+
+pub(super) const DUE: &str = "SELECT min(deadline) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1";
+
+/// When the time of the next proposal is up.
+pub(super) fn due(db: &Connection, workflow: WorkflowId) -> Result<Option<Millis>> {
+    Ok(db
+        .prepare_cached(DUE)?
+        .query_row([workflow.get()], |row| columns::if_any(row, 0, columns::millis))?)
+}
+
+const PROPOSAL: &str =
+    "SELECT p.id, r.uuid, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state";
+const ITS_RUN: &str = "JOIN run r ON r.workflow = p.workflow AND r.id = p.run";
+
+pub(super) fn get(
+    db: &Connection,
+    workflow: WorkflowId,
+    id: ProposalId,
+) -> Result<Option<Proposal>> {
+    let sql = format!("{PROPOSAL} FROM proposal p {ITS_RUN} WHERE p.workflow = ?1 AND p.id = ?2");
+    let found =
+        db.prepare_cached(&sql)?.query_row([workflow.get(), id.get()], proposal).optional()?;
+    let Some(found) = found else { return Ok(None) };
+    Ok(with_ballots(db, workflow, vec![found])?.pop())
+}
+
+/// Oldest first.
+pub(super) fn list(
+    db: &Connection,
+    workflow: WorkflowId,
+    which: ProposalQuery,
+) -> Result<Vec<Proposal>> {
+    let (run, limit) = match which {
+        ProposalQuery::Active | ProposalQuery::All => (None, u32::MAX),
+        ProposalQuery::Of(run) => (Some(run), u32::MAX),
+        ProposalQuery::Decided(run, most) => (Some(run), most),
+    };
+    let values = params![workflow.get(), run.map(|run| *run.get().as_bytes()), limit];
+    let mut found = db
+        .prepare_cached(&list_sql(which))?
+        .query_map(values, proposal)?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    found.sort_by_key(|proposal| proposal.id);
+    with_ballots(db, workflow, found)
+}
+
+pub(super) fn list_sql(which: ProposalQuery) -> String {
+    let (index, condition) = match which {
+        ProposalQuery::Active => {
+            ("INDEXED BY proposal_active", "p.active = 1 AND ?2 IS NULL ORDER BY p.deadline")
+        }
+        ProposalQuery::Of(_) => ("", "r.uuid = ?2 ORDER BY p.id"),
+        ProposalQuery::All => ("", "?2 IS NULL ORDER BY p.id"),
+        ProposalQuery::Decided(..) => (
+            "INDEXED BY proposal_decided",
+            "p.decided = 1 AND p.run = (SELECT id FROM run WHERE uuid = ?2) ORDER BY p.ended DESC, p.id DESC",
+        ),
+    };
+    format!(
+        "{PROPOSAL} FROM proposal p {index} {ITS_RUN} WHERE p.workflow = ?1 AND {condition} LIMIT ?3"
+    )
+}
+
+fn proposal(row: &Row<'_>) -> rusqlite::Result<Proposal> {
+    Ok(Proposal {
+        id: ProposalId::new(row.get(0)?),
+        run: columns::run_id(row, 1)?,
+        created_by: row.get::<_, String>(2)?.into(),
+        created: columns::millis(row, 3)?,
+        deadline: columns::millis(row, 4)?,
+        ended: columns::if_any(row, 5, columns::millis)?,
+        hops: row.get(6)?,
+        terms: columns::json(row, 7)?,
+        state: columns::json(row, 8)?,
+        ballots: Vec::new(),
+    })
+}
+
+fn with_ballots(
+    db: &Connection,
+    workflow: WorkflowId,
+    mut proposals: Vec<Proposal>,
+) -> Result<Vec<Proposal>> {
+    let ids: Vec<_> = proposals.iter().map(|proposal| proposal.id).collect();
+    let mut cast = ballots(db, workflow, &ids)?;
+    for proposal in &mut proposals {
+        proposal.ballots = cast.remove(&proposal.id).unwrap_or_default();
+    }
+    Ok(proposals)
+}
+
+/// The votes on these proposals, oldest first.
+fn ballots(
+    db: &Connection,
+    workflow: WorkflowId,
+    ids: &[ProposalId],
+) -> Result<HashMap<ProposalId, Vec<Ballot>>> {
+    let sql = "SELECT proposal, voter, choice, reason, at FROM ballot
+        WHERE workflow = ?1 AND proposal IN (SELECT value FROM json_each(?2)) ORDER BY proposal, position";
+    let mut query = db.prepare_cached(sql)?;
+    let mut rows = query.query(params![workflow.get(), serde_json::to_string(ids)?])?;
+    let mut cast: HashMap<ProposalId, Vec<Ballot>> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let ballot = Ballot {
+            voter: row.get::<_, String>(1)?.into(),
+            choice: row.get(2)?,
+            reason: row.get(3)?,
+            at: columns::millis(row, 4)?,
+        };
+        cast.entry(ProposalId::new(row.get(0)?)).or_default().push(ballot);
+    }
+    Ok(cast)
+}
