@@ -15,7 +15,7 @@ use agent_worker_protocol::{
 };
 
 pub(crate) use self::told::message_lines;
-use self::told::{call, cause_of, failed, field, numbers, result, told, undelivered};
+use self::told::{call, cause_of, failed, field, numbers, result, told, undelivered, vote};
 use crate::{
     line::{Line, Tone},
     text::{self, one_line},
@@ -114,6 +114,7 @@ impl View {
         match event.kind {
             EventKind::Message => self.message(event),
             EventKind::RunSetup => self.enter(&RunState::Setup),
+            EventKind::RunElecting => self.enter(&RunState::Electing),
             EventKind::RunRunning => self.enter(&RunState::Running),
             EventKind::RunPaused => {
                 self.phase = format!("paused: {}", cause_of(event));
@@ -162,7 +163,15 @@ impl View {
                 self.in_detail(event, "left")
             }
             EventKind::ChannelCleared => self.in_detail(event, "the channel was cleared"),
-            EventKind::DeliveryPending
+            EventKind::BallotCast => self.in_detail(event, &vote(event)),
+            // The message that tells of it follows.
+            EventKind::ProposalActive
+            | EventKind::ProposalResolved
+            | EventKind::ProposalExpired
+            | EventKind::ProposalCancelled
+            | EventKind::QuestionOpen
+            | EventKind::QuestionAnswered
+            | EventKind::DeliveryPending
             | EventKind::Usage
             | EventKind::Text
             | EventKind::Heartbeat => Vec::new(),

@@ -16,6 +16,7 @@ mod inbox;
 mod messages;
 mod once;
 mod openapi;
+mod proposals;
 mod refusal;
 mod request;
 mod resources;

@@ -20,6 +20,7 @@ mod listening;
 mod perform;
 mod progress;
 mod prompts;
+mod proposals;
 mod quick;
 mod resources;
 mod rpc;

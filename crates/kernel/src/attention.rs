@@ -1,7 +1,7 @@
-//! What needs a person: dead letters, paused runs, agents that were stopped; and what a person does about them.
+//! What needs a person: questions, dead letters, paused runs, agents that were stopped; and what a person does about them.
 
 use agent_worker_protocol::{
-    DeliveryState, EffectKey, Receipt, RunState, Target,
+    DeliveryState, EffectKey, PauseCause, Receipt, RunState, Target,
     api::{AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest, ResumeRequest},
 };
 use agent_worker_store::{Instance, MessageQuery, Order, RunRow};
@@ -112,6 +112,18 @@ impl Kernel {
                 item.agent = Some(dead.agent);
                 items.push(item);
             }
+            for question in self.questions_of(&instance).await? {
+                let mut item = item(&instance, &row, AttentionKind::Question);
+                let target = Target::instance(&instance.instance);
+                let options = match &question.options[..] {
+                    [] => String::new(),
+                    options => format!(" ({})", options.join(" | ")),
+                };
+                item.what = format!("asks #{}: {}{options}", question.id, question.question);
+                item.hint = format!("agent-worker answer {} TEXT --target {target}", question.id);
+                item.agent = Some(question.agent);
+                items.push(item);
+            }
             for agent in self.store.agent_list(instance.id).await? {
                 let Some(why) = agent.stopped else { continue };
                 let mut item = item(&instance, &row, AttentionKind::AgentStopped);
@@ -165,6 +177,12 @@ fn paused(instance: &Instance, run: &RunRow, needs: &ResumeRequest) -> Option<At
     let RunState::Paused { cause } = &run.state else { return None };
     let mut item = item(instance, run, AttentionKind::Paused);
     item.what = cause.to_string();
-    item.hint = needs.typed(&Target::instance(&instance.instance));
+    let target = Target::instance(&instance.instance);
+    item.hint = match cause {
+        PauseCause::Human => format!("agent-worker answer NUMBER TEXT --target {target}"),
+        PauseCause::Limit { .. } | PauseCause::Interrupted | PauseCause::User => {
+            needs.typed(&target)
+        }
+    };
     Some(item)
 }

@@ -1,7 +1,7 @@
 //! Sending and reading: the same functions for the command line, the agents and every other client.
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, MessageKind, Priority, ResourceId, RunId, RunState, Seq,
+    AgentName, EffectKey, MessageKind, Priority, ResourceId, Role, RunId, RunState, Seq,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
 use agent_worker_store::{By, Error as StoreError, Hindrances, MessageQuery, NewMessage, Order};
@@ -74,7 +74,11 @@ impl Kernel {
             cc: &request.cc,
             alone: request.alone,
         };
-        let reached = recipients(&address, &who.sender()?, &card.team).map_err(Error::NoAgent)?;
+        let sender = who.sender()?;
+        let mut reached = recipients(&address, &sender, &card.team).map_err(Error::NoAgent)?;
+        if reached.list.is_empty() {
+            reached.give_to(self.coordinator(&card).await?, &sender);
+        }
         let hops = match who {
             Principal::Agent(attempt) => limits::hops(&attempt.shown, request.reply_to),
             Principal::User | Principal::Client(_) | Principal::Nobody => 0,
@@ -104,6 +108,13 @@ impl Kernel {
             cc: reached.cc(),
             unknown: reached.unknown,
         })
+    }
+
+    /// Who gets what names nobody.
+    async fn coordinator(&self, card: &Card) -> Result<Option<AgentName>> {
+        let roles = self.store.run_roles(card.run).await?;
+        let found = roles.into_iter().find(|(role, _)| *role == Role::Coordinator);
+        Ok(found.map(|(_, agent)| agent))
     }
 
     /// What keeps those who are woken from acting for now. An agent's own run goes on while it speaks.

@@ -197,7 +197,8 @@ fn wakes_when(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> Strin
     let team = Target::instance(&agent.instance);
     match (&agent.state, run) {
         (_, RunState::Ended { .. }) => format!("a new run of {team}"),
-        (_, RunState::Setup | RunState::Electing) => "its run's setup is done".to_owned(),
+        (_, RunState::Setup) => "its run's setup is done".to_owned(),
+        (AgentState::Idle, RunState::Electing) => "its team has elected an owner".to_owned(),
         (AgentState::Paused { .. }, _) => format!("its run goes on: {}", needs.typed(&team)),
         (AgentState::Stopped { .. }, _) => format!("it is resumed: agent-worker resume {own}"),
         (AgentState::Stopping, _) => {

@@ -28,6 +28,11 @@ impl Kernel {
     ) -> Result<DocumentText> {
         who.require_known()?;
         let instance = self.instance_of(who, place).await?;
+        if is_decisions(&file) {
+            let (count, content) = self.decisions_md(&instance).await?;
+            let (revision, author) = (Revision::new(count), "system".to_owned());
+            return Ok(DocumentText { file, revision, author, content });
+        }
         let found = self.store.document_get(instance.id, file, at).await?;
         let Document { info, content } = found.ok_or(StoreError::NotFound("document"))?;
         Ok(DocumentText { file: info.path, revision: info.revision, author: info.author, content })
@@ -72,6 +77,11 @@ impl Kernel {
         base: Base,
     ) -> Result<DocumentWritten> {
         let by = who.by(key)?;
+        if is_decisions(&file) {
+            return Err(Error::Forbidden(
+                "decisions.md is written by the votes, and by nobody else",
+            ));
+        }
         let (instance, run) = self.instance(who, place).await?;
         match self.card(run).await?.script.workflow.context.documents {
             Documents::Store => {}
@@ -95,6 +105,11 @@ impl Kernel {
         let deduplicated = once.is_deduplicated();
         Ok(DocumentWritten { file, revision: once.value(), deduplicated })
     }
+}
+
+/// The document that nobody writes: what was decided, read from the proposals themselves.
+fn is_decisions(file: &DocumentPath) -> bool {
+    file.as_str() == "decisions.md"
 }
 
 fn entry(info: DocumentInfo) -> DocumentEntry {

@@ -187,6 +187,12 @@ impl Error {
             Self::Store(store::Error::NotOwner(owner)) => {
                 Some(format!("tell @{owner} what you would change, with channel_send"))
             }
+            Self::Store(store::Error::ProposalOver { .. }) => {
+                Some("what is decided stays so; make a new proposal to change it".into())
+            }
+            Self::Store(store::Error::NoVote(_)) => {
+                Some("its electorate was fixed when it was made: proposal_status shows it".into())
+            }
             Self::Store(store::Error::KeyReused) => {
                 Some("use a new idempotency_key for a new call".into())
             }
@@ -241,8 +247,12 @@ fn store_code(error: &store::Error) -> Code {
         | store::Error::StaleRevision(_)
         | store::Error::WrongState(_)
         | store::Error::WrongRunState(_)
+        | store::Error::ProposalOver { .. }
+        | store::Error::Answered(_)
         | store::Error::AgentBusy => Code::Conflict,
-        store::Error::NotOwner(_) => Code::Forbidden,
+        store::Error::NotOwner(_) | store::Error::NoVote(_) | store::Error::NotCreator(_) => {
+            Code::Forbidden
+        }
         store::Error::TooLong(_) => Code::TooLarge,
         store::Error::NoRun => Code::RunEnded,
         store::Error::Fenced => Code::StaleEpoch,

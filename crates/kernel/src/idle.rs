@@ -14,6 +14,10 @@ pub(crate) fn settle(facts: &RunFacts, now: Millis) -> RunStep {
         {
             return RunStep::Resume;
         }
+        // Somebody said something meanwhile, or nothing is left that only a person could do.
+        RunState::Paused { cause: PauseCause::Human } if !is_for_people_alone(facts) => {
+            return RunStep::Resume;
+        }
         // Its live turns finished, and did all there was: nothing is left to wait for.
         RunState::Paused { cause: PauseCause::Limit { .. } }
             if facts.mode == RunMode::Run && is_idle(facts) =>
@@ -26,14 +30,25 @@ pub(crate) fn settle(facts: &RunFacts, now: Millis) -> RunStep {
     }
     match facts.mode {
         RunMode::Run if is_idle(facts) => return over(facts),
+        RunMode::Run if is_for_people_alone(facts) => return RunStep::Pause(PauseCause::Human),
         RunMode::Run | RunMode::Start => {}
     }
     wall(facts, now).map_or(RunStep::Stay, RunStep::Pause)
 }
 
-/// Whether nobody works and nobody has anything to do.
+/// Whether nobody works, nobody has anything to do and nothing is waited for.
 fn is_idle(facts: &RunFacts) -> bool {
-    facts.waking == 0 && facts.attempts == 0
+    is_quiet(facts) && facts.questions == 0
+}
+
+/// Whether everything that is left waits for a person's answer.
+fn is_for_people_alone(facts: &RunFacts) -> bool {
+    is_quiet(facts) && facts.questions > 0
+}
+
+/// Whether no agent has anything to do, and no vote can give it something.
+fn is_quiet(facts: &RunFacts) -> bool {
+    facts.waking == 0 && facts.attempts == 0 && facts.proposals == 0
 }
 
 /// The step that ends a run because a person said so.
@@ -106,6 +121,8 @@ mod tests {
             turns_today: 1,
             dead: 0,
             dropped: 0,
+            proposals: 0,
+            questions: 0,
         }
     }
 
@@ -128,6 +145,7 @@ mod tests {
             (facts(), done),
             (RunFacts { waking: 1, ..facts() }, "stay"),
             (RunFacts { attempts: 1, ..facts() }, "stay"),
+            (RunFacts { proposals: 1, ..facts() }, "stay"),
             (RunFacts { mode: RunMode::Start, ..facts() }, "stay"),
             (RunFacts { state: RunState::Setup, ..facts() }, "stay"),
             (RunFacts { state: paused, ..facts() }, "stay"),
@@ -159,6 +177,25 @@ mod tests {
             let step = pause(&RunFacts { state, ..facts() });
             let expected = if pauses { RunStep::Pause(PauseCause::User) } else { RunStep::Stay };
             assert_eq!(step, expected);
+        }
+    }
+
+    #[test]
+    fn a_run_in_which_only_people_can_go_on_waits_for_them_and_no_longer() {
+        let asked = RunFacts { questions: 1, ..facts() };
+        let waits = RunState::Paused { cause: PauseCause::Human };
+        let waiting = RunFacts { state: waits, ..asked.clone() };
+        for (facts, expected) in [
+            (asked.clone(), "waiting for a person"),
+            (RunFacts { waking: 1, ..asked.clone() }, "stay"),
+            (RunFacts { attempts: 1, ..asked.clone() }, "stay"),
+            (RunFacts { proposals: 1, ..asked.clone() }, "stay"),
+            (RunFacts { mode: RunMode::Start, ..asked }, "stay"),
+            (waiting.clone(), "stay"),
+            (RunFacts { waking: 1, ..waiting.clone() }, "resume"),
+            (RunFacts { questions: 0, ..waiting }, "resume"),
+        ] {
+            assert_eq!(word(&facts, 1), expected, "{facts:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! DECISIONS: what happens next, and the loops that do it.
 //!
-//! Pure functions decide (`recipients`, `limits`, `idle`, `policy`, `target`), dull loops carry it out
+//! Pure functions decide (`recipients`, `limits`, `idle`, `policy`, `tally`, `target`), dull loops carry it out
 //! (`scheduler`), and [`Kernel`] is the one object behind every door.
 //! Not here: HTTP, MCP, SQL, processes. Time and chance are parameters.
 
@@ -23,6 +23,8 @@ mod members;
 mod place;
 mod policy;
 mod prompt;
+mod proposals;
+mod questions;
 mod recipients;
 mod resources;
 mod runner;
@@ -30,7 +32,9 @@ mod runs;
 mod scheduler;
 mod sizes;
 mod stats;
+mod tally;
 mod target;
+mod terms;
 mod tokens;
 mod views;
 
@@ -43,6 +47,7 @@ pub use events::{Feed, Watched};
 pub use inbox::{Acked, Inbox};
 pub use kernel::{Kernel, Parts, Principal};
 pub use place::Place;
+pub use proposals::Ballots;
 pub use resources::ResourceKept;
 pub use runner::{Departure, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting};
 pub use scheduler::{Options, Recovered};

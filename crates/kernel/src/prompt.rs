@@ -42,12 +42,16 @@ pub(crate) fn system_prompt(
     }
 }
 
-/// What it is told to do: what woke it, and on a retry what was already done.
-pub(crate) fn prompt(lease: &Lease) -> String {
+/// What it is told to do: what was decided, what woke it, and on a retry what was already done.
+pub(crate) fn prompt(lease: &Lease, decisions: &[String]) -> String {
     // Nobody who writes a message knows this word, so no message can close its own tag.
     let id = lease.id.to_string();
     let tag = format!("message-{}", &id[id.len() - 8..]);
-    let mut text = String::from("What woke you:\n");
+    let mut text = String::new();
+    if !decisions.is_empty() {
+        let _ = writeln!(text, "Decided by the team:\n- {}\n", decisions.join("\n- "));
+    }
+    text.push_str("What woke you:\n");
     for shown in lease.messages.iter().filter(|shown| shown.wakes) {
         message(&mut text, &tag, shown);
     }
@@ -154,7 +158,11 @@ mod tests {
         lease
             .journal
             .push(JournalEntry { tool: "channel_send".into(), result: "{\"seq\":4}".into() });
-        insta::assert_snapshot!(prompt(&lease), @r#"
+        let decisions = ["#1 Which database?: sqlite (resolved, binding)".to_owned()];
+        insta::assert_snapshot!(prompt(&lease, &decisions), @r#"
+        Decided by the team:
+        - #1 Which database?: sqlite (resolved, binding)
+
         What woke you:
         <message-1234abcd seq=3 from=user>
         @coder fix it
@@ -176,7 +184,7 @@ mod tests {
     fn the_frame_of_a_prompt_is_short() {
         let team: Vec<AgentName> = vec!["lead".parse().unwrap(), "coder".parse().unwrap()];
         let system = system_prompt(&team[1], &"review".parse().unwrap(), &team, None);
-        let frame = system.len() + prompt(&lease(vec![waking(1, Sender::User, "")])).len();
+        let frame = system.len() + prompt(&lease(vec![waking(1, Sender::User, "")]), &[]).len();
         assert!(frame <= 1536, "{frame} bytes");
         let crowd: Vec<AgentName> =
             (0..1000).map(|n| format!("agent-{n}").parse().unwrap()).collect();

@@ -69,6 +69,13 @@ fn unknown(name: String, team: &[AgentName]) -> UnknownMention {
 }
 
 impl Recipients {
+    /// Gives a message that names nobody to `coordinator`, unless it is its own.
+    pub(crate) fn give_to(&mut self, coordinator: Option<AgentName>, sender: &Sender) {
+        let own = |agent: &AgentName| matches!(sender, Sender::Agent(name) if name == agent);
+        let other = coordinator.filter(|agent| !own(agent));
+        self.list.extend(other.map(|agent| Recipient { agent, wake: Wake::Batched }));
+    }
+
     /// Who is woken.
     pub(crate) fn woken(&self) -> Vec<AgentName> {
         self.named(|wake| wake != Wake::No)

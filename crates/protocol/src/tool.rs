@@ -47,6 +47,16 @@ tools! {
     ResourceRead => "resource_read",
     /// Says something about the program itself.
     FeedbackSubmit => "feedback_submit",
+    /// Lets the team vote.
+    ProposalCreate => "proposal_create",
+    /// Votes.
+    Vote => "vote",
+    /// Shows what is voted on.
+    ProposalStatus => "proposal_status",
+    /// Takes a proposal back.
+    ProposalCancel => "proposal_cancel",
+    /// Asks a person.
+    AskHuman => "ask_human",
 }
 
 impl ToolName {

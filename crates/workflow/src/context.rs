@@ -105,7 +105,7 @@ fn owner(field: &Field<'_>, agents: &[&str]) -> Result<DocumentOwner, Complaint>
     let found = agents.iter().find(|name| name.eq_ignore_ascii_case(text));
     match (text, found) {
         ("elect", _) | (_, Some(_)) if agents.len() == 1 => Ok(DocumentOwner::Everybody),
-        ("elect", _) => Err(field.not_yet("`context.documentOwner: elect`")),
+        ("elect", _) => Ok(DocumentOwner::Elect),
         // A name that cannot be one was complained about where the agent stands.
         (_, Some(name)) => Ok(name.parse().map_or(DocumentOwner::Everybody, DocumentOwner::Agent)),
         (_, None) => {

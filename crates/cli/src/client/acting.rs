@@ -1,11 +1,12 @@
 //! The endpoints of commands that act: agents that join and leave, documents, inboxes, feedback.
 
 use agent_worker_protocol::{
-    DocumentPath, ResourceId, Revision, Seq, Target,
+    DocumentPath, Proposal, ProposalId, QuestionId, ResourceId, Revision, Seq, Target,
     api::{
-        AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, DocumentEntry,
-        DocumentRequest, DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, InboxReply,
-        ResourceText, StoreReport,
+        AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, AnswerRequest, CancelRequest,
+        DocumentEntry, DocumentRequest, DocumentText, DocumentWritten, FeedbackRequest,
+        FeedbackView, InboxReply, ProposalOutcome, ProposalRequest, ProposalsReply, QuestionView,
+        ResourceText, SendReply, StoreReport, VoteRequest,
     },
 };
 
@@ -82,6 +83,60 @@ impl Client {
             .with("project", scope.project.to_str())
             .with("range", Some(&format!("{from}..")));
         self.daemon.get(&query.done()).await
+    }
+
+    /// `GET /proposals`
+    pub(crate) async fn proposals(&self, scope: &Scope) -> Answer<ProposalsReply> {
+        self.daemon.get(&scope.query("/proposals").done()).await
+    }
+
+    /// `GET /proposals/{id}`
+    pub(crate) async fn proposal(&self, scope: &Scope, id: ProposalId) -> Answer<Proposal> {
+        self.daemon.get(&scope.query(&format!("/proposals/{id}")).done()).await
+    }
+
+    /// `POST /proposals`; asked again with the same key, it is still one proposal.
+    pub(crate) async fn propose(
+        &self,
+        key: &str,
+        request: &ProposalRequest,
+    ) -> Answer<ProposalOutcome> {
+        self.daemon.post_once("/proposals", key, request).await
+    }
+
+    /// `POST /proposals/{id}/vote`
+    pub(crate) async fn vote(
+        &self,
+        key: &str,
+        id: ProposalId,
+        request: &VoteRequest,
+    ) -> Answer<ProposalOutcome> {
+        self.daemon.post_once(&format!("/proposals/{id}/vote"), key, request).await
+    }
+
+    /// `POST /proposals/{id}/cancel`
+    pub(crate) async fn proposal_cancel(
+        &self,
+        key: &str,
+        id: ProposalId,
+        request: &CancelRequest,
+    ) -> Answer<ProposalOutcome> {
+        self.daemon.post_once(&format!("/proposals/{id}/cancel"), key, request).await
+    }
+
+    /// `GET /questions`
+    pub(crate) async fn questions(&self, scope: &Scope) -> Answer<Vec<QuestionView>> {
+        self.daemon.get(&scope.query("/questions").done()).await
+    }
+
+    /// `POST /questions/{id}/answer`
+    pub(crate) async fn answer(
+        &self,
+        key: &str,
+        id: QuestionId,
+        request: &AnswerRequest,
+    ) -> Answer<SendReply> {
+        self.daemon.post_once(&format!("/questions/{id}/answer"), key, request).await
     }
 
     /// `GET /feedback`

@@ -1,6 +1,7 @@
 //! The commands, one file each: its `Args` are its help, its `run` is what it does.
 
 mod agent;
+mod answer;
 mod ask;
 mod attach;
 mod backends;
@@ -23,6 +24,8 @@ mod new;
 mod overview;
 mod pause;
 mod peek;
+mod proposals;
+mod propose;
 mod providers;
 mod ps;
 mod receipts;
@@ -42,6 +45,8 @@ mod token;
 mod up;
 mod use_agent;
 mod validate;
+mod veto;
+mod vote;
 mod why;
 
 use crate::{
@@ -84,6 +89,11 @@ pub(crate) enum Commands {
     Session(session::Args),
     Doc(doc::Args),
     Context(context::Args),
+    Proposals(proposals::Args),
+    Propose(Box<propose::Args>),
+    Vote(vote::Args),
+    Veto(veto::Args),
+    Answer(answer::Args),
     Init(init::Args),
     Validate(validate::Args),
     Schema(schema::Args),
@@ -140,6 +150,11 @@ impl Commands {
             Self::Session(args) => args.format(),
             Self::Doc(args) => args.format(),
             Self::Context(args) => args.format(),
+            Self::Proposals(args) => args.output.format(),
+            Self::Propose(args) => args.output.format(),
+            Self::Vote(args) => args.output.format(),
+            Self::Veto(args) => args.output.format(),
+            Self::Answer(args) => args.output.format(),
             Self::Init(args) => args.output.format(),
             Self::Validate(args) => args.output.format(),
             Self::Schema(args) => args.output.format(),
@@ -196,6 +211,11 @@ impl Commands {
             Self::Session(args) => session::run(args, ctx).await,
             Self::Doc(args) => doc::run(args, ctx).await,
             Self::Context(args) => context::run(args, ctx).await,
+            Self::Proposals(args) => proposals::run(args, ctx).await,
+            Self::Propose(args) => propose::run(*args, ctx).await,
+            Self::Vote(args) => vote::run(args, ctx).await,
+            Self::Veto(args) => veto::run(args, ctx).await,
+            Self::Answer(args) => answer::run(args, ctx).await,
             Self::Init(args) => init::run(&args, ctx),
             Self::Validate(args) => validate::run(&args, ctx),
             Self::Schema(args) => schema::run(&args, ctx),

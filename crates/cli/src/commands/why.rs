@@ -102,7 +102,8 @@ fn of_run(run: &RunView, now: Millis) -> Why {
         format!("#{} for {} is {}: {why}", receipt.seq, receipt.agent, receipt.state)
     });
     let because: Vec<String> = match &run.state {
-        RunState::Setup | RunState::Electing => vec!["its setup commands run".to_owned()],
+        RunState::Setup => vec!["its setup commands run".to_owned()],
+        RunState::Electing => vec!["its agents elect who owns the documents".to_owned()],
         RunState::Running => busy.collect(),
         RunState::Paused { cause } => vec![cause.to_string()],
         RunState::Ended { outcome: Outcome::Done } => {
@@ -137,7 +138,8 @@ fn word(state: &impl Serialize) -> String {
 /// What would change how a run stands.
 fn goes_on(run: &RunView, target: &Target) -> String {
     match (&run.state, run.mode) {
-        (RunState::Setup | RunState::Electing, _) => "its setup is done".to_owned(),
+        (RunState::Setup, _) => "its setup is done".to_owned(),
+        (RunState::Electing, _) => "the vote is over: agent-worker proposals".to_owned(),
         (RunState::Running, RunMode::Run) => {
             "it works already; it ends when nobody has anything left to do".to_owned()
         }

@@ -58,6 +58,19 @@ pub(super) fn failed(event: &Event) -> bool {
     event.data.get("ok") == Some(&Value::Bool(false)) && field(event, "tool") != SHELL_TOOL
 }
 
+/// How somebody voted.
+pub(super) fn vote(event: &Event) -> String {
+    let by = match (&event.agent, &event.by) {
+        (None, Some(by)) => format!("{} ", one_line(by)),
+        (Some(_), _) | (None, None) => String::new(),
+    };
+    format!(
+        "{by}votes {} on proposal #{}",
+        one_line(field(event, "choice")),
+        event.data["proposal"]
+    )
+}
+
 /// A list of numbers in an event.
 pub(super) fn numbers(event: &Event, name: &str) -> Vec<i64> {
     let list = event.data.get(name).and_then(Value::as_array);

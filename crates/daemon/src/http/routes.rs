@@ -1,14 +1,17 @@
 //! Every route there is, a list per noun.
 
 use agent_worker_protocol::{
-    AttemptId, DocumentPath, EventsReply, EventsRequest, ResourceId, RunId, Seq, Target,
+    AttemptId, DocumentPath, EventsReply, EventsRequest, Proposal, ProposalId, QuestionId,
+    ResourceId, RunId, Seq, Target,
     api::{
-        AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AttentionItem,
-        Cleared, DeadLetter, DeadReply, DeadRequest, DocumentEntry, DocumentRequest, DocumentText,
-        DocumentWritten, FeedbackRequest, FeedbackView, Health, InboxReply, InstanceRequest,
-        InstanceView, LogReply, MessagesReply, ReceiptsReply, Removed, ResourceText, ResumeRequest,
-        RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest,
-        ShutdownRequest, StatsView, StoreReport, TokenCreated, TokenRequest, TokenView,
+        AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AnswerRequest,
+        AttentionItem, CancelRequest, Cleared, DeadLetter, DeadReply, DeadRequest, DocumentEntry,
+        DocumentRequest, DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, Health,
+        InboxReply, InstanceRequest, InstanceView, LogReply, MessagesReply, ProposalOutcome,
+        ProposalRequest, ProposalsReply, QuestionView, ReceiptsReply, Removed, ResourceText,
+        ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply,
+        SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated, TokenRequest,
+        TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
@@ -16,7 +19,7 @@ use serde_json::{Map, Value};
 
 use super::{
     agents, attempts, attention, documents, events, feedback, follow, health, inbox, messages,
-    openapi, request, resources,
+    openapi, proposals, request, resources,
     route::{
         May::{Agents, Anybody, User},
         Route,
@@ -26,10 +29,20 @@ use super::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    [daemon(), agents(), runs(), following(), messages(), attention(), documents(), workflows()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        daemon(),
+        agents(),
+        runs(),
+        following(),
+        messages(),
+        attention(),
+        documents(),
+        proposals(),
+        workflows(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn daemon() -> Vec<Route> {
@@ -239,6 +252,37 @@ fn documents() -> Vec<Route> {
         .named::<ResourceId>()
         .asks::<resources::Part>()
         .gives::<ResourceText>(),
+    ]
+}
+
+fn proposals() -> Vec<Route> {
+    vec![
+        Route::new(Get, "/proposals", proposals::list, "What is voted on.")
+            .asks::<proposals::Which>()
+            .gives::<ProposalsReply>(),
+        Route::new(Post, "/proposals", proposals::create, "Makes a proposal.")
+            .takes_once::<ProposalRequest>()
+            .gives::<ProposalOutcome>(),
+        Route::new(Get, "/proposals/{id}", proposals::show, "A proposal with its votes.")
+            .named::<ProposalId>()
+            .asks::<request::Scope>()
+            .gives::<Proposal>(),
+        Route::new(Post, "/proposals/{id}/vote", proposals::vote, "Votes, or votes anew.")
+            .named::<ProposalId>()
+            .takes_once::<VoteRequest>()
+            .gives::<ProposalOutcome>(),
+        Route::new(Post, "/proposals/{id}/cancel", proposals::cancel, "Takes a proposal back.")
+            .named::<ProposalId>()
+            .takes_once::<CancelRequest>()
+            .gives::<ProposalOutcome>(),
+        Route::new(Get, "/questions", proposals::questions, "What agents ask a person.")
+            .asks::<request::Scope>()
+            .gives::<Vec<QuestionView>>(),
+        Route::new(Post, "/questions/{id}/answer", proposals::answer, "Answers a question.")
+            .may(User)
+            .named::<QuestionId>()
+            .takes_once::<AnswerRequest>()
+            .gives::<SendReply>(),
     ]
 }
 

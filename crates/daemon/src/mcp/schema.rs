@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Texts,
     /// Whole numbers.
     Numbers,
+    /// Objects that are described elsewhere.
+    Things,
     /// Objects with these fields.
     List(&'static [Field]),
 }
@@ -59,6 +61,7 @@ impl Field {
             Kind::Flag => json!({"type": "boolean"}),
             Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
             Kind::Numbers => json!({"type": "array", "items": {"type": "integer"}}),
+            Kind::Things => json!({"type": "array", "items": {"type": "object"}}),
             Kind::List(fields) => json!({"type": "array", "items": whole(fields)}),
         };
         if !self.about.is_empty() {

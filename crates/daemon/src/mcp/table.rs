@@ -6,7 +6,7 @@ use agent_worker_protocol::ToolName;
 
 use super::schema::{
     Field,
-    Kind::{Flag, List, Number, Numbers, Text, Texts},
+    Kind::{Flag, List, Number, Numbers, Text, Texts, Things},
     needed, optional,
 };
 
@@ -46,11 +46,22 @@ const MESSAGE: &[Field] = &[
     optional("resource", Text).about("id of the whole text"),
 ];
 const FILE: Field = optional("file", Text).about("default notes.md");
+const PROPOSED: &[Field] = &[
+    needed("proposal", Number),
+    needed("state", Text),
+    optional("result", Text).about("winner or no_decision"),
+    optional("winner", Text),
+    optional("fallback", Text),
+    optional("effect", Text).about("what the daemon did because of it"),
+    optional("by", Text),
+    optional("why", Text),
+    optional("deduplicated", Flag),
+];
 const WRITTEN: &[Field] =
     &[needed("file", Text), needed("revision", Number), optional("deduplicated", Flag)];
 
 /// Every tool, in the order they are listed.
-pub(super) static SPECS: [Spec; 13] = [
+pub(super) static SPECS: [Spec; 18] = [
     Spec {
         name: ToolName::ChannelSend,
         about: "Write to the team's channel. Each @name in the text wakes that agent, @all everybody.",
@@ -88,7 +99,7 @@ pub(super) static SPECS: [Spec; 13] = [
         about: "Show mail that came for you since this turn began. Looking marks nothing as done.",
         effect: Effect::Reads,
         takes: &[],
-        gives: &[needed("messages", List(MESSAGE))],
+        gives: &[needed("messages", Things).about("as channel_read gives them")],
     },
     Spec {
         name: ToolName::InboxAck,
@@ -195,5 +206,58 @@ pub(super) static SPECS: [Spec; 13] = [
         effect: Effect::Writes,
         takes: &[needed("message", Text)],
         gives: &[needed("ts", Text)],
+    },
+    Spec {
+        name: ToolName::ProposalCreate,
+        about: "Let the team vote. If binding, the winner gets `role` or message `work`, `approve` opens `gate`.",
+        effect: Effect::Writes,
+        takes: &[
+            needed("title", Text),
+            optional("description", Text),
+            optional("options", Texts).about("default approve, reject; or the agents"),
+            optional("kind", Text).about("election|decision|approval|assignment"),
+            optional("rule", Text).about("plurality|majority|unanimous"),
+            optional("quorum", Number).about("votes enough at the deadline"),
+            optional("tie_breaker", Text).about("first|random|creator_decides"),
+            optional("binding", Flag),
+            optional("deadline", Text).about("default 10m"),
+            optional("role", Text).about("document_owner|coordinator"),
+            optional("work", Number),
+            optional("gate", Text),
+            optional("electorate", Texts).about("default all agents"),
+            optional("fallback", Text).about("option that holds if it expires"),
+        ],
+        gives: PROPOSED,
+    },
+    Spec {
+        name: ToolName::Vote,
+        about: "Vote on a proposal, or change your vote.",
+        effect: Effect::WritesOnce,
+        takes: &[needed("proposal", Number), needed("choice", Text), optional("reason", Text)],
+        gives: PROPOSED,
+    },
+    Spec {
+        name: ToolName::ProposalStatus,
+        about: "Show one proposal with its votes, or all that are voted on.",
+        effect: Effect::Reads,
+        takes: &[optional("proposal", Number)],
+        gives: &[
+            optional("instance", Text),
+            needed("proposals", List(&[needed("id", Number), needed("title", Text)])),
+        ],
+    },
+    Spec {
+        name: ToolName::ProposalCancel,
+        about: "Take your own proposal back.",
+        effect: Effect::WritesOnce,
+        takes: &[needed("proposal", Number)],
+        gives: PROPOSED,
+    },
+    Spec {
+        name: ToolName::AskHuman,
+        about: "Ask a person. End your turn after it: the answer wakes you.",
+        effect: Effect::Writes,
+        takes: &[needed("question", Text), optional("options", Texts)],
+        gives: &[needed("question", Number), needed("note", Text), optional("deduplicated", Flag)],
     },
 ];

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     call::{Call, Given},
-    channel, documents, feedback, resources,
+    channel, documents, feedback, proposals, resources,
     rpc::JsonObject,
     schema::{self, Field, Kind, optional},
     table::{Effect, SPECS, Spec},
@@ -25,6 +25,7 @@ pub(super) struct Tool {
     pub(super) name: &'static str,
     description: &'static str,
     input_schema: JsonObject,
+    #[serde(skip_serializing_if = "JsonObject::is_empty")]
     output_schema: JsonObject,
     annotations: Value,
 }
@@ -45,22 +46,31 @@ pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call:
         ToolName::ResourceCreate => resources::create(kernel, who, call).await,
         ToolName::ResourceRead => resources::read(kernel, who, call).await,
         ToolName::FeedbackSubmit => feedback::submit(kernel, who, call).await,
+        ToolName::ProposalCreate => proposals::create(kernel, who, call).await,
+        ToolName::Vote => proposals::vote(kernel, who, call).await,
+        ToolName::ProposalStatus => proposals::status(kernel, who, call).await,
+        ToolName::ProposalCancel => proposals::cancel(kernel, who, call).await,
+        ToolName::AskHuman => proposals::ask(kernel, who, call).await,
     }
 }
 
-/// Whether only an agent has a use for it: it has an inbox, and no other way to say what it thinks of us.
+/// Whether only an agent has a use for it: it has an inbox and a person to ask, and no other way to say what it thinks of us.
 fn is_an_agents(tool: ToolName) -> bool {
-    matches!(tool, ToolName::InboxCheck | ToolName::InboxAck | ToolName::FeedbackSubmit)
+    matches!(
+        tool,
+        ToolName::InboxCheck | ToolName::InboxAck | ToolName::AskHuman | ToolName::FeedbackSubmit
+    )
 }
 
-/// What a principal is shown. An agent has one instance and an inbox in it; others say which they mean.
+/// What a principal is shown. An agent has one instance, an inbox in it and a person to ask; others say which they mean.
+/// What a tool gives is described to those who do not pay for it on every turn, and to agents where nobody else has it.
 pub(super) fn list(who: &Principal) -> &'static [Tool] {
     static AGENTS: LazyLock<Vec<Tool>> =
-        LazyLock::new(|| SPECS.iter().map(|spec| tool(spec, &[])).collect());
+        LazyLock::new(|| SPECS.iter().map(|spec| tool(spec, &[], agents_see(spec))).collect());
     static OTHERS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         let target = optional("target", Kind::Text).about("which instance, such as @review:pr-1");
         let theirs = SPECS.iter().filter(|spec| !is_an_agents(spec.name));
-        theirs.map(|spec| tool(spec, &[target])).collect()
+        theirs.map(|spec| tool(spec, &[target], spec.gives)).collect()
     });
     match who {
         Principal::Agent(_) => &AGENTS,
@@ -80,7 +90,11 @@ pub(super) fn near(word: &str, listed: &[Tool]) -> Vec<String> {
     near.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect()
 }
 
-fn tool(spec: &Spec, more: &[Field]) -> Tool {
+fn agents_see(spec: &Spec) -> &'static [Field] {
+    if is_an_agents(spec.name) { spec.gives } else { &[] }
+}
+
+fn tool(spec: &Spec, more: &[Field], gives: &[Field]) -> Tool {
     let key = optional("idempotency_key", Kind::Text);
     let mut takes = [spec.takes, more].concat();
     if spec.effect != Effect::Reads {
@@ -90,7 +104,7 @@ fn tool(spec: &Spec, more: &[Field]) -> Tool {
         name: spec.name.word(),
         description: spec.about,
         input_schema: schema::takes(&takes),
-        output_schema: schema::gives(spec.gives),
+        output_schema: if gives.is_empty() { JsonObject::new() } else { schema::gives(gives) },
         annotations: hints(spec.effect),
     }
 }

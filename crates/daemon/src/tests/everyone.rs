@@ -24,7 +24,7 @@ fn looked(house: &House, path: &str) -> (String, u16) {
     match path {
         "/health" | "/doctor" | "/openapi.json" | "/tokens" | "/feedback" => (path.to_owned(), 200),
         "/agents" | "/runs" | "/stats" | "/messages" | "/attention" | "/dead" | "/documents"
-        | "/workflows" => (format!("{path}?target=@team"), 200),
+        | "/workflows" | "/proposals" | "/questions" => (format!("{path}?target=@team"), 200),
         "/runs/{id}" => (format!("/runs/{}", house.run), 200),
         "/agents/{target}" => ("/agents/coder%40team".to_owned(), 200),
         "/logs" | "/inbox" => (format!("{path}?target=coder@team"), 200),
@@ -36,6 +36,7 @@ fn looked(house: &House, path: &str) -> (String, u16) {
         }
         // Who has no session has nothing to hear there, and clients know what this status means.
         "/mcp" => (path.to_owned(), 405),
+        "/proposals/{id}" => ("/proposals/1?target=@team".to_owned(), 404),
         // What is not there is no reason to tell who asked more.
         "/resources/{id}" => (format!("/resources/{}?target=@team", "0".repeat(64)), 404),
         other => panic!("say how {other} is asked"),
@@ -74,6 +75,18 @@ fn done(house: &House, method: &str, path: &str) -> (String, Option<Value>, u16)
         ("POST", "/documents/{path}") => {
             let more = json!({"target": "@team", "content": "x", "mode": "append"});
             ("/documents/a/b.md".to_owned(), Some(more), 200)
+        }
+        ("POST", "/proposals") => {
+            (same(), Some(json!({"target": "@team", "title": "Ship it?"})), 200)
+        }
+        ("POST", "/proposals/{id}/vote") => {
+            let vote = json!({"target": "@team", "choice": "approve"});
+            ("/proposals/1/vote".to_owned(), Some(vote), 404)
+        }
+        ("POST", "/proposals/{id}/cancel") => ("/proposals/1/cancel".to_owned(), team(), 404),
+        ("POST", "/questions/{id}/answer") => {
+            let answer = json!({"target": "@team", "answer": "yes"});
+            ("/questions/1/answer".to_owned(), Some(answer), 404)
         }
         ("POST", "/workflows/clear") => (same(), team(), 200),
         ("POST", "/workflows/remove") => (same(), team(), 409),

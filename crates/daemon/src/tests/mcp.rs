@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::house::{Answer, House, Question};
 
-const AGENT_TOOLS: [&str; 13] = [
+const AGENT_TOOLS: [&str; 18] = [
     "channel_send",
     "channel_read",
     "inbox_check",
@@ -18,6 +18,11 @@ const AGENT_TOOLS: [&str; 13] = [
     "resource_create",
     "resource_read",
     "feedback_submit",
+    "proposal_create",
+    "vote",
+    "proposal_status",
+    "proposal_cancel",
+    "ask_human",
 ];
 
 /// How a client speaks.
@@ -159,7 +164,8 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
     assert!(of_agent.body.len() <= 8 * 1024, "{} bytes", of_agent.body.len());
     let expected: Vec<&str> = AGENT_TOOLS
         .into_iter()
-        .filter(|name| !name.starts_with("inbox_") && *name != "feedback_submit")
+        .filter(|name| !name.starts_with("inbox_"))
+        .filter(|name| !["ask_human", "feedback_submit"].contains(name))
         .collect();
     let of_client = house.over_tcp(list().token(&client)).await;
     let of_user = house.as_user(list()).await;
@@ -187,6 +193,7 @@ async fn every_tool_says_whether_it_only_reads() {
             "document_read",
             "document_list",
             "resource_read",
+            "proposal_status",
         ];
         if reads.contains(&tool["name"].as_str().unwrap()) {
             assert_eq!(hints, &json!({"readOnlyHint": true}));
@@ -300,13 +307,15 @@ fn strict(schema: &Value) -> Value {
 async fn what_a_tool_gives_is_what_its_schema_says() {
     let house = House::open().await;
     let coder = Caller { house: &house, token: &house.job.token };
-    let list = coder.ask(Era::Requests.question("tools/list", json!({}))).await;
-    let schemas: Map<String, Value> = list["result"]["tools"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tool| (tool["name"].as_str().unwrap().to_owned(), tool["outputSchema"].clone()))
-        .collect();
+    // Told in full to those who do not pay for it on every turn, and to agents what only they have.
+    let list = || Era::Requests.question("tools/list", json!({}));
+    let (told, own) = (house.as_user(list()).await.json(), coder.ask(list()).await);
+    let mut schemas = Map::new();
+    for list in [own, told] {
+        for tool in list["result"]["tools"].as_array().unwrap() {
+            schemas.insert(tool["name"].as_str().unwrap().into(), tool["outputSchema"].clone());
+        }
+    }
     let long = "x".repeat(40_000);
     let resource = coder.given("resource_create", json!({"content": "abc"})).await;
     let user_says = json!({"target": "@team", "message": "@coder look"}).to_string();
@@ -330,6 +339,13 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
         ("document_list", json!({})),
         ("feedback_submit", json!({"message": "more words", "idempotency_key": "f"})),
         ("feedback_submit", json!({"message": "more words", "idempotency_key": "f"})),
+        ("proposal_create", json!({"title": "Ship it?", "electorate": ["coder"]})),
+        ("vote", json!({"proposal": 1, "choice": "approve", "reason": "why not"})),
+        ("proposal_create", json!({"title": "Again?", "options": ["yes", "no"]})),
+        ("proposal_status", json!({})),
+        ("proposal_status", json!({"proposal": 1})),
+        ("proposal_cancel", json!({"proposal": 2})),
+        ("ask_human", json!({"question": "Really?", "options": ["yes", "no"]})),
     ] {
         let given = coder.given(tool, args).await;
         let validator = jsonschema::validator_for(&strict(&schemas[tool])).unwrap();

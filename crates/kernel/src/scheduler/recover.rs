@@ -126,7 +126,7 @@ impl Kernel {
 
     async fn pause_stale(&self, run: &RunRow, last: Option<Millis>, now: Millis) -> Result<()> {
         let cut_off = last.is_some_and(|last| now.since(last) > STALE);
-        if run.mode == RunMode::Run && run.state == RunState::Running && cut_off {
+        if run.mode == RunMode::Run && run.state.wakes() && cut_off {
             let decide = Box::new(|_: &_| RunStep::Pause(PauseCause::Interrupted));
             self.store.run_settle(run.id, decide, now).await?;
         }

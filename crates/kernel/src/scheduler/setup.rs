@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    EventKind, Outcome, RunId, RunMode, RunState, Sender,
+    EventKind, Millis, Outcome, ProposalKind, ProposalOption, Role, Rule, RunId, RunMode, RunState,
+    Sender, Terms, TieBreaker,
     api::{RunError, RunErrorCode},
 };
-use agent_worker_store::{By, Error as StoreError, NewMessage, RunStep, Who};
-use agent_worker_workflow::{Scope, SetupStep};
+use agent_worker_store::{By, Error as StoreError, NewMessage, NewProposal, RunStep, Said, Who};
+use agent_worker_workflow::{DocumentOwner, Scope, SetupStep};
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ use super::tend::Busy;
 use crate::{
     error::{Error, Result},
     kernel::{Card, Kernel},
+    proposals::everybody,
     recipients::{Address, recipients},
     runner::{ShellCommand, ShellEnd},
     sizes::{self, Text},
@@ -23,6 +25,8 @@ use crate::{
 
 /// How much of a failing command's complaint is shown.
 const COMPLAINT: usize = 2000;
+/// How long the agents may take to elect who owns the documents.
+const ELECTION: Duration = Duration::from_mins(10);
 
 impl Kernel {
     /// Cares for a run from wherever it stands. `busy` are agents that already have a turn.
@@ -73,7 +77,11 @@ impl Kernel {
         // Somebody may have joined meanwhile.
         let card = &self.card(card.run).await.map_err(broken)?;
         let kickoff = self.kickoff(card, &scope, row.mode).await?;
-        let started = self.store.run_start(card.run, kickoff, self.clock.now()).await;
+        let now = self.clock.now();
+        let started = match election(card, now) {
+            Some(election) => self.store.run_elect(card.run, election, kickoff, now).await,
+            None => self.store.run_start(card.run, kickoff, now).await,
+        };
         started.map_err(|error| broken(error.into()))
     }
 
@@ -182,6 +190,30 @@ impl Kernel {
             tracing::error!(%run, %error, "a failed run could not be ended");
         }
     }
+}
+
+/// The vote that comes before the kickoff: who owns the documents. If nobody is elected in time, the file's first agent is.
+fn election(card: &Card, now: Millis) -> Option<NewProposal> {
+    match card.script.workflow.context.document_owner {
+        DocumentOwner::Elect if card.team.len() > 1 => {}
+        DocumentOwner::Elect | DocumentOwner::Everybody | DocumentOwner::Agent(_) => return None,
+    }
+    let terms = Terms {
+        kind: ProposalKind::Election,
+        title: "Who owns the team's documents?".to_owned(),
+        description: None,
+        options: card.team.iter().map(|name| ProposalOption::new(name.as_str())).collect(),
+        rule: Rule::Plurality,
+        quorum: None,
+        tie_breaker: TieBreaker::First,
+        binding: true,
+        role: Some(Role::DocumentOwner),
+        work: None,
+        gate: None,
+        electorate: everybody(&card.team),
+        fallback: card.team.first().map(ToString::to_string),
+    };
+    Some(NewProposal { terms, deadline: now.plus(ELECTION), said: Said::default() })
 }
 
 fn time_up() -> RunError {

@@ -106,6 +106,9 @@ impl Kernel {
         if self.scheduler.is_draining() {
             return Ok(Looked::Until(instant(now, next)));
         }
+        if let Some(due) = self.settle_proposals(card, now).await? {
+            next = next.min(due);
+        }
         for ready in self.store.agent_ready(card.workflow).await? {
             match ready.not_before {
                 Some(at) if at > now => next = next.min(at),

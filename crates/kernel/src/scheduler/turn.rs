@@ -190,7 +190,7 @@ impl Kernel {
                 &card.team,
                 own,
             ),
-            prompt: prompt::prompt(lease),
+            prompt: prompt::prompt(lease, &self.decisions(card).await?),
             woken_by: prompt::woken_by(lease),
             backend: settings.backend.clone(),
             model: settings.model.clone(),

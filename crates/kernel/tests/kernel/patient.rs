@@ -16,15 +16,16 @@ use std::{
 
 use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
-    Millis, NumberedEvent, PauseCause, Position, Receipt, ResourceId, Revision, Role, RunId, Seq,
-    WorkflowId,
+    Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
+    Receipt, ResourceId, Revision, Role, RunId, Seq, WorkflowId,
     api::{FeedbackView, TokenView},
 };
 use agent_worker_store::{
-    AgentRow, AttemptRow, By, Change, Decide, Document, DocumentInfo, DocumentWrite, Error,
-    EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
-    MessageQuery, NewAgent, NewAttempt, NewMessage, NewRun, Once, ReadyAgent, ResourcePart,
-    RunQuery, RunRow, RunStep, Settlement, ShownMessage, Sqlite, Store, Turn,
+    AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentInfo, DocumentWrite,
+    Error, EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule,
+    Leased, MessageQuery, NewAgent, NewAttempt, NewBallot, NewMessage, NewProposal, NewQuestion,
+    NewRun, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery,
+    RunRow, RunStep, Said, Settlement, ShownMessage, Sqlite, Store, Turn,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -34,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 const STUCK: Duration = Duration::from_secs(30);
 
 /// What a disk without room refuses.
-const WRITES: [&str; 30] = [
+const WRITES: [&str; 37] = [
     "instance_open",
     "instance_forget",
     "instance_clear",
@@ -58,6 +59,13 @@ const WRITES: [&str; 30] = [
     "attempt_finish",
     "document_put",
     "resource_put",
+    "run_elect",
+    "proposal_create",
+    "ballot_cast",
+    "proposal_cancel",
+    "proposal_settle",
+    "question_ask",
+    "question_answer",
     "event_append",
     "token_put",
     "token_remove",
@@ -233,6 +241,18 @@ patient! {
     fn attempt_live() -> Vec<AttemptRow>;
     fn attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Millis) -> i64;
     fn attempt_finish(fence: Fence, settlement: Settlement, now: Millis) -> FinishedAttempt;
+    fn run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Millis) -> ();
+    fn proposal_create(by: By, workflow: WorkflowId, new: NewProposal, now: Millis) -> Once<ProposalId>;
+    fn ballot_cast(by: By, workflow: WorkflowId, ballot: NewBallot, deciding: Deciding, now: Millis) -> Once<ProposalState>;
+    fn proposal_cancel(by: By, workflow: WorkflowId, proposal: ProposalId, why: Option<String>, said: Said, now: Millis) -> Once<ProposalState>;
+    fn proposal_settle(workflow: WorkflowId, deciding: Deciding, now: Millis) -> Vec<ProposalId>;
+    fn proposal_get(workflow: WorkflowId, proposal: ProposalId) -> Option<Proposal>;
+    fn proposal_list(workflow: WorkflowId, which: ProposalQuery) -> Vec<Proposal>;
+    fn proposal_due(workflow: WorkflowId) -> Option<Millis>;
+    fn run_gates(run: RunId) -> Vec<String>;
+    fn question_ask(by: By, workflow: WorkflowId, new: NewQuestion, now: Millis) -> Once<QuestionId>;
+    fn question_answer(by: By, workflow: WorkflowId, question: QuestionId, answer: String, now: Millis) -> Once<Seq>;
+    fn question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<Question>;
     fn document_put(by: By, write: DocumentWrite, now: Millis) -> Once<Revision>;
     fn document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
     fn document_list(workflow: WorkflowId) -> Vec<DocumentInfo>;

@@ -292,6 +292,8 @@ pub struct AttentionItem {
 pub enum AttentionKind {
     /// A run is paused until somebody resumes it.
     Paused,
+    /// An agent asks something and is woken by the answer.
+    Question,
     /// A delivery's attempts are used up.
     DeadLetter,
     /// An agent is not woken any more.

@@ -225,12 +225,6 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "there is no agent `nobody`",
         "it has: a, b",
     ),
-    (
-        "agents: { a: { backend: mock }, b: { backend: mock } }\ncontext: { documentOwner: elect }\n",
-        "2:27",
-        "`context.documentOwner: elect` is not in this version",
-        "",
-    ),
     ("+context: true\n", "3:10", "`context` must be a mapping or `false`", ""),
     ("+limits: { cost_usd: 5 }\n", "3:11", "`limits.cost_usd` is not in this version", ""),
     ("+params: [{ required: true }]\n", "3:10", "`params[0]` needs `name`", ""),

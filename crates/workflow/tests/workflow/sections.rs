@@ -180,6 +180,7 @@ fn documents_have_the_owner_the_file_names_unless_there_is_only_one_agent() {
     let DocumentOwner::Agent(name) = named else { panic!("nobody") };
     assert_eq!(name.as_str(), "Scribe", "as the agents spell it");
     assert_eq!(owner(&format!("{team}{{ documentOwner: null }}\n")), DocumentOwner::Everybody);
+    assert_eq!(owner(&format!("{team}{{ documentOwner: elect }}\n")), DocumentOwner::Elect);
     for alone in ["a", "A", "elect"] {
         let text = format!(
             "agents: {{ a: {{ backend: mock }} }}\ncontext: {{ documentOwner: {alone} }}\n"

@@ -1,0 +1,104 @@
+//! `agent-worker answer`: what agents ask a person, and the answers.
+
+use agent_worker_protocol::{
+    QuestionId, Target,
+    api::{AnswerRequest, QuestionView, SendReply},
+};
+use uuid::Uuid;
+
+use crate::{
+    client::Reach,
+    context::{Context, Format, Output},
+    error::CliError,
+    line::{Line, Tone},
+    text::one_line,
+    verdict::Verdict,
+};
+
+/// Answer an agent's question, or list what is asked
+///
+/// The answer wakes the agent, and a run that waited for you goes on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  agent-worker answer
+  agent-worker answer 1 \"yes, but keep the old flag\" --target @review:pr-123")]
+pub(crate) struct Args {
+    /// Which question: its number; without it, all that are open
+    #[arg(value_name = "NUMBER", value_parser = number, requires = "answer")]
+    id: Option<QuestionId>,
+    /// What to tell the agent
+    #[arg(value_name = "TEXT")]
+    answer: Option<String>,
+    /// Whose: `@workflow:tag`; without it this folder's only run
+    #[arg(long, short, value_name = "TARGET")]
+    target: Option<Target>,
+    /// Those of every folder
+    #[arg(long, conflicts_with = "id")]
+    all: bool,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+fn number(text: &str) -> Result<QuestionId, String> {
+    let number = text.strip_prefix('#').unwrap_or(text).parse::<i64>().ok();
+    let number = number.filter(|number| *number > 0).map(QuestionId::new);
+    number.ok_or_else(|| "a question's number is a whole number from 1".into())
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let format = args.output.format();
+    let (Some(id), Some(answer)) = (args.id, args.answer) else {
+        let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+        let scope = ctx.scope(args.target, reach);
+        let open = match ctx.daemon_if_any().await? {
+            Some(client) => client.questions(&scope).await?,
+            None => Vec::new(),
+        };
+        return list(&open, format, ctx);
+    };
+    let client = ctx.daemon().await?;
+    let project = Some(ctx.settings.cwd.clone());
+    let request = AnswerRequest { target: args.target, project, answer };
+    let reply = client.answer(&Uuid::now_v7().to_string(), id, &request).await?;
+    told(id, &reply, format, ctx)
+}
+
+fn list(open: &[QuestionView], format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let row = |question: &QuestionView| {
+        [
+            format!("#{}", question.id),
+            Target::agent(question.agent.clone(), &question.instance).to_string(),
+            one_line(&question.question),
+            one_line(&question.options.join(" | ")),
+        ]
+    };
+    match format {
+        Format::Json => ctx.console.json(&open)?,
+        Format::Text if open.is_empty() => ctx.console.note("no agent asks anything")?,
+        Format::Text => {
+            let rows: Vec<_> = open.iter().map(row).collect();
+            ctx.console.table(["QUESTION", "FROM", "WHAT", "OPTIONS"], &rows)?;
+        }
+    }
+    Ok(Verdict::Done)
+}
+
+fn told(
+    id: QuestionId,
+    reply: &SendReply,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<Verdict, CliError> {
+    match format {
+        Format::Json => ctx.console.json(reply)?,
+        Format::Text => {
+            let woken = reply.woken.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let line = Line::of(Tone::Strong, format!("question #{id}"));
+            let line = line.and(Tone::Plain, format!(" is answered: #{} wakes {woken}", reply.seq));
+            ctx.console.answer(&line)?;
+        }
+    }
+    Ok(Verdict::Done)
+}

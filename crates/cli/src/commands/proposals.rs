@@ -1,0 +1,145 @@
+//! `agent-worker proposals`: what a team votes on, and what it decided.
+
+use agent_worker_protocol::{Ballot, Proposal, ProposalId, Target, api::ProposalOutcome};
+
+use crate::{
+    client::Reach,
+    clock,
+    context::{Context, Format, Output},
+    error::CliError,
+    line::{Line, Tone},
+    text::one_line,
+    verdict::Verdict,
+    words,
+};
+
+/// List what a team votes on, or show one proposal with its votes
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  agent-worker proposals
+  agent-worker proposals 3 --target @review:pr-123
+  agent-worker proposals --all")]
+pub(crate) struct Args {
+    /// Which one: its number; without it, all that are voted on
+    #[arg(value_name = "NUMBER", value_parser = number)]
+    id: Option<ProposalId>,
+    /// Whose: `@workflow:tag`; without it those of this folder's only run
+    #[arg(long, short, value_name = "TARGET")]
+    target: Option<Target>,
+    /// Those that are over too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// Reads a proposal's number as it is shown: `3` or `#3`.
+pub(super) fn number(text: &str) -> Result<ProposalId, String> {
+    let number = text.strip_prefix('#').unwrap_or(text).parse::<i64>().ok();
+    let number = number.filter(|number| *number > 0).map(ProposalId::new);
+    number.ok_or_else(|| "a proposal's number is a whole number from 1".into())
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+    let format = args.output.format();
+    if let Some(id) = args.id {
+        let proposal = client.proposal(&ctx.scope(args.target, Reach::Here), id).await?;
+        match format {
+            Format::Json => ctx.console.json(&proposal)?,
+            Format::Text => show(&proposal, ctx)?,
+        }
+        return Ok(Verdict::Done);
+    }
+    let reply = client.proposals(&ctx.scope(args.target, reach)).await?;
+    match format {
+        Format::Json => ctx.console.json(&reply)?,
+        Format::Text if reply.proposals.is_empty() => ctx.console.note(if args.all {
+            "nothing was ever proposed"
+        } else {
+            "nothing is voted on; --all shows what is over"
+        })?,
+        Format::Text => list(&reply.proposals, ctx)?,
+    }
+    Ok(Verdict::Done)
+}
+
+fn list(proposals: &[Proposal], ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let row = |proposal: &Proposal| {
+        let voted = proposal.terms.electorate.len() - proposal.missing().len();
+        [
+            format!("#{}", proposal.id),
+            one_line(&proposal.state.to_string()),
+            proposal.terms.kind.to_string(),
+            format!("{voted} of {}", proposal.terms.electorate.len()),
+            one_line(&proposal.terms.title),
+        ]
+    };
+    let rows: Vec<_> = proposals.iter().map(row).collect();
+    ctx.console.table(["PROPOSAL", "STATE", "KIND", "VOTED", "WHAT"], &rows)
+}
+
+fn show(proposal: &Proposal, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    let terms = &proposal.terms;
+    let head = Line::of(Tone::Strong, format!("#{} {}", proposal.id, one_line(&terms.title)));
+    ctx.console
+        .answer(&head.and(Tone::Plain, format!("  {}", one_line(&proposal.state.to_string()))))?;
+    let binding = if terms.binding { "binding" } else { "advisory" };
+    let made = format!(
+        "{}, {}, {binding}; made by {} {}",
+        terms.kind,
+        terms.rule,
+        one_line(&proposal.created_by.to_string()),
+        words::ago(proposal.created, clock::now())
+    );
+    ctx.console.answer(&Line::plain(made))?;
+    if let Some(effect) = proposal.state.effect() {
+        ctx.console.answer(&Line::plain(one_line(effect)))?;
+    }
+    if proposal.ended.is_none() {
+        ctx.console.answer(&Line::plain(format!("until {}", proposal.deadline)))?;
+    }
+    if let Some(description) = &terms.description {
+        ctx.console.answer(&Line::plain(one_line(description)))?;
+    }
+    let rows: Vec<_> = proposal
+        .counts()
+        .into_iter()
+        .map(|(id, votes)| [one_line(id), votes.to_string()])
+        .collect();
+    ctx.console.table(["OPTION", "VOTES"], &rows)?;
+    let row = |ballot: &Ballot| {
+        let why = ballot.reason.as_deref().unwrap_or_default();
+        [one_line(&ballot.voter.to_string()), one_line(&ballot.choice), one_line(why)]
+    };
+    let rows: Vec<_> = proposal.ballots.iter().map(row).collect();
+    if !rows.is_empty() {
+        ctx.console.table(["VOTER", "CHOICE", "REASON"], &rows)?;
+    }
+    Ok(())
+}
+
+/// Tells where a proposal stands after what was done.
+pub(super) fn told(
+    outcome: &ProposalOutcome,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<Verdict, CliError> {
+    match format {
+        Format::Json => ctx.console.json(outcome)?,
+        Format::Text => {
+            let line = Line::of(Tone::Strong, format!("proposal #{}", outcome.proposal));
+            let effect = outcome.state.effect().map(|effect| format!(" ({effect})"));
+            let state = format!(" is {}{}", outcome.state, effect.unwrap_or_default());
+            ctx.console.answer(&line.and(Tone::Plain, one_line_after(&state)))?;
+        }
+    }
+    Ok(Verdict::Done)
+}
+
+fn one_line_after(text: &str) -> String {
+    format!(" {}", one_line(text.trim_start()))
+}

@@ -1,0 +1,212 @@
+//! Proposals: made, voted on, taken back, looked at. Counting is in `tally`, what follows from it in the store.
+
+use std::fmt::Write as _;
+
+use agent_worker_protocol::{
+    AgentName, EffectKey, Millis, Proposal, ProposalId, Sender,
+    api::{CancelRequest, ProposalOutcome, ProposalRequest, ProposalsReply, VoteRequest},
+};
+use agent_worker_store::{
+    Deciding, Error as StoreError, Instance, NewBallot, NewProposal, ProposalQuery, Said,
+};
+
+use crate::{
+    error::{Error, Result},
+    kernel::{Card, Kernel, Principal},
+    limits,
+    place::Place,
+    tally,
+    terms::{self, terms},
+};
+
+/// So many decisions stand before every prompt.
+const REMEMBERED: u32 = 20;
+
+/// Which proposals of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ballots {
+    /// Those that are voted on.
+    Open,
+    /// All there ever were.
+    All,
+}
+
+impl Kernel {
+    /// Makes a proposal; those who vote are woken.
+    pub async fn propose(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        request: ProposalRequest,
+    ) -> Result<ProposalOutcome> {
+        let by = who.by(key)?;
+        let place = Place { target: request.target.clone(), project: request.project.clone() };
+        let (instance, run) = self.instance(who, &place).await?;
+        let card = self.card(run).await?;
+        if let Some(work) = request.work {
+            self.store.message_receipts(instance.id, work).await?;
+        }
+        let lasts = terms::lasts(request.deadline).map_err(Error::BadRequest)?;
+        let terms = terms(request, &card.team).map_err(Error::BadRequest)?;
+        let now = self.clock.now();
+        let new = NewProposal { terms, deadline: now.plus(lasts), said: said(who, &card) };
+        let once = self.store.proposal_create(by, instance.id, new, now).await?;
+        let deduplicated = once.is_deduplicated();
+        let proposal = once.value();
+        let state = self.proposal_of(&instance, proposal).await?.state;
+        Ok(ProposalOutcome { proposal, state, deduplicated })
+    }
+
+    /// Votes, or votes anew.
+    pub async fn vote(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        id: ProposalId,
+        request: VoteRequest,
+    ) -> Result<ProposalOutcome> {
+        let by = who.by(key)?;
+        let place = Place { target: request.target, project: request.project };
+        let (instance, run) = self.instance(who, &place).await?;
+        let card = self.card(run).await?;
+        let proposal = self.proposal_of(&instance, id).await?;
+        let choice = terms::choice(&proposal, &request.choice).map_err(Error::BadRequest)?;
+        let reason = request.reason.map(|why| terms::short(&why, "a reason")).transpose();
+        let reason = reason.map_err(Error::BadRequest)?;
+        let ballot = NewBallot { proposal: id, choice, reason, said: said(who, &card) };
+        let (deciding, now) = (self.deciding()?, self.clock.now());
+        let once = self.store.ballot_cast(by, instance.id, ballot, deciding, now).await?;
+        let deduplicated = once.is_deduplicated();
+        Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
+    }
+
+    /// Takes a proposal back: whoever made it, or the user, whose word against it is a veto.
+    pub async fn proposal_cancel(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        id: ProposalId,
+        request: CancelRequest,
+    ) -> Result<ProposalOutcome> {
+        let by = who.by(key)?;
+        let place = Place { target: request.target, project: request.project };
+        let (instance, run) = self.instance(who, &place).await?;
+        let said = said(who, &*self.card(run).await?);
+        let why = request.why.map(|why| terms::short(&why, "a reason")).transpose();
+        let why = why.map_err(Error::BadRequest)?;
+        let now = self.clock.now();
+        let once = self.store.proposal_cancel(by, instance.id, id, why, said, now).await?;
+        let deduplicated = once.is_deduplicated();
+        Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
+    }
+
+    /// Lists what is voted on, or every proposal there was.
+    pub async fn proposals(
+        &self,
+        who: &Principal,
+        place: &Place,
+        which: Ballots,
+    ) -> Result<ProposalsReply> {
+        who.require_known()?;
+        let instance = self.instance_of(who, place).await?;
+        let which = match which {
+            Ballots::Open => ProposalQuery::Active,
+            Ballots::All => ProposalQuery::All,
+        };
+        let proposals = self.store.proposal_list(instance.id, which).await?;
+        Ok(ProposalsReply { instance: instance.instance, proposals })
+    }
+
+    /// Shows one proposal with its votes.
+    pub async fn proposal(
+        &self,
+        who: &Principal,
+        place: &Place,
+        id: ProposalId,
+    ) -> Result<Proposal> {
+        who.require_known()?;
+        let instance = self.instance_of(who, place).await?;
+        self.proposal_of(&instance, id).await
+    }
+
+    async fn proposal_of(&self, instance: &Instance, id: ProposalId) -> Result<Proposal> {
+        let found = self.store.proposal_get(instance.id, id).await?;
+        found.ok_or(Error::Store(StoreError::NotFound("proposal")))
+    }
+
+    /// Decides what is due, and tells when something is due next.
+    pub(crate) async fn settle_proposals(
+        &self,
+        card: &Card,
+        now: Millis,
+    ) -> Result<Option<Millis>> {
+        let due = self.store.proposal_due(card.workflow).await?;
+        if due.is_none_or(|due| due > now) {
+            return Ok(due);
+        }
+        self.store.proposal_settle(card.workflow, self.deciding()?, now).await?;
+        Ok(self.store.proposal_due(card.workflow).await?)
+    }
+
+    /// The last decisions of a run, a line for each.
+    pub(crate) async fn decisions(&self, card: &Card) -> Result<Vec<String>> {
+        let which = ProposalQuery::Decided(card.run, REMEMBERED);
+        let decided = self.store.proposal_list(card.workflow, which).await?;
+        Ok(decided.iter().filter_map(Proposal::decision).collect())
+    }
+
+    /// Everything that was ever decided in an instance, as a document, and how many decisions these are.
+    pub(crate) async fn decisions_md(&self, instance: &Instance) -> Result<(i64, String)> {
+        let proposals = self.store.proposal_list(instance.id, ProposalQuery::All).await?;
+        let over: Vec<_> = proposals.iter().filter(|proposal| proposal.ended.is_some()).collect();
+        let count = i64::try_from(over.len()).unwrap_or(i64::MAX);
+        Ok((count, decisions_text(&over)))
+    }
+
+    fn deciding(&self) -> Result<Deciding> {
+        let secret = self.dice.secret()?;
+        let dice = secret.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        Ok(Deciding { tally: tally::tally, dice })
+    }
+}
+
+/// What an attempt causes carries its hops, whoever says it.
+pub(crate) fn said(who: &Principal, card: &Card) -> Said {
+    let hops = match who {
+        Principal::Agent(attempt) => limits::hops(&attempt.shown, None),
+        Principal::User | Principal::Client(_) | Principal::Nobody => 0,
+    };
+    Said { hops, pause: limits::hop_limit(hops, &card.limits) }
+}
+
+fn decisions_text(over: &[&Proposal]) -> String {
+    let mut text = String::from("# Decisions\n");
+    if over.is_empty() {
+        text.push_str("\nNothing was decided yet.\n");
+    }
+    for proposal in over {
+        let title = proposal.terms.title.replace('\n', " ");
+        let when = proposal.ended.map(|at| at.to_string()).unwrap_or_default();
+        let binding = if proposal.terms.binding { "binding" } else { "advisory" };
+        let _ = writeln!(
+            text,
+            "\n## #{} {title}\n\n{} ({}, {binding})",
+            proposal.id, proposal.state, proposal.terms.kind
+        );
+        if let Some(effect) = proposal.state.effect() {
+            let _ = writeln!(text, "{effect}");
+        }
+        let _ = writeln!(text, "made by {}, ended {when}", proposal.created_by);
+        for ballot in &proposal.ballots {
+            let why = ballot.reason.as_ref().map(|why| format!(": {}", why.replace('\n', " ")));
+            let _ =
+                writeln!(text, "- {} {}{}", ballot.voter, ballot.choice, why.unwrap_or_default());
+        }
+    }
+    text
+}
+
+/// Whose votes are asked for when nobody is named.
+pub(crate) fn everybody(team: &[AgentName]) -> Vec<Sender> {
+    team.iter().cloned().map(Sender::Agent).collect()
+}
