@@ -12,6 +12,7 @@ mod leases;
 mod library;
 mod log;
 mod members;
+mod proposals;
 mod race;
 mod reports;
 mod runs;
@@ -143,6 +144,18 @@ conformance! {
         attempts_and_turns_are_listed_newest_first,
         it_is_known_since_when_a_run_and_its_agents_stand_as_they_do,
         what_is_said_about_the_program_is_kept,
+    }
+    proposals {
+        a_vote_counts_decides_binds_and_tells_in_one_step,
+        what_is_decided_never_changes,
+        a_voter_has_one_ballot_and_may_change_it,
+        strangers_neither_vote_nor_take_back,
+        an_assignment_gives_the_work_to_one_and_spares_the_others,
+        only_a_vote_opens_a_gate,
+        a_run_that_ends_takes_back_what_is_voted_on,
+        a_kickoff_waits_for_its_election_and_comes_with_its_end,
+        a_question_is_answered_once_and_its_run_goes_on,
+        of_many_votes_at_once_one_decides,
     }
     race {
         a_run_never_ends_with_waking_mail,
