@@ -4,6 +4,9 @@
 //! are missing would say. Nothing is ever decided early against all options: a vote can still be changed.
 //! When the time is up the votes count if a quorum was declared and is there; else the proposal has expired.
 
+#[cfg(test)]
+mod against_a_model;
+
 use agent_worker_protocol::{Millis, Proposal, Rule, TieBreaker, Verdict, hash};
 use agent_worker_store::ProposalStep;
 

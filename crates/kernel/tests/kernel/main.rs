@@ -16,6 +16,7 @@ mod machine;
 mod members;
 mod patient;
 mod principals;
+mod proposals;
 mod recovery;
 mod resuming;
 mod runs;
