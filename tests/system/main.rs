@@ -10,6 +10,7 @@ mod clients;
 mod commands;
 mod conformance;
 mod crash;
+mod deciding;
 mod ending;
 mod exits;
 mod explaining;

@@ -121,7 +121,11 @@ fn advice(verdict: Verdict, view: &RunView) -> Option<String> {
             Some(format!("read what happened: agent-worker peek {target}; {again}"))
         }
         Verdict::Failed | Verdict::Invalid => Some(again),
-        Verdict::Limit | Verdict::Human | Verdict::Interrupted => {
+        Verdict::Human => Some(format!(
+            "an agent asks something: `agent-worker answer --target {target}` shows what, and answers it; \
+             `agent-worker stop {target}` ends it"
+        )),
+        Verdict::Limit | Verdict::Interrupted => {
             let typed = view.needs.typed(&target);
             Some(format!(
                 "it waits: let it go on with `{typed}`, or end it with `agent-worker stop {target}`"

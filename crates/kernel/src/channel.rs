@@ -1,7 +1,7 @@
 //! Sending and reading: the same functions for the command line, the agents and every other client.
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, MessageKind, Priority, ResourceId, Role, RunId, RunState, Seq,
+    AgentName, EffectKey, MessageKind, Priority, ResourceId, Role, RunId, RunState, Seq, ToolName,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
 use agent_worker_store::{By, Error as StoreError, Hindrances, MessageQuery, NewMessage, Order};
@@ -48,6 +48,7 @@ impl Kernel {
         request: SendRequest,
     ) -> Result<SendReply> {
         let by = who.by(key)?;
+        self.pass_gate(who, ToolName::ChannelSend).await?;
         if request.message.trim().is_empty() {
             return Err(Error::BadRequest("an empty message says nothing".into()));
         }

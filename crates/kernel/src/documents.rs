@@ -1,7 +1,7 @@
 //! The team's shared documents, in the store.
 
 use agent_worker_protocol::{
-    DocumentPath, EffectKey, Revision,
+    DocumentPath, EffectKey, Revision, ToolName,
     api::{DocumentEntry, DocumentText, DocumentWritten},
 };
 use agent_worker_store::{Base, Document, DocumentInfo, DocumentWrite, Error as StoreError};
@@ -82,6 +82,9 @@ impl Kernel {
                 "decisions.md is written by the votes, and by nobody else",
             ));
         }
+        for tool in doors(base) {
+            self.pass_gate(who, *tool).await?;
+        }
         let (instance, run) = self.instance(who, place).await?;
         match self.card(run).await?.script.workflow.context.documents {
             Documents::Store => {}
@@ -104,6 +107,15 @@ impl Kernel {
         };
         let deduplicated = once.is_deduplicated();
         Ok(DocumentWritten { file, revision: once.value(), deduplicated })
+    }
+}
+
+/// The tools that write like this; a gate before one of them is a gate before the write.
+fn doors(base: Base) -> &'static [ToolName] {
+    match base {
+        Base::Absent => &[ToolName::DocumentCreate, ToolName::DocumentWrite],
+        Base::Revision(_) => &[ToolName::DocumentWrite],
+        Base::Append => &[ToolName::DocumentAppend],
     }
 }
 

@@ -103,6 +103,14 @@ pub enum Error {
         /// How much it may be.
         most: usize,
     },
+    /// The agent may not call this tool before a vote allows it.
+    #[error("`{tool}` waits for the gate `{gate}`, which is shut")]
+    Gate {
+        /// The tool.
+        tool: &'static str,
+        /// What has to be opened.
+        gate: String,
+    },
     /// The request makes no sense.
     #[error("{0}")]
     BadRequest(String),
@@ -127,7 +135,7 @@ impl Error {
         match self {
             Self::Store(error) => store_code(error),
             Self::Script(_) | Self::BadRequest(_) | Self::BadAgent { .. } => Code::BadRequest,
-            Self::Forbidden(_) => Code::Forbidden,
+            Self::Forbidden(_) | Self::Gate { .. } => Code::Forbidden,
             Self::Unauthorized => Code::Unauthorized,
             Self::NoInstance(_) | Self::NoAgent(_) | Self::NoLetter { .. } => Code::NotFound,
             Self::Ambiguous { .. }
@@ -156,6 +164,9 @@ impl Error {
                 "give it another name, or end that one: agent-worker agent end {target}"
             )),
             Self::TooFar(_) => Some("end this turn; a message of a person begins anew".into()),
+            Self::Gate { gate, .. } => {
+                Some(format!("a binding proposal with gate `{gate}` opens it when `approve` wins"))
+            }
             Self::Permanent => Some(
                 "`agent-worker ls @global` lists them, `agent-worker agent end NAME` ends one"
                     .into(),

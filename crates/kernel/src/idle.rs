@@ -64,8 +64,10 @@ pub(crate) fn stop(facts: &RunFacts, by: &str) -> RunStep {
 /// The step that pauses a run because a person said so, also one that waits at a limit.
 pub(crate) fn pause(facts: &RunFacts) -> RunStep {
     match facts.state {
-        RunState::Running | RunState::Paused { .. } => RunStep::Pause(PauseCause::User),
-        RunState::Setup | RunState::Electing | RunState::Ended { .. } => RunStep::Stay,
+        RunState::Electing | RunState::Running | RunState::Paused { .. } => {
+            RunStep::Pause(PauseCause::User)
+        }
+        RunState::Setup | RunState::Ended { .. } => RunStep::Stay,
     }
 }
 
@@ -170,6 +172,7 @@ mod tests {
         let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "enough".into() };
         for (state, pauses) in [
             (RunState::Running, true),
+            (RunState::Electing, true),
             (RunState::Paused { cause: limit }, true),
             (RunState::Setup, false),
             (RunState::Ended { outcome: Outcome::Done }, false),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, Millis, Proposal, ProposalId, Sender,
+    AgentName, EffectKey, Millis, Proposal, ProposalId, Sender, ToolName,
     api::{CancelRequest, ProposalOutcome, ProposalRequest, ProposalsReply, VoteRequest},
 };
 use agent_worker_store::{
@@ -40,6 +40,7 @@ impl Kernel {
         request: ProposalRequest,
     ) -> Result<ProposalOutcome> {
         let by = who.by(key)?;
+        self.pass_gate(who, ToolName::ProposalCreate).await?;
         let place = Place { target: request.target.clone(), project: request.project.clone() };
         let (instance, run) = self.instance(who, &place).await?;
         let card = self.card(run).await?;
@@ -66,6 +67,7 @@ impl Kernel {
         request: VoteRequest,
     ) -> Result<ProposalOutcome> {
         let by = who.by(key)?;
+        self.pass_gate(who, ToolName::Vote).await?;
         let place = Place { target: request.target, project: request.project };
         let (instance, run) = self.instance(who, &place).await?;
         let card = self.card(run).await?;
@@ -89,6 +91,7 @@ impl Kernel {
         request: CancelRequest,
     ) -> Result<ProposalOutcome> {
         let by = who.by(key)?;
+        self.pass_gate(who, ToolName::ProposalCancel).await?;
         let place = Place { target: request.target, project: request.project };
         let (instance, run) = self.instance(who, &place).await?;
         let said = said(who, &*self.card(run).await?);
@@ -161,6 +164,19 @@ impl Kernel {
         let over: Vec<_> = proposals.iter().filter(|proposal| proposal.ended.is_some()).collect();
         let count = i64::try_from(over.len()).unwrap_or(i64::MAX);
         Ok((count, decisions_text(&over)))
+    }
+
+    /// Lets an agent call a tool unless its file names a gate for it that no vote has opened. An open gate stays open.
+    pub(crate) async fn pass_gate(&self, who: &Principal, tool: ToolName) -> Result<()> {
+        let Principal::Agent(attempt) = who else { return Ok(()) };
+        let card = self.card(attempt.run).await?;
+        let Some(gate) = card.agent(&attempt.fence.agent)?.requires.get(tool.word()) else {
+            return Ok(());
+        };
+        if self.store.run_gates(attempt.run).await?.contains(gate) {
+            return Ok(());
+        }
+        Err(Error::Gate { tool: tool.word(), gate: gate.clone() })
     }
 
     fn deciding(&self) -> Result<Deciding> {

@@ -1,7 +1,7 @@
 //! Questions to a person. The turn that asked ends; the answer wakes whoever asked.
 
 use agent_worker_protocol::{
-    EffectKey, QuestionId,
+    EffectKey, QuestionId, ToolName,
     api::{AnswerRequest, AskRequest, Asked, QuestionView, SendReply},
 };
 use agent_worker_store::{Error as StoreError, Instance, NewQuestion, Question, QuestionQuery};
@@ -32,6 +32,7 @@ impl Kernel {
             who.require_known()?;
             return Err(Error::Forbidden("only an agent asks a person"));
         };
+        self.pass_gate(who, ToolName::AskHuman).await?;
         let question = request.question.trim().to_owned();
         if question.is_empty() {
             return Err(Error::BadRequest("an empty question asks nothing".into()));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use agent_worker_protocol::{ResourceId, api::ResourceText};
+use agent_worker_protocol::{ResourceId, ToolName, api::ResourceText};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -37,6 +37,7 @@ impl Kernel {
         content: String,
     ) -> Result<ResourceKept> {
         let by = who.by(None)?;
+        self.pass_gate(who, ToolName::ResourceCreate).await?;
         sizes::check("a resource", content.len(), sizes::RESOURCE)?;
         let (instance, _) = self.instance(who, place).await?;
         let kind = kind.unwrap_or_else(|| "text/plain".into());

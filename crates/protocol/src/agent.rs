@@ -1,6 +1,6 @@
 //! Who takes part: an agent's settings as the workflow file gives them and the worker gets them.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,9 @@ pub struct AgentSettings {
     /// Names of environment variables passed through to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
+    /// Gates that must be open before it may call a tool, by the tool's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requires: BTreeMap<String, String>,
 }
 
 /// How a worker reaches a model, with what that way needs.

@@ -275,9 +275,10 @@ impl ProposalState {
     pub fn decided(&self) -> Option<&str> {
         match self {
             Self::Resolved { verdict: Verdict::Winner { winner }, .. } => Some(winner),
-            Self::Resolved { verdict: Verdict::NoDecision, .. } => None,
             Self::Expired { fallback, .. } => fallback.as_deref(),
-            Self::Active | Self::Cancelled { .. } => None,
+            Self::Resolved { verdict: Verdict::NoDecision, .. }
+            | Self::Active
+            | Self::Cancelled { .. } => None,
         }
     }
 

@@ -67,6 +67,29 @@ impl ToolName {
         ("inbox_read", Self::InboxCheck),
     ];
 
+    /// Whether it changes what others see: what a gate can stand before.
+    pub const fn writes(self) -> bool {
+        match self {
+            Self::ChannelSend
+            | Self::DocumentWrite
+            | Self::DocumentAppend
+            | Self::DocumentCreate
+            | Self::ResourceCreate
+            | Self::ProposalCreate
+            | Self::Vote
+            | Self::ProposalCancel
+            | Self::AskHuman => true,
+            Self::ChannelRead
+            | Self::InboxCheck
+            | Self::InboxAck
+            | Self::WorkflowAgents
+            | Self::DocumentRead
+            | Self::DocumentList
+            | Self::ResourceRead
+            | Self::ProposalStatus => false,
+        }
+    }
+
     /// Finds a tool by its name, or by an older one.
     pub fn find(word: &str) -> Option<Self> {
         let listed = Self::ALL.iter().map(|tool| (tool.word(), *tool));

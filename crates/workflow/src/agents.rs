@@ -1,11 +1,11 @@
 //! `agents:` who takes part. Every default is filled in here, every number is within bounds.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AgentName, AgentSettings, Backend, Retry, Span};
+use agent_worker_protocol::{AgentName, AgentSettings, Backend, Retry, Span, ToolName};
 
 use crate::{
     complaint::{Complaint, Complaints},
@@ -28,6 +28,7 @@ const AGENT: Keys = Keys {
         "retry",
         "cwd",
         "env",
+        "requires",
         "mock",
     ],
     later: &["provider", "tools", "mcp_servers", "skills", "schedule", "permissions", "session"],
@@ -101,6 +102,7 @@ fn agent(
     let retry = fields.get("retry").map(|field| retry(&field, complaints));
     let cwd = fields.take("cwd", complaints, folder_name);
     let env = fields.get("env").map(|field| env(&field, complaints));
+    let requires = fields.get("requires").map(|field| requires(&field, complaints));
     Some(AgentSettings {
         name: name?,
         backend,
@@ -113,6 +115,34 @@ fn agent(
         retry: retry.unwrap_or_default(),
         cwd,
         env: env.unwrap_or_default(),
+        requires: requires.unwrap_or_default(),
+    })
+}
+
+/// Tools that wait until a vote opens their gate.
+fn requires(field: &Field<'_>, complaints: &mut Complaints) -> BTreeMap<String, String> {
+    let mut gates = BTreeMap::new();
+    for (key, gate) in complaints.keep(field.named()).unwrap_or_default() {
+        let tool = complaints.keep(gated(&key));
+        let gate = complaints.keep(gate.text().map(str::to_owned));
+        if let (Some(tool), Some(gate)) = (tool, gate) {
+            gates.insert(tool.word().to_owned(), gate);
+        }
+    }
+    gates
+}
+
+fn gated(key: &Key<'_>) -> Result<ToolName, Complaint> {
+    let writes = || ToolName::ALL.iter().filter(|tool| tool.writes()).map(|tool| tool.word());
+    let found = ToolName::ALL.iter().find(|tool| tool.writes() && tool.word() == key.text);
+    found.copied().ok_or_else(|| {
+        let complaint = key.complaint(format!("no gate can stand before `{}`", key.text));
+        match nearest(key.text, writes()) {
+            Some(near) => complaint.hint(format!("did you mean `{near}`?")),
+            None => {
+                complaint.hint(format!("it can before {}", writes().collect::<Vec<_>>().join(", ")))
+            }
+        }
     })
 }
 

@@ -91,6 +91,7 @@ fn agent() -> Value {
             ("retry", retry()),
             ("cwd", text("Its working folder, relative to where the command was given.")),
             ("env", list("Names of variables passed through to it.", &shaped("", VARIABLE))),
+            ("requires", requires()),
             ("mock", rules),
         ],
     );
@@ -103,6 +104,13 @@ fn agent() -> Value {
     ]);
     agent["properties"]["model"]["examples"] = json!(["mock/any"]);
     agent
+}
+
+fn requires() -> Value {
+    let gate = || text("The gate a vote opens.");
+    let tools = ToolName::ALL.iter().filter(|tool| tool.writes());
+    let tools = tools.map(|tool| (tool.word(), gate()));
+    mapping("Gates that must be open before it may call a tool.", &[], tools)
 }
 
 fn retry() -> Value {
@@ -215,10 +223,10 @@ fn limits() -> Value {
 }
 
 /// A mapping of these keys and no others.
-fn mapping<const N: usize>(
+fn mapping<'a>(
     description: &str,
     required: &[&str],
-    properties: [(&str, Value); N],
+    properties: impl IntoIterator<Item = (&'a str, Value)>,
 ) -> Value {
     let properties: Map<String, Value> =
         properties.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();

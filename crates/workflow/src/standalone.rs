@@ -1,7 +1,7 @@
 //! Agents that belong to no file: made one by one, with the same defaults and the same words about what is wrong.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -93,6 +93,7 @@ impl Draft {
             retry: Retry::default(),
             cwd: self.cwd,
             env: Vec::new(),
+            requires: BTreeMap::new(),
         })
     }
 }

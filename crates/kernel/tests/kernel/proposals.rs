@@ -315,6 +315,54 @@ async fn votes_that_lead_to_votes_are_a_chain_and_a_chain_has_an_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tool_waits_until_its_gate_is_opened_by_a_vote() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        let (kernel, who) = worker.principal().await.unwrap();
+        let (own, file) = (Place::default(), "notes.md".parse().unwrap());
+        let text = "x".to_owned();
+        let wrote = kernel.document_write(&who, None, &own, file, text, Base::Append).await;
+        End::done(&wrote.map_or_else(|error| error.to_string(), |_| "wrote".to_owned()))
+    });
+    let file = "agents:\n  coder: { backend: mock, requires: { document_append: release } }\n";
+    let run = world.start(file).await;
+    let ended = async |nth: usize| {
+        let seen = std::cell::Cell::new(0);
+        world
+            .until(run, |event| {
+                seen.set(seen.get() + usize::from(event.kind == EventKind::AttemptEnded));
+                seen.get() == nth
+            })
+            .await
+    };
+    let gate = || ProposalRequest {
+        gate: Some("release".into()),
+        binding: true,
+        electorate: Some(vec![agent_worker_protocol::Sender::User]),
+        ..asks("Release it?", &[])
+    };
+    world.say("@coder go").await;
+    ended(1).await;
+    world.propose(gate()).await.unwrap();
+    world.vote(1, "reject").await.unwrap();
+    world.say("@coder go").await;
+    ended(2).await;
+    world.propose(gate()).await.unwrap();
+    world.vote(2, "approve").await.unwrap();
+    world.say("@coder go").await;
+    ended(3).await;
+    let answers: Vec<_> = world
+        .channel()
+        .await
+        .into_iter()
+        .filter(|message| message.kind == agent_worker_protocol::MessageKind::Answer)
+        .map(|message| message.body)
+        .collect();
+    let shut = "`document_append` waits for the gate `release`, which is shut";
+    assert_eq!(answers, [shut, shut, "wrote"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tie_waits_for_whoever_made_the_proposal_and_a_veto_ends_it() {
     let world = World::new().await;
     votes(&world, "a", "x");

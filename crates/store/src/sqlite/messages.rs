@@ -29,12 +29,12 @@ pub(super) fn append(
     by: &By,
     workflow: WorkflowId,
     new: &NewMessage,
-    pause: Option<PauseCause>,
+    pause: Option<&PauseCause>,
     now: Millis,
 ) -> Result<Once<Seq>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let seq = head.message(author, new, now)?;
-        head.pause_if(pause.as_ref(), &author.sender(), now)?;
+        head.pause_if(pause, &author.sender(), now)?;
         Ok(seq)
     })
 }

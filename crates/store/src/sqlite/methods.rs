@@ -151,7 +151,8 @@ impl Store for Sqlite {
         pause: Option<PauseCause>,
         now: Millis,
     ) -> Result<Once<Seq>> {
-        self.write(move |tx| messages::append(tx, &by, workflow, &message, pause, now)).await
+        self.write(move |tx| messages::append(tx, &by, workflow, &message, pause.as_ref(), now))
+            .await
     }
     async fn message_list(
         &self,

@@ -35,6 +35,7 @@ fn one_agent_is_a_workflow_and_the_rest_is_default() {
         retry: Retry::default(),
         cwd: None,
         env: vec![],
+        requires: [].into(),
     };
     assert_eq!(workflow.agents, [expected]);
     assert_eq!(workflow.agents[0].name.as_str(), "Coder");
@@ -167,6 +168,25 @@ fn context_is_on_unless_it_is_false() {
         let context = read_with_agent(section).unwrap().context;
         let document_owner = DocumentOwner::Everybody;
         assert_eq!(context, Context { provider, documents, document_owner }, "{section}");
+    }
+}
+
+#[test]
+fn a_tool_that_changes_something_can_wait_for_a_gate_and_no_other() {
+    let with = |requires: &str| {
+        read(&format!("agents: {{ a: {{ backend: mock, requires: {{ {requires} }} }} }}\n"))
+    };
+    let agent = &with("document_write: release, vote: talk").unwrap().agents[0];
+    let gates: Vec<_> =
+        agent.requires.iter().map(|(tool, gate)| format!("{tool}={gate}")).collect();
+    assert_eq!(gates, ["document_write=release", "vote=talk"]);
+    for (requires, told) in [
+        ("document_read: x", "no gate can stand before `document_read`"),
+        ("vote: [x]", "`agents.a.requires.vote` must be text"),
+        ("votes: x", "no gate can stand before `votes`"),
+    ] {
+        let error = with(requires).unwrap_err().summary();
+        assert!(error.contains(told), "{requires}: {error}");
     }
 }
 

@@ -1,0 +1,134 @@
+//! A team that votes: an owner is elected, a decision binds, a non-owner's write is refused, a person is asked.
+
+use serde_json::Value;
+
+use crate::world::World;
+
+/// Three agents who elect `scribe`, then decide something together. `critic` writes what is not its own.
+const TEAM: &str = r#"
+name: council
+context: { documentOwner: elect }
+agents:
+  lead:
+    backend: mock
+    mock:
+      - on: "[PROPOSAL] #1"
+        calls: [{ tool: vote, args: { proposal: 1, choice: scribe, reason: writes well } }]
+      - on: "begin"
+        calls:
+          - { tool: proposal_create, args: { title: "Which database?", options: [sqlite, postgres], rule: unanimous, binding: true } }
+          - { tool: vote, args: { proposal: 2, choice: sqlite } }
+      - on: "[RESOLVED] #2"
+        calls: [{ tool: channel_send, args: { message: "@scribe write it down. @critic try to" } }]
+  scribe:
+    backend: mock
+    mock:
+      - on: "[PROPOSAL] #1"
+        calls: [{ tool: vote, args: { proposal: 1, choice: scribe } }]
+      - on: "[PROPOSAL] #2"
+        calls: [{ tool: vote, args: { proposal: 2, choice: sqlite } }]
+      - on: "write it down"
+        calls: [{ tool: document_append, args: { content: "We use sqlite.\n" } }]
+  critic:
+    backend: mock
+    mock:
+      - on: "[PROPOSAL] #1"
+        calls: [{ tool: vote, args: { proposal: 1, choice: scribe } }]
+      - on: "[PROPOSAL] #2"
+        calls: [{ tool: vote, args: { proposal: 2, choice: sqlite } }]
+      - on: "try to"
+        calls: [{ tool: document_append, args: { content: "We use postgres.\n" } }]
+kickoff: "@lead begin"
+"#;
+
+fn bodies(world: &World, target: &str) -> Vec<String> {
+    let channel = world.json(&["peek", target, "-n", "100", "--json"]);
+    let messages = channel["messages"].as_array().unwrap();
+    messages.iter().map(|message| message["body"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn three_agents_elect_an_owner_decide_and_keep_to_it() {
+    let world = World::new();
+    let file = world.file("council.yaml", TEAM);
+    let run = world.run(&["run", file.to_str().unwrap()]);
+    let said = bodies(&world, "@council");
+    assert_eq!(run.code, 0, "{run:?} {said:#?}");
+    let told = format!("{}{}", run.stdout, run.stderr);
+    assert!(
+        told.contains("scribe owns the documents of this run"),
+        "why critic was refused: {told}"
+    );
+    let at = |start: &str| said.iter().position(|body| body.starts_with(start)).unwrap();
+    let elected = "[RESOLVED] #1 Who owns the team's documents?: scribe (scribe is document_owner)";
+    assert!(at(elected) < at("@lead begin"), "{said:#?}");
+    assert!(at("@lead begin") < at("[RESOLVED] #2 Which database?: sqlite"), "{said:#?}");
+    let notes = world.json(&["doc", "read", "notes.md", "--target", "@council", "--json"]);
+    assert_eq!(notes["content"], "We use sqlite.\n", "only its owner wrote it");
+    let list = world.json(&["proposals", "--all", "--target", "@council", "--json"]);
+    let states: Vec<_> =
+        list["proposals"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
+    assert_eq!(states, ["resolved", "resolved"]);
+    let decisions = world.run(&["doc", "read", "decisions.md", "--target", "@council"]);
+    assert!(
+        decisions.stdout.contains("## #2 Which database?\n\nresolved: sqlite (decision, binding)"),
+        "{decisions:?}"
+    );
+    assert!(decisions.stdout.contains("- lead scribe: writes well"), "{decisions:?}");
+}
+
+const ASKING: &str = r#"
+name: asking
+agents:
+  coder:
+    backend: mock
+    mock:
+      - on: "go"
+        calls: [{ tool: ask_human, args: { question: "Drop the old table?", options: ["yes", "no"] } }]
+      - say: "so be it"
+kickoff: "@coder go"
+"#;
+
+#[test]
+fn a_run_that_needs_a_person_says_so_and_goes_on_with_the_answer() {
+    let world = World::new();
+    let file = world.file("asking.yaml", ASKING);
+    let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);
+    assert_eq!((code, &envelope["outcome"]), (4, &Value::from("human")), "{envelope}");
+    let open = world.json(&["answer", "--json"]);
+    assert_eq!(open[0]["question"], "Drop the old table?");
+    let wrong = world.run(&["answer", "1", "maybe"]);
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    assert!(wrong.stderr.contains("one of: yes, no"), "{wrong:?}");
+    let answered = world.run(&["answer", "1", "yes"]);
+    assert!(answered.stdout.contains("question #1 is answered: #3 wakes coder"), "{answered:?}");
+    let (code, envelope) = world.envelope(&["attach", "@asking", "--json"]);
+    assert_eq!((code, &envelope["outcome"]), (0, &Value::from("done")), "{envelope}");
+    assert_eq!(bodies(&world, "@asking").last().unwrap(), "so be it");
+    assert_eq!(world.run(&["answer", "1", "no"]).code, 1);
+}
+
+#[test]
+fn a_person_proposes_votes_and_vetoes_from_the_command_line() {
+    let world = World::new();
+    let agents = "name: room\nagents: { a: { backend: mock }, b: { backend: mock } }\n";
+    let file = world.file("room.yaml", agents);
+    world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
+    let made =
+        world.run(&["propose", "Ship it?", "--voter", "user", "--gate", "release", "--binding"]);
+    assert_eq!(made.stdout.trim(), "proposal #1 is active", "{made:?}");
+    let shown = world.run(&["proposals"]);
+    assert!(shown.stdout.contains("0 of 1"), "{shown:?}");
+    let typo = world.run(&["vote", "1", "aprove"]);
+    assert!(typo.stderr.contains("did you mean `approve`?"), "{typo:?}");
+    let voted = world.run(&["vote", "#1", "approve", "--reason", "it is time"]);
+    assert_eq!(voted.stdout.trim(), "proposal #1 is resolved: approve (gate release is open)");
+    let late = world.run(&["vote", "1", "reject"]);
+    assert!(late.stderr.contains("proposal #1 is resolved: approve"), "{late:?}");
+    world.run(&["propose", "Rewrite it?", "--option", "yes", "--option", "no"]);
+    let vetoed = world.run(&["veto", "2", "--why", "not now"]);
+    assert_eq!(vetoed.stdout.trim(), "proposal #2 is cancelled by user: not now", "{vetoed:?}");
+    let one = world.run(&["proposals", "1"]);
+    assert!(one.stdout.contains("it is time"), "{one:?}");
+    assert_eq!(world.run(&["down", "--all"]).code, 0);
+}
