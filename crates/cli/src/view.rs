@@ -15,7 +15,7 @@ use agent_worker_protocol::{
 };
 
 pub(crate) use self::told::message_lines;
-use self::told::{call, cause_of, failed, field, numbers, result, told, undelivered, vote};
+use self::told::{aside, call, cause_of, failed, field, numbers, result, told, undelivered};
 use crate::{
     line::{Line, Tone},
     text::{self, one_line},
@@ -146,24 +146,17 @@ impl View {
                 self.set(event, Doing::Stopped { why: why.clone() });
                 told(event, Tone::Bad, &format!("stopped: {why}"))
             }
-            EventKind::SetupRan => {
-                let (line, status) = (&event.data["line"], &event.data["status"]);
-                self.in_detail(event, &format!("setup of line {line} ended with status {status}"))
-            }
-            EventKind::DocumentWritten => {
-                let path = one_line(field(event, "path"));
-                let revision = &event.data["revision"];
-                self.in_detail(event, &format!("wrote {path}, revision {revision}"))
-            }
-            EventKind::Retry => self.in_detail(event, &format!("tries again: {}", cause_of(event))),
+            EventKind::SetupRan
+            | EventKind::DocumentWritten
+            | EventKind::Retry
+            | EventKind::ChannelCleared
+            | EventKind::BallotCast => self.in_detail(event, &aside(event)),
             EventKind::AgentAdded => self.turn_to(event, Doing::Idle, "joined"),
             EventKind::AgentResumed => self.turn_to(event, Doing::Idle, "is woken again"),
             EventKind::AgentRemoved => {
                 self.agents.retain(|row| Some(&row.name) != event.agent.as_ref());
                 self.in_detail(event, "left")
             }
-            EventKind::ChannelCleared => self.in_detail(event, "the channel was cleared"),
-            EventKind::BallotCast => self.in_detail(event, &vote(event)),
             // The message that tells of it follows.
             EventKind::ProposalActive
             | EventKind::ProposalResolved

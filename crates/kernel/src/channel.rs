@@ -1,7 +1,8 @@
 //! Sending and reading: the same functions for the command line, the agents and every other client.
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, MessageKind, Priority, ResourceId, Role, RunId, RunState, Seq, ToolName,
+    AgentName, EffectKey, MessageKind, Priority, ResourceId, Role, RunId, RunState, Sender, Seq,
+    ToolName,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
 use agent_worker_store::{By, Error as StoreError, Hindrances, MessageQuery, NewMessage, Order};
@@ -75,11 +76,7 @@ impl Kernel {
             cc: &request.cc,
             alone: request.alone,
         };
-        let sender = who.sender()?;
-        let mut reached = recipients(&address, &sender, &card.team).map_err(Error::NoAgent)?;
-        if reached.list.is_empty() {
-            reached.give_to(self.coordinator(&card).await?, &sender);
-        }
+        let reached = self.reached(&address, &who.sender()?, &card).await?;
         let hops = match who {
             Principal::Agent(attempt) => limits::hops(&attempt.shown, request.reply_to),
             Principal::User | Principal::Client(_) | Principal::Nobody => 0,
@@ -111,11 +108,20 @@ impl Kernel {
         })
     }
 
-    /// Who gets what names nobody.
-    async fn coordinator(&self, card: &Card) -> Result<Option<AgentName>> {
-        let roles = self.store.run_roles(card.run).await?;
-        let found = roles.into_iter().find(|(role, _)| *role == Role::Coordinator);
-        Ok(found.map(|(_, agent)| agent))
+    /// Whom a message reaches: those it names, else the coordinator if the team has one.
+    async fn reached(
+        &self,
+        address: &Address<'_>,
+        sender: &Sender,
+        card: &Card,
+    ) -> Result<Recipients> {
+        let mut reached = recipients(address, sender, &card.team).map_err(Error::NoAgent)?;
+        if reached.list.is_empty() {
+            let roles = self.store.run_roles(card.run).await?;
+            let coordinator = roles.into_iter().find(|(role, _)| *role == Role::Coordinator);
+            reached.give_to(coordinator.map(|(_, agent)| agent), sender);
+        }
+        Ok(reached)
     }
 
     /// What keeps those who are woken from acting for now. An agent's own run goes on while it speaks.

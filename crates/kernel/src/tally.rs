@@ -123,8 +123,8 @@ mod tests {
 
     const DEADLINE: Millis = Millis::new(1_000);
 
-    /// A proposal of `lead` with options x, y, z and five voters; `votes` is `a=x b=y`.
-    fn proposal(rule: Rule, votes: &str) -> Proposal {
+    /// A proposal of `lead` with options x, y, z and five voters; `cast` is `a=x b=y`.
+    fn proposal(rule: Rule, cast: &str) -> Proposal {
         let sender = |name: &str| Sender::from(name.to_owned());
         let ballot = |vote: &str| {
             let (voter, choice) = vote.split_once('=').unwrap();
@@ -155,7 +155,7 @@ mod tests {
                 fallback: None,
             },
             state: ProposalState::Active,
-            ballots: votes.split_whitespace().map(ballot).collect(),
+            ballots: cast.split_whitespace().map(ballot).collect(),
         }
     }
 

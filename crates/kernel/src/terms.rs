@@ -22,6 +22,7 @@ const LONGEST: Duration = Duration::from_hours(24 * 30);
 
 /// The terms of a proposal in this team; what makes no sense is told in words.
 pub(crate) fn terms(request: ProposalRequest, team: &[AgentName]) -> Result<Terms, String> {
+    let kind = kind(&request)?;
     let title = short(&request.title, "a title")?;
     if title.is_empty() {
         return Err("a proposal needs a title".into());
@@ -30,14 +31,11 @@ pub(crate) fn terms(request: ProposalRequest, team: &[AgentName]) -> Result<Term
     if description.as_ref().is_some_and(|text| text.len() > DESCRIPTION) {
         return Err(format!("a description has at most {DESCRIPTION} bytes"));
     }
-    let kind = kind(
-        &request.kind,
-        request.role.is_some(),
-        request.work.is_some(),
-        request.gate.is_some(),
-    )?;
-    let options =
-        options(request.options, kind, request.role.is_some() || request.work.is_some(), team)?;
+    let wanted = match (request.role, request.work) {
+        (None, None) => Wanted::Anything,
+        (Some(_), _) | (_, Some(_)) => Wanted::Agent,
+    };
+    let options = options(request.options, kind, wanted, team)?;
     let gate = request.gate.map(|gate| short(&gate, "a gate's name")).transpose()?;
     if gate.is_some() && !options.iter().any(|option| option.id == APPROVE) {
         return Err(format!("a gate is opened by the option `{APPROVE}`, which is not there"));
@@ -111,32 +109,34 @@ fn find(options: &[ProposalOption], typed: &str) -> Result<String, String> {
     })
 }
 
-fn kind(
-    asked: &Option<ProposalKind>,
-    role: bool,
-    work: bool,
-    gate: bool,
-) -> Result<ProposalKind, String> {
-    let meant = match (role, work, gate) {
-        (false, false, false) => return Ok(asked.unwrap_or_default()),
-        (true, false, false) => (ProposalKind::Election, "role"),
-        (false, true, false) => (ProposalKind::Assignment, "work"),
-        (false, false, true) => (ProposalKind::Approval, "gate"),
+fn kind(request: &ProposalRequest) -> Result<ProposalKind, String> {
+    let meant = match (request.role, request.work, &request.gate) {
+        (None, None, None) => return Ok(request.kind.unwrap_or_default()),
+        (Some(_), None, None) => (ProposalKind::Election, "role"),
+        (None, Some(_), None) => (ProposalKind::Assignment, "work"),
+        (None, None, Some(_)) => (ProposalKind::Approval, "gate"),
         _ => return Err("a proposal is about one of `role`, `work` and `gate`".into()),
     };
-    match asked {
-        Some(kind) if *kind != meant.0 => {
+    match request.kind {
+        Some(kind) if kind != meant.0 => {
             Err(format!("`{}` is for an {}, not for {kind}", meant.1, meant.0))
         }
         Some(_) | None => Ok(meant.0),
     }
 }
 
+/// What the options stand for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Agent,
+    Anything,
+}
+
 /// What can be voted for. Where an agent is wanted, every option is one.
 fn options(
     asked: Option<Vec<ProposalOption>>,
     kind: ProposalKind,
-    agents: bool,
+    wanted: Wanted,
     team: &[AgentName],
 ) -> Result<Vec<ProposalOption>, String> {
     let of_agents = matches!(kind, ProposalKind::Election | ProposalKind::Assignment);
@@ -154,7 +154,7 @@ fn options(
         if option.id.is_empty() || option.id.len() > OPTION {
             return Err(format!("an option is a text of 1 to {OPTION} bytes"));
         }
-        if agents {
+        if wanted == Wanted::Agent {
             let name = option.id.strip_prefix('@').unwrap_or(&option.id);
             let known = team.iter().find(|agent| agent.as_str().eq_ignore_ascii_case(name));
             let known = known.ok_or_else(|| format!("there is no agent `{name}` to vote for"))?;

@@ -1,6 +1,6 @@
 //! Every live attempt of the store in the folder that is given votes on everything that is voted on. Killed at any
 //! moment, it is started again and goes on: a part of the test of the same name.
-#![expect(clippy::unwrap_used, reason = "a part of a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a part of a test")]
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ async fn vote(store: Arc<Sqlite>, voter: AttemptRow, nth: usize) {
         let deciding = Deciding { tally: majority, dice: 0 };
         match store.ballot_cast(by, workflow, ballot, deciding, Millis::new(0)).await {
             Ok(_) | Err(Error::ProposalOver { .. }) => {}
-            Err(error) => Err(error).unwrap(),
+            Err(error) => panic!("{error}"),
         }
     }
 }

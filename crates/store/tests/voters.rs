@@ -14,8 +14,8 @@ use agent_worker_protocol::{
     ProposalOption, Role, Rule, RunId, RunMode, Sender, Terms, TieBreaker, WorkflowId, hash,
 };
 use agent_worker_store::{
-    By, EventQuery, Keep, NewAgent, NewAttempt, NewMessage, NewProposal, NewRun, ProposalQuery,
-    Recipient, Said, Sqlite, Store, Wake, Who,
+    By, EventQuery, Keep, LeaseStep, NewAgent, NewAttempt, NewMessage, NewProposal, NewRun,
+    ProposalQuery, Recipient, Said, Sqlite, Store, Wake, Who,
 };
 use uuid::Uuid;
 
@@ -75,7 +75,7 @@ async fn prepared(folder: PathBuf, proposals: usize) -> WorkflowId {
         let id = AttemptId::new(Uuid::from_u128(u128::from(n)));
         let new = NewAttempt { id, token: hash(&[&n.to_le_bytes()]) };
         let agent = name(n).parse().unwrap();
-        store.attempt_lease(workflow, agent, new, |_| None, NOW).await.unwrap();
+        store.attempt_lease(workflow, agent, new, |_| LeaseStep::Start, NOW).await.unwrap();
     }
     for _ in 0..proposals {
         let terms = Terms {

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// So many votes are enough when the time is up; without it, everybody's
     #[arg(long, value_name = "COUNT")]
     quorum: Option<u32>,
-    /// first, random or creator_decides
+    /// `first`, `random` or `creator_decides`
     #[arg(long, value_parser = word(TieBreaker::from_word, "first, random, creator_decides"))]
     tie_breaker: Option<TieBreaker>,
     /// The daemon enforces what is decided
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// How long votes are taken; without it, 10m
     #[arg(long, value_name = "TIME")]
     deadline: Option<Span>,
-    /// The role an election gives: document_owner or coordinator
+    /// The role an election gives: `document_owner` or `coordinator`
     #[arg(long, value_parser = word(Role::from_word, "document_owner, coordinator"))]
     role: Option<Role>,
     /// The message an assignment gives to the winner: its number

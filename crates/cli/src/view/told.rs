@@ -58,8 +58,26 @@ pub(super) fn failed(event: &Event) -> bool {
     event.data.get("ok") == Some(&Value::Bool(false)) && field(event, "tool") != SHELL_TOOL
 }
 
+/// What is told only to whoever wants every detail.
+pub(super) fn aside(event: &Event) -> String {
+    match event.kind {
+        EventKind::SetupRan => {
+            let (line, status) = (&event.data["line"], &event.data["status"]);
+            format!("setup of line {line} ended with status {status}")
+        }
+        EventKind::DocumentWritten => {
+            let path = one_line(field(event, "path"));
+            format!("wrote {path}, revision {}", event.data["revision"])
+        }
+        EventKind::Retry => format!("tries again: {}", cause_of(event)),
+        EventKind::ChannelCleared => "the channel was cleared".to_owned(),
+        EventKind::BallotCast => vote(event),
+        other => other.to_string(),
+    }
+}
+
 /// How somebody voted.
-pub(super) fn vote(event: &Event) -> String {
+fn vote(event: &Event) -> String {
     let by = match (&event.agent, &event.by) {
         (None, Some(by)) => format!("{} ", one_line(by)),
         (Some(_), _) | (None, None) => String::new(),

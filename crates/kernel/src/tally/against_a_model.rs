@@ -9,8 +9,8 @@ use agent_worker_protocol::{
     TieBreaker, WorkflowId, hash,
 };
 use agent_worker_store::{
-    By, Deciding, Error, Fence, Keep, Leased, MessageQuery, NewAgent, NewAttempt, NewBallot,
-    NewMessage, NewProposal, NewRun, Order, Recipient, Said, Sqlite, Store, Wake, Who,
+    By, Deciding, Error, Fence, Keep, LeaseStep, Leased, MessageQuery, NewAgent, NewAttempt,
+    NewBallot, NewMessage, NewProposal, NewRun, Order, Recipient, Said, Sqlite, Store, Wake, Who,
 };
 use uuid::Uuid;
 
@@ -213,7 +213,10 @@ impl Place {
             let id = AttemptId::new(Uuid::from_u128(n));
             let new = NewAttempt { id, token: hash(&[&n.to_le_bytes()]) };
             let name_of: AgentName = name.parse().unwrap();
-            let leased = store.attempt_lease(workflow, name_of, new, |_| None, now).await.unwrap();
+            let leased = store
+                .attempt_lease(workflow, name_of, new, |_| LeaseStep::Start, now)
+                .await
+                .unwrap();
             let Leased::Attempt(lease) = leased else { panic!("{name} is not at work") };
             fences.insert(name, lease.fence);
         }

@@ -416,7 +416,7 @@ pub(crate) async fn of_many_votes_at_once_one_decides(store: Arc<dyn Store>) {
     for id in ids {
         let proposal = get(&team, id).await;
         let winner = proposal.state.decided().unwrap().to_owned();
-        let votes = proposal.counts().into_iter().find(|(id, _)| *id == winner).unwrap().1;
-        assert_eq!(votes, 2, "no vote came after the one that decided");
+        let most = proposal.counts().into_iter().find(|(id, _)| *id == winner).unwrap().1;
+        assert_eq!(most, 2, "no vote came after the one that decided");
     }
 }
