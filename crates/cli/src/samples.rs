@@ -44,6 +44,7 @@ pub(crate) fn run() -> RunView {
         usage: Usage::default(),
         dead_letters: Vec::new(),
         dropped: Vec::new(),
+        pending: 0,
         agents: vec![agent("coder", AgentState::Idle), agent("reviewer", AgentState::Idle)],
     }
 }

@@ -3,10 +3,12 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use agent_worker_protocol::{
-    AgentSettings, AgentState, DeliveryState, Millis, Outcome, RunId, RunState,
+    AgentSettings, AgentState, DeliveryState, Millis, Outcome, RunId, RunState, WorkflowId,
     api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
 };
-use agent_worker_store::{AgentRow, Instance, InstanceQuery, RunQuery, RunRow, Wait};
+use agent_worker_store::{
+    AgentRow, Instance, InstanceQuery, ProposalQuery, QuestionQuery, RunQuery, RunRow, Wait,
+};
 use serde::Deserialize;
 
 use crate::{
@@ -146,7 +148,9 @@ impl Kernel {
         let current = newest.first().is_some_and(|newest| newest.id == row.id);
         let agents = if current { self.agents_of(&row).await? } else { Vec::new() };
         let origin = Origin::of(&row);
+        let pending = if row.state.is_live() { self.pending(row.workflow).await? } else { 0 };
         Ok(RunView {
+            pending,
             run: row.id,
             needs: self.needs(&row).await?,
             file: origin.file,
@@ -168,6 +172,13 @@ impl Kernel {
             messages: row.messages,
             usage: row.usage,
         })
+    }
+
+    /// How much of a live run waits for votes or answers.
+    async fn pending(&self, workflow: WorkflowId) -> Result<u32> {
+        let voted_on = self.store.proposal_list(workflow, ProposalQuery::Active).await?.len();
+        let asked = self.store.question_list(workflow, QuestionQuery::Open).await?.len();
+        Ok(u32::try_from(voted_on + asked).unwrap_or(u32::MAX))
     }
 
     /// What a run must be given more of to go on.

@@ -139,9 +139,8 @@ fn gated(key: &Key<'_>) -> Result<ToolName, Complaint> {
         let complaint = key.complaint(format!("no gate can stand before `{}`", key.text));
         match nearest(key.text, writes()) {
             Some(near) => complaint.hint(format!("did you mean `{near}`?")),
-            None => {
-                complaint.hint(format!("it can before {}", writes().collect::<Vec<_>>().join(", ")))
-            }
+            None => complaint
+                .hint(format!("one can before: {}", writes().collect::<Vec<_>>().join(", "))),
         }
     })
 }

@@ -102,6 +102,9 @@ pub struct RunView {
     pub dropped: Vec<Receipt>,
     /// Who takes part, and what each is doing.
     pub agents: Vec<AgentView>,
+    /// Proposals that are voted on and questions that wait for a person: what else keeps it open.
+    #[serde(default)]
+    pub pending: u32,
 }
 
 impl RunView {
@@ -135,7 +138,8 @@ impl RunView {
             }
             | RunState::Ended { .. } => false,
         };
-        may_end && self.mode == RunMode::Run && !self.agents.iter().any(is_busy)
+        let may_end = may_end && self.mode == RunMode::Run && self.pending == 0;
+        may_end && !self.agents.iter().any(is_busy)
     }
 }
 
@@ -355,6 +359,8 @@ mod tests {
         ] {
             let view = run(mode, state, &agents);
             assert_eq!((view.is_at_rest(), view.is_about_to_end()), (at_rest, ends), "{view:?}");
+            let asks = RunView { pending: 1, ..view };
+            assert!(!asks.is_about_to_end(), "{asks:?}");
         }
     }
 

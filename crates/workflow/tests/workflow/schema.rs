@@ -29,6 +29,10 @@ const MAPPINGS: [(&str, &str); 10] = [
         "/properties/agents/additionalProperties/properties/mock/items/properties/fail/anyOf/1",
         "agents: { a: { mock: [{ fail: { xqzxqzxqz: 1 } }] } }",
     ),
+    (
+        "/properties/agents/additionalProperties/properties/requires",
+        "agents: { a: { backend: mock, requires: { xqzxqzxqz: gate } } }",
+    ),
     ("/properties/context/anyOf/0", "agents: { a: { backend: mock } }\ncontext: { xqzxqzxqz: 1 }"),
     ("/properties/setup/items", "agents: { a: { backend: mock } }\nsetup: [{ xqzxqzxqz: 1 }]"),
     ("/properties/limits", "agents: { a: { backend: mock } }\nlimits: { xqzxqzxqz: 1 }"),
