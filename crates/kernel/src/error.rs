@@ -192,26 +192,11 @@ impl Error {
             Self::NoRun(instance) => {
                 Some(format!("begin it again: agent-worker restart @{instance}"))
             }
-            Self::Store(store::Error::StaleRevision(_)) => {
-                Some("read it, then document_write with that as base_revision".into())
-            }
-            Self::Store(store::Error::NotOwner(owner)) => {
-                Some(format!("tell @{owner} what you would change, with channel_send"))
-            }
-            Self::Store(store::Error::ProposalOver { .. }) => {
-                Some("what is decided stays so; make a new proposal to change it".into())
-            }
-            Self::Store(store::Error::NoVote(_)) => {
-                Some("its electorate was fixed when it was made: proposal_status shows it".into())
-            }
-            Self::Store(store::Error::KeyReused) => {
-                Some("use a new idempotency_key for a new call".into())
-            }
             Self::TooLarge { .. } => {
                 Some("put the rest into a resource with resource_create".into())
             }
-            Self::Store(_)
-            | Self::Script(_)
+            Self::Store(error) => store_hint(error),
+            Self::Script(_)
             | Self::BadRequest(_)
             | Self::Forbidden(_)
             | Self::Unauthorized
@@ -219,6 +204,26 @@ impl Error {
             | Self::Folder(_)
             | Self::NoDice(_) => None,
         }
+    }
+}
+
+/// What to do about what the store refused.
+fn store_hint(error: &store::Error) -> Option<String> {
+    match error {
+        store::Error::StaleRevision(_) => {
+            Some("read it, then document_write with that as base_revision".into())
+        }
+        store::Error::NotOwner(owner) => {
+            Some(format!("tell @{owner} what you would change, with channel_send"))
+        }
+        store::Error::ProposalOver { .. } => {
+            Some("what is decided stays so; make a new proposal to change it".into())
+        }
+        store::Error::NoVote(_) => {
+            Some("its electorate was fixed when it was made: proposal_status shows it".into())
+        }
+        store::Error::KeyReused => Some("use a new idempotency_key for a new call".into()),
+        _ => None,
     }
 }
 

@@ -86,7 +86,8 @@ impl ToolName {
             | Self::DocumentRead
             | Self::DocumentList
             | Self::ResourceRead
-            | Self::ProposalStatus => false,
+            | Self::ProposalStatus
+            | Self::FeedbackSubmit => false,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
     context::{Context, Format, Output},
     error::CliError,
     line::{Line, Tone},
+    table::Column::{Name, Text},
     text::one_line,
     verdict::Verdict,
 };
@@ -79,7 +80,8 @@ fn list(open: &[QuestionView], format: Format, ctx: &mut Context<'_>) -> Result<
         Format::Text if open.is_empty() => ctx.console.note("no agent asks anything")?,
         Format::Text => {
             let rows: Vec<_> = open.iter().map(row).collect();
-            ctx.console.table(["QUESTION", "FROM", "WHAT", "OPTIONS"], &rows)?;
+            ctx.console
+                .table([Name("QUESTION"), Name("FROM"), Text("WHAT"), Text("OPTIONS")], &rows)?;
         }
     }
     Ok(Verdict::Done)

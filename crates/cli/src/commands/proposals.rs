@@ -8,6 +8,7 @@ use crate::{
     context::{Context, Format, Output},
     error::CliError,
     line::{Line, Tone},
+    table::Column::{Figure, Name, State, Text},
     text::one_line,
     verdict::Verdict,
     words,
@@ -43,7 +44,7 @@ pub(super) fn number(text: &str) -> Result<ProposalId, String> {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::no_daemon()) };
+    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let reach = if args.all { Reach::Everywhere } else { Reach::Here };
     let format = args.output.format();
     if let Some(id) = args.id {
@@ -79,7 +80,10 @@ fn list(proposals: &[Proposal], ctx: &mut Context<'_>) -> Result<(), CliError> {
         ]
     };
     let rows: Vec<_> = proposals.iter().map(row).collect();
-    ctx.console.table(["PROPOSAL", "STATE", "KIND", "VOTED", "WHAT"], &rows)
+    ctx.console.table(
+        [Name("PROPOSAL"), State("STATE"), Text("KIND"), Figure("VOTED"), Text("WHAT")],
+        &rows,
+    )
 }
 
 fn show(proposal: &Proposal, ctx: &mut Context<'_>) -> Result<(), CliError> {
@@ -110,14 +114,14 @@ fn show(proposal: &Proposal, ctx: &mut Context<'_>) -> Result<(), CliError> {
         .into_iter()
         .map(|(id, votes)| [one_line(id), votes.to_string()])
         .collect();
-    ctx.console.table(["OPTION", "VOTES"], &rows)?;
+    ctx.console.table([Name("OPTION"), Figure("VOTES")], &rows)?;
     let row = |ballot: &Ballot| {
         let why = ballot.reason.as_deref().unwrap_or_default();
         [one_line(&ballot.voter.to_string()), one_line(&ballot.choice), one_line(why)]
     };
     let rows: Vec<_> = proposal.ballots.iter().map(row).collect();
     if !rows.is_empty() {
-        ctx.console.table(["VOTER", "CHOICE", "REASON"], &rows)?;
+        ctx.console.table([Name("VOTER"), Name("CHOICE"), Text("REASON")], &rows)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Where a mapping is in the schema, and a file with a key there that nobody knows.
-const MAPPINGS: [(&str, &str); 10] = [
+const MAPPINGS: [(&str, &str); 11] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
