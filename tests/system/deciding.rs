@@ -13,11 +13,11 @@ agents:
     backend: mock
     mock:
       - on: "[PROPOSAL] #1"
-        calls: [{ tool: vote, args: { proposal: 1, choice: scribe, reason: writes well } }]
+        calls: [{ tool: vote, args: { proposal: 1, choice: scribe } }]
       - on: "begin"
         calls:
           - { tool: proposal_create, args: { title: "Which database?", options: [sqlite, postgres], rule: unanimous, binding: true } }
-          - { tool: vote, args: { proposal: 2, choice: sqlite } }
+          - { tool: vote, args: { proposal: 2, choice: sqlite, reason: one file } }
       - on: "[RESOLVED] #2"
         calls: [{ tool: channel_send, args: { message: "@scribe write it down. @critic try to" } }]
   scribe:
@@ -74,7 +74,7 @@ fn three_agents_elect_an_owner_decide_and_keep_to_it() {
         decisions.stdout.contains("## #2 Which database?\n\nresolved: sqlite (decision, binding)"),
         "{decisions:?}"
     );
-    assert!(decisions.stdout.contains("- lead scribe: writes well"), "{decisions:?}");
+    assert!(decisions.stdout.contains("- lead sqlite: one file"), "{decisions:?}");
 }
 
 const ASKING: &str = r#"
