@@ -107,7 +107,8 @@ fn the_document_in_the_docs_is_the_one_that_is_served() {
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let kept: Value = serde_json::from_str(&kept).unwrap_or_default();
     if kept != *DOCUMENT {
-        let new = std::env::temp_dir().join("agent-worker-openapi.json");
+        // Beside this test, so that another build of it writes elsewhere.
+        let new = std::env::current_exe().unwrap().with_file_name("openapi.json");
         std::fs::write(&new, format!("{:#}\n", *DOCUMENT)).unwrap();
         panic!("docs/openapi.json is old; refresh it: cp {} docs/openapi.json", new.display());
     }
