@@ -138,6 +138,8 @@ impl World {
                     || cwd.starts_with(self.folder.path())
                     || out.starts_with(self.folder.path());
                 let line = String::from_utf8_lossy(&of("cmdline")).replace('\0', " ");
+                // One that has no program any more has ended, whatever the system still knows of it.
+                let ours = ours && fs::read_link(format!("/proc/{pid}/exe")).is_ok();
                 (ours && pid != std::process::id() && is_alive(pid)).then_some((pid, line))
             })
             .collect()
