@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     shown::{tidied, typed},
-    world::{Said, World, example, is_alive, kill, skipped, wait_for},
+    world::{Said, World, is_alive, kill, skipped, wait_for},
 };
 
 /// A team of one whose turn goes on until a gate is opened.
@@ -295,7 +295,7 @@ fn an_impostor_at_the_socket_gets_neither_a_message_nor_a_secret() {
     let stage = world.project().join("stage");
     fs::create_dir(&stage).unwrap();
     fs::set_permissions(&stage, Permissions::from_mode(0o777)).unwrap();
-    world.file("hello.yaml", &fs::read_to_string(example("hello.yaml")).unwrap());
+    world.example("hello.yaml");
     let Some(mut command) = somebody_else(&world, "an impostor at the socket") else { return };
     let program = "use IO::Socket::UNIX; $| = 1;
         my $door = IO::Socket::UNIX->new(Local => 'sock', Listen => 9) or die; print \"ready\\n\";

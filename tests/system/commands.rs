@@ -1,11 +1,11 @@
 //! Every command as a person types it, two or three times each.
 
-use crate::world::{World, ask, example};
+use crate::world::{World, ask};
 
 #[test]
 fn a_newcomers_first_run_says_what_happened() {
     let world = World::new();
-    let said = world.run(&["run", &example("hello.yaml")]);
+    let said = world.run(&["run", &world.example("hello.yaml")]);
     assert_eq!(said.code, 0, "{said:?}\n{}", world.log());
     assert!(said.stdout.contains("Hello!"), "{said:?}");
 }
@@ -13,7 +13,7 @@ fn a_newcomers_first_run_says_what_happened() {
 #[test]
 fn the_review_team_hands_over_retries_once_and_ends_by_itself() {
     let world = World::new();
-    let (code, envelope) = world.envelope(&["run", &example("review.yaml"), "--json"]);
+    let (code, envelope) = world.envelope(&["run", &world.example("review.yaml"), "--json"]);
     assert_eq!(
         (code, envelope["outcome"].as_str()),
         (0, Some("done")),
@@ -136,7 +136,7 @@ fn validate_shows_the_place_of_a_mistake_and_starts_nothing() {
       |
       = help: did you mean `timeout`?
     ");
-    assert_eq!(world.run(&["validate", &example("review.yaml")]).code, 0);
+    assert_eq!(world.run(&["validate", &world.example("review.yaml")]).code, 0);
     assert_eq!(world.daemon_pid(), None);
 }
 

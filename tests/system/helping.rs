@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     shown::{shell, typed},
-    world::{World, example},
+    world::World,
 };
 
 #[test]
@@ -143,7 +143,7 @@ fn finding<'a>(report: &'a Value, about: &str) -> &'a Value {
 fn a_doctor_finds_nothing_wrong_where_nothing_is() {
     let world = World::new();
     let before = typed(&world, "agent-worker doctor | grep -v backend");
-    assert_eq!(world.run(&["run", &example("hello.yaml")]).code, 0);
+    assert_eq!(world.run(&["run", &world.example("hello.yaml")]).code, 0);
     let after = typed(&world, "agent-worker doctor | grep -v backend");
     insta::assert_snapshot!(before + &after, @"
     $ agent-worker doctor | grep -v backend
@@ -167,7 +167,7 @@ fn a_doctor_finds_nothing_wrong_where_nothing_is() {
 #[test]
 fn a_doctor_says_what_is_broken_and_what_to_do_about_it() {
     let world = World::new();
-    assert_eq!(world.run(&["run", &example("hello.yaml")]).code, 0);
+    assert_eq!(world.run(&["run", &world.example("hello.yaml")]).code, 0);
     let open = |path: &str, mode| {
         fs::set_permissions(world.home().join(path), Permissions::from_mode(mode)).unwrap();
     };
@@ -193,7 +193,7 @@ fn a_doctor_says_what_is_broken_and_what_to_do_about_it() {
 #[test]
 fn a_doctor_finds_a_byte_that_was_changed_behind_the_stores_back() {
     let world = World::new();
-    assert_eq!(world.run(&["run", &example("hello.yaml")]).code, 0);
+    assert_eq!(world.run(&["run", &world.example("hello.yaml")]).code, 0);
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
     let database = rusqlite_open(&world.home().join("agent-worker.db"));
     let changed = database.execute("UPDATE message SET body = 'never said' WHERE seq = 2", []);
@@ -313,6 +313,10 @@ fn the_readmes_quick_start_runs_line_by_line() {
     fs::create_dir(world.project().join("examples")).unwrap();
     for entry in fs::read_dir(root.join("examples")).unwrap() {
         let path = entry.unwrap().path();
+        // What running one left there.
+        if path.is_dir() {
+            continue;
+        }
         fs::copy(&path, world.project().join("examples").join(path.file_name().unwrap())).unwrap();
     }
     let readme = fs::read_to_string(root.join("README.md")).unwrap();

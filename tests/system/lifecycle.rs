@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::world::{World, example, is_alive, kill, wait_for};
+use crate::world::{World, is_alive, kill, wait_for};
 
 #[test]
 fn of_fifty_daemons_started_at_once_one_owns_the_home() {
@@ -106,7 +106,7 @@ fn a_terminated_daemon_interrupts_its_workers_and_the_next_one_tries_again() {
 #[test]
 fn logs_of_recent_runs_are_kept_and_folders_of_no_run_are_not() {
     let world = World::new();
-    let run = world.json(&["run", &example("hello.yaml"), "--json"])["run"].clone();
+    let run = world.json(&["run", &world.example("hello.yaml"), "--json"])["run"].clone();
     let kept = world.home().join("runs").join(run.as_str().unwrap());
     let stray = world.home().join("runs/01a1def5-a812-7a93-bd00-fd6a586b85a8");
     fs::create_dir(&stray).unwrap();
@@ -119,7 +119,7 @@ fn logs_of_recent_runs_are_kept_and_folders_of_no_run_are_not() {
 #[test]
 fn the_environment_of_a_run_that_was_cut_off_is_gone_after_the_next_start() {
     let world = World::new();
-    let run = world.json(&["run", &example("hello.yaml"), "--json"])["run"].clone();
+    let run = world.json(&["run", &world.example("hello.yaml"), "--json"])["run"].clone();
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
     // What a daemon leaves that is killed after a run's end, before it was put away; and before the run was made.
     let ended = world.home().join("runs").join(run.as_str().unwrap());

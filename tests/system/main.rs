@@ -27,6 +27,7 @@ mod proxy;
 mod reading;
 mod restart;
 mod sharing;
+mod shelf;
 mod shown;
 mod steady;
 mod strangers;

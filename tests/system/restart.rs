@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::world::{World, example, is_alive, kill, wait_for};
+use crate::world::{World, is_alive, kill, wait_for};
 
 /// Twenty agents, each busy for a while, each saying one thing.
 fn twenty(sleep: &str) -> String {
@@ -105,12 +105,12 @@ fn without_a_daemon_for_the_orphan_grace_no_worker_is_left() {
 #[test]
 fn a_run_that_is_watched_survives_the_death_of_its_daemon() {
     let world = World::new();
-    let run = world.command(&["run", &example("review.yaml"), "--json"]).output();
+    let run = world.command(&["run", &world.example("review.yaml"), "--json"]).output();
     let first: Value = serde_json::from_slice(&run.unwrap().stdout).unwrap();
     assert_eq!(first["outcome"], "done", "{first}");
     let daemon = wait_for("a daemon", || world.daemon_pid());
     let child = world
-        .command(&["run", &example("review.yaml"), "--json"])
+        .command(&["run", &world.example("review.yaml"), "--json"])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();

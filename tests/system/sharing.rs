@@ -54,6 +54,62 @@ fn documents_are_read_written_and_never_lost_by_a_write_that_had_not_read_them()
 }
 
 #[test]
+fn what_changed_is_shown_and_suggestions_are_answered_by_the_user() {
+    let world = World::new();
+    world.file(
+        "team.yaml",
+        "agents: { scribe: { mock: [] }, coder: { mock: [] } }\ncontext: { documentOwner: scribe }\n",
+    );
+    assert_eq!(world.run(&["start", "team.yaml", "--background"]).code, 0);
+    insta::assert_snapshot!(typed(&world, r##"
+        agent-worker doc suggest notes.md "a beginning"
+        agent-worker doc append notes.md "# Notse"
+        agent-worker doc suggest notes.md "spelling" --old Notse --new Notes
+        agent-worker doc suggest notes.md "spelling" --old notse --new Notes
+        agent-worker doc suggestions
+        agent-worker doc accept 2
+        agent-worker doc reject 1 -r "there is one"
+        agent-worker doc accept 1
+        agent-worker doc diff notes.md
+        agent-worker doc suggestions
+    "##), @r##"
+    $ agent-worker doc suggest notes.md "a beginning"
+    suggestion 1 waits for scribe
+    $ agent-worker doc append notes.md "# Notse"
+    notes.md is at revision 1
+    $ agent-worker doc suggest notes.md "spelling" --old Notse --new Notes
+    suggestion 2 waits for scribe
+    $ agent-worker doc suggest notes.md "spelling" --old notse --new Notes
+    ! error: the text to be replaced occurs 0 times in the document
+    ! hint: read it, and quote as much as occurs there once, to the letter
+    (exit 1)
+    $ agent-worker doc suggestions
+    NUMBER  FILE      BY    STATE  WHAT
+    2       notes.md  user  open   spelling
+    1       notes.md  user  open   a beginning
+    $ agent-worker doc accept 2
+    suggestion 2 is accepted: notes.md is at revision 2
+    $ agent-worker doc reject 1 -r "there is one"
+    suggestion 1 is rejected
+    $ agent-worker doc accept 1
+    ! error: the suggestion is rejected already
+    (exit 1)
+    $ agent-worker doc diff notes.md
+    --- notes.md 1
+    +++ notes.md 2
+    @@ -1 +1 @@
+    -# Notse
+    +# Notes
+    $ agent-worker doc suggestions
+    NUMBER  FILE      BY    STATE                   WHAT
+    2       notes.md  user  accepted                spelling
+    1       notes.md  user  rejected: there is one  a beginning
+    "##);
+    let diffs = world.json(&["doc", "history", "--diff", "--json"]);
+    assert_eq!((&diffs[0]["from"], &diffs[1]["from"]), (&1.into(), &0.into()), "{diffs}");
+}
+
+#[test]
 fn documents_are_listed_with_their_history_and_what_is_not_there_is_told() {
     let world = echo();
     insta::assert_snapshot!(typed(&world, r##"

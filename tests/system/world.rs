@@ -56,6 +56,13 @@ impl World {
         path
     }
 
+    /// An example of the repository, in the project: it leaves files where it lies.
+    pub(crate) fn example(&self, name: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
+        let path = self.file(name, &fs::read_to_string(path).unwrap());
+        path.to_string_lossy().into_owned()
+    }
+
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agent-worker"));
         command
@@ -211,12 +218,6 @@ pub(crate) fn ask(address: &str, token: &str, method: &str, path: &str, body: &s
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
-/// An example of the repository.
-pub(crate) fn example(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
-    path.to_string_lossy().into_owned()
 }
 
 /// Tells `scripts/test` that something could not be tested here: it prints and counts what is in this file.

@@ -15,7 +15,9 @@ use agent_worker_protocol::{
 };
 
 pub(crate) use self::told::message_lines;
-use self::told::{aside, call, cause_of, failed, field, numbers, result, told, undelivered};
+use self::told::{
+    aside, call, cause_of, conflict, failed, field, numbers, result, told, undelivered,
+};
 use crate::{
     line::{Line, Tone},
     text::{self, one_line},
@@ -141,16 +143,16 @@ impl View {
             }
             EventKind::ToolResult => self.turn_to(event, Doing::Working, &result(event)),
             EventKind::DeliveryDead | EventKind::DeliveryDropped => undelivered(event),
-            EventKind::AgentStopped => {
-                let why = cause_of(event);
-                self.set(event, Doing::Stopped { why: why.clone() });
-                told(event, Tone::Bad, &format!("stopped: {why}"))
-            }
+            EventKind::AgentStopped => self.stopped(event),
             EventKind::SetupRan
-            | EventKind::DocumentWritten
             | EventKind::Retry
             | EventKind::ChannelCleared
             | EventKind::BallotCast => self.in_detail(event, &aside(event)),
+            EventKind::DocumentWritten => self.written(event),
+            EventKind::DocumentConflict => conflict(event),
+            EventKind::SuggestionOpen
+            | EventKind::SuggestionAccepted
+            | EventKind::SuggestionRejected => self.suggestion(event),
             EventKind::AgentAdded => self.turn_to(event, Doing::Idle, "joined"),
             EventKind::AgentResumed => self.turn_to(event, Doing::Idle, "is woken again"),
             EventKind::AgentRemoved => {
@@ -169,6 +171,27 @@ impl View {
             | EventKind::Text
             | EventKind::Heartbeat => Vec::new(),
         }
+    }
+
+    fn stopped(&mut self, event: &Event) -> Vec<Above> {
+        let why = cause_of(event);
+        self.set(event, Doing::Stopped { why: why.clone() });
+        told(event, Tone::Bad, &format!("stopped: {why}"))
+    }
+
+    fn written(&self, event: &Event) -> Vec<Above> {
+        let (path, revision) = (one_line(field(event, "path")), &event.data["revision"]);
+        self.in_detail(event, &format!("wrote {path}, revision {revision}"))
+    }
+
+    fn suggestion(&self, event: &Event) -> Vec<Above> {
+        let does = match event.kind {
+            EventKind::SuggestionAccepted => "accepts a suggestion for",
+            EventKind::SuggestionRejected => "rejects a suggestion for",
+            _ => "suggests a change to",
+        };
+        let (path, number) = (one_line(field(event, "path")), &event.data["suggestion"]);
+        self.in_detail(event, &format!("{does} {path} (#{number})"))
     }
 
     fn message(&mut self, event: &Event) -> Vec<Above> {

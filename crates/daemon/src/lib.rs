@@ -4,6 +4,7 @@
 //! finds and ends processes. `lifecycle` is the order in which a daemon begins and ends.
 //! Not here: any decision about agents, messages or runs.
 
+mod files;
 mod home;
 mod http;
 mod impatient;

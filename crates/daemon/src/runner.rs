@@ -16,12 +16,17 @@ use std::{
 };
 
 use agent_worker_host::{LockFile, marked, marks, walk};
-use agent_worker_kernel::{AttemptPlace, Departure, Runner, ShellCommand, ShellEnd, Sighting};
+use agent_worker_kernel::{
+    AttemptPlace, Departure, Runner, Shelf, ShellCommand, ShellEnd, Sighting,
+};
 use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::home::{self, Home};
+use crate::{
+    files::{self, Watches},
+    home::{self, Home},
+};
 use hurry::{Hurry, Patience};
 use strays::Strays;
 
@@ -34,12 +39,14 @@ pub(crate) struct Processes {
     kill_grace: Duration,
     hurry: Hurry,
     strays: Strays,
+    watches: Watches,
 }
 
 impl Processes {
     pub(crate) fn new(home: Home, kill_grace: Duration) -> Self {
         let (hurry, strays) = (Hurry::default(), Strays::default());
-        Self { home, exe: "/proc/self/exe".into(), kill_grace, hurry, strays }
+        let watches = Watches::default();
+        Self { home, exe: "/proc/self/exe".into(), kill_grace, hurry, strays, watches }
     }
 
     fn env_file(&self, run: RunId) -> PathBuf {
@@ -108,6 +115,10 @@ impl Runner for Processes {
 
     async fn run_erase(&self, run: RunId) -> io::Result<()> {
         tokio::fs::remove_dir_all(self.home.run(run)).await
+    }
+
+    async fn files(&self, documents: Shelf, stop: CancellationToken) {
+        files::keep(documents, self.watches.clone(), stop).await;
     }
 
     fn place(&self, run: RunId, attempt: AttemptId) -> AttemptPlace {

@@ -10,6 +10,7 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal},
     place::Place,
+    shelf::CONFLICT,
     views::Breadth,
 };
 
@@ -122,6 +123,13 @@ impl Kernel {
                 item.what = format!("asks #{}: {}{options}", question.id, question.question);
                 item.hint = format!("agent-worker answer {} TEXT --target {target}", question.id);
                 item.agent = Some(question.agent);
+                items.push(item);
+            }
+            for conflict in self.store.conflict_list(instance.id).await? {
+                let mut item = item(&instance, &row, AttentionKind::DocumentConflict);
+                let (path, why) = (conflict.path, conflict.why);
+                item.what = format!("what was written into {path} is set aside: {why}");
+                item.hint = format!("look at {path}{CONFLICT}, write what is missing, delete it");
                 items.push(item);
             }
             for agent in self.store.agent_list(instance.id).await? {

@@ -2,19 +2,20 @@
 
 use agent_worker_protocol::{
     DocumentPath, EffectKey, Revision, ToolName,
-    api::{DocumentEntry, DocumentText, DocumentWritten},
+    api::{DocumentDiff, DocumentEntry, DocumentText, DocumentWritten},
 };
 use agent_worker_store::{Base, Document, DocumentInfo, DocumentWrite, Error as StoreError};
-use agent_worker_workflow::Documents;
 
 use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal},
+    lines,
     place::Place,
+    shelf::CONFLICT,
 };
 
 /// The most a document is.
-const DOCUMENT: usize = 4 * 1024 * 1024;
+pub(crate) const DOCUMENT: usize = 4 * 1024 * 1024;
 const MOST_REVISIONS: u32 = 1_000;
 
 impl Kernel {
@@ -33,7 +34,13 @@ impl Kernel {
             let (revision, author) = (Revision::new(count), "system".to_owned());
             return Ok(DocumentText { file, revision, author, content });
         }
-        let found = self.store.document_get(instance.id, file, at).await?;
+        let found = match (who, at) {
+            // What it writes next follows what it read here.
+            (Principal::Agent(attempt), None) => {
+                self.store.document_show(attempt.fence.clone(), file).await?
+            }
+            _ => self.store.document_get(instance.id, file, at).await?,
+        };
         let Document { info, content } = found.ok_or(StoreError::NotFound("document"))?;
         Ok(DocumentText { file: info.path, revision: info.revision, author: info.author, content })
     }
@@ -66,6 +73,33 @@ impl Kernel {
         Ok(revisions.into_iter().map(entry).collect())
     }
 
+    /// What changed in a document between two of its revisions: by default what the newest changed.
+    pub async fn document_diff(
+        &self,
+        who: &Principal,
+        place: &Place,
+        file: DocumentPath,
+        between: (Option<Revision>, Option<Revision>),
+    ) -> Result<DocumentDiff> {
+        who.require_known()?;
+        let instance = self.instance_of(who, place).await?;
+        let found = self.store.document_get(instance.id, file.clone(), between.1).await?;
+        let after = found.ok_or(StoreError::NotFound("revision"))?;
+        let to = after.info.revision;
+        let from = between.0.unwrap_or(Revision::new(to.get() - 1));
+        let before = if from == Revision::new(0) {
+            String::new()
+        } else {
+            let found = self.store.document_get(instance.id, file.clone(), Some(from)).await?;
+            found.ok_or(StoreError::NotFound("revision"))?.content
+        };
+        let names = [format!("{file} {from}"), format!("{file} {to}")];
+        // It takes a while when both are long.
+        let diff = move || lines::unified(&before, &after.content, &names);
+        let diff = tokio::task::spawn_blocking(diff).await.map_err(|_| StoreError::Closed)?;
+        Ok(DocumentDiff { file, from, to, diff })
+    }
+
     /// Writes a document: a new one, the next revision of a known one, or more of one.
     pub async fn document_write(
         &self,
@@ -86,11 +120,10 @@ impl Kernel {
             self.pass_gate(who, *tool).await?;
         }
         let (instance, run) = self.instance(who, place).await?;
-        match self.card(run).await?.script.workflow.context.documents {
-            Documents::Store => {}
-            Documents::Off => {
-                return Err(Error::Forbidden("this workflow keeps no documents (context: false)"));
-            }
+        self.card(run).await?.require_documents()?;
+        if file.as_str().ends_with(CONFLICT) {
+            let why = format!("names that end in {CONFLICT} are for what could not be merged");
+            return Err(Error::BadRequest(why));
         }
         let write = DocumentWrite {
             workflow: instance.id,
@@ -99,12 +132,7 @@ impl Kernel {
             base,
             most: DOCUMENT,
         };
-        let once = match self.store.document_put(by, write, self.clock.now()).await {
-            Err(StoreError::TooLong(size)) => {
-                return Err(Error::TooLarge { what: "this document", size, most: DOCUMENT });
-            }
-            once => once?,
-        };
+        let once = self.store.document_put(by, write, self.clock.now()).await.map_err(too_long)?;
         let deduplicated = once.is_deduplicated();
         Ok(DocumentWritten { file, revision: once.value(), deduplicated })
     }
@@ -114,17 +142,27 @@ impl Kernel {
 fn doors(base: Base) -> &'static [ToolName] {
     match base {
         Base::Absent => &[ToolName::DocumentCreate, ToolName::DocumentWrite],
-        Base::Revision(_) => &[ToolName::DocumentWrite],
+        Base::Revision(_) | Base::Seen => &[ToolName::DocumentWrite],
         Base::Append => &[ToolName::DocumentAppend],
     }
 }
 
 /// The document that nobody writes: what was decided, read from the proposals themselves.
-fn is_decisions(file: &DocumentPath) -> bool {
+pub(crate) fn is_decisions(file: &DocumentPath) -> bool {
     file.as_str() == "decisions.md"
 }
 
+/// Says how long a document may be where it would be longer.
+pub(crate) fn too_long(error: StoreError) -> Error {
+    match error {
+        StoreError::TooLong(size) => {
+            Error::TooLarge { what: "this document", size, most: DOCUMENT }
+        }
+        other => other.into(),
+    }
+}
+
 fn entry(info: DocumentInfo) -> DocumentEntry {
-    let DocumentInfo { path, revision, author, ts, bytes } = info;
-    DocumentEntry { file: path, revision, author, bytes, written: ts }
+    let DocumentInfo { path, revision, author, attempt, ts, bytes } = info;
+    DocumentEntry { file: path, revision, author, attempt, bytes, written: ts }
 }

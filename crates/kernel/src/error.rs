@@ -207,26 +207,6 @@ impl Error {
     }
 }
 
-/// What to do about what the store refused.
-fn store_hint(error: &store::Error) -> Option<String> {
-    match error {
-        store::Error::StaleRevision(_) => {
-            Some("read it, then document_write with that as base_revision".into())
-        }
-        store::Error::NotOwner(owner) => {
-            Some(format!("tell @{owner} what you would change, with channel_send"))
-        }
-        store::Error::ProposalOver { .. } => {
-            Some("what is decided stays so; make a new proposal to change it".into())
-        }
-        store::Error::NoVote(_) => {
-            Some("its electorate was fixed when it was made: proposal_status shows it".into())
-        }
-        store::Error::KeyReused => Some("use a new idempotency_key for a new call".into()),
-        _ => None,
-    }
-}
-
 /// How a run is given more.
 fn more(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> String {
     let typed = needs.typed(&Target::instance(instance));
@@ -239,6 +219,33 @@ fn more(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> String 
         }
         (RunMode::Run | RunMode::Start, _) => format!("allow more: {typed}"),
     }
+}
+
+/// What to do about what the store refused.
+fn store_hint(error: &store::Error) -> Option<String> {
+    let hint = match error {
+        store::Error::StaleRevision(_) => {
+            "read it, then document_write with that as base_revision".into()
+        }
+        store::Error::Unread(_) => "read it first with document_read, then write again".into(),
+        store::Error::NotOwner(owner) => {
+            format!("tell @{owner} what you would change, with document_suggest")
+        }
+        store::Error::MayWrite => "write it with document_write or document_append".into(),
+        store::Error::NoSuchPassage(_) => {
+            "read it, and quote as much as occurs there once, to the letter".into()
+        }
+        store::Error::ProposalOver { .. } => {
+            "what is decided stays so; make a new proposal to change it".into()
+        }
+        store::Error::NoVote(_) => {
+            "its electorate was fixed when it was made: proposal_status shows it".into()
+        }
+        store::Error::InTheWay(_) => "give it another name".into(),
+        store::Error::KeyReused => "use a new idempotency_key for a new call".into(),
+        _ => return None,
+    };
+    Some(hint)
 }
 
 impl From<&Error> for Problem {
@@ -261,10 +268,15 @@ fn store_code(error: &store::Error) -> Code {
         | store::Error::RunLive(_)
         | store::Error::KeyReused
         | store::Error::StaleRevision(_)
+        | store::Error::Unread(_)
+        | store::Error::MayWrite
+        | store::Error::NoSuchPassage(_)
+        | store::Error::Answered(_)
+        | store::Error::InTheWay(_)
         | store::Error::WrongState(_)
         | store::Error::WrongRunState(_)
         | store::Error::ProposalOver { .. }
-        | store::Error::Answered(_)
+        | store::Error::SuggestionAnswered(_)
         | store::Error::AgentBusy => Code::Conflict,
         store::Error::NotOwner(_) | store::Error::NoVote(_) | store::Error::NotCreator(_) => {
             Code::Forbidden

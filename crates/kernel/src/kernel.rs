@@ -10,7 +10,7 @@ use agent_worker_protocol::{
     AgentName, AgentSettings, InstanceRef, Limits, Millis, RunId, Sender, Tag, WorkflowId,
 };
 use agent_worker_store::{AgentRow, AttemptRow, By, RunQuery, RunRow, Store, Who};
-use agent_worker_workflow::Workflow;
+use agent_worker_workflow::{Documents, Workflow};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
@@ -178,6 +178,16 @@ impl Card {
             agents,
             team,
         })
+    }
+
+    /// Lets pass where there are documents.
+    pub(crate) fn require_documents(&self) -> Result<()> {
+        match self.script.workflow.context.documents {
+            Documents::File | Documents::Store => Ok(()),
+            Documents::Off => {
+                Err(Error::Forbidden("this workflow keeps no documents (context: false)"))
+            }
+        }
     }
 
     /// The settings of one of its agents.

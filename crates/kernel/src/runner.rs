@@ -7,6 +7,8 @@ use agent_worker_workflow::Prepared;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use crate::shelf::Shelf;
+
 /// What runs outside the daemon's own process.
 #[async_trait]
 pub trait Runner: Send + Sync {
@@ -26,6 +28,9 @@ pub trait Runner: Send + Sync {
     async fn run_leftovers(&self) -> io::Result<Vec<RunId>>;
     /// Deletes the logs of a run's workers.
     async fn run_erase(&self, run: RunId) -> io::Result<()>;
+
+    /// Keeps the documents of a run as files until the run is over, or `stop`. Who has no files has nothing to do.
+    async fn files(&self, _documents: Shelf, _stop: CancellationToken) {}
 
     /// Where an attempt's folder is and what its worker talks to.
     fn place(&self, run: RunId, attempt: AttemptId) -> Place;

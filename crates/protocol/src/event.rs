@@ -100,6 +100,14 @@ kinds! {
     AgentStopped => "agent.stopped",
     /// A document has a new revision.
     DocumentWritten => "document.written",
+    /// What a person wrote into a document's file could not be merged.
+    DocumentConflict => "document.conflict",
+    /// Somebody suggested a change to a document.
+    SuggestionOpen => "suggestion.open",
+    /// It was agreed to.
+    SuggestionAccepted => "suggestion.accepted",
+    /// It was refused.
+    SuggestionRejected => "suggestion.rejected",
     /// A setup command ran.
     SetupRan => "setup.ran",
     /// Its agents elect who owns the documents, before the kickoff.

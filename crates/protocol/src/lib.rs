@@ -42,7 +42,7 @@ pub use proposal::{
 pub use span::{BadSpan, Span};
 pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,
-    PauseCause, Role, RunMode, RunState,
+    PauseCause, Role, RunMode, RunState, SuggestionState,
 };
 pub use target::{BadTarget, InstanceRef, Target, is_near};
 pub use time::Millis;

@@ -30,6 +30,20 @@ pub enum Role {
     Coordinator,
 }
 
+/// How a suggestion stands.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SuggestionState {
+    /// Nobody has answered it.
+    Open,
+    /// It was agreed to.
+    Accepted,
+    /// It was refused.
+    Rejected,
+}
+
 /// Where a run stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -280,6 +294,7 @@ macro_rules! words {
 words! {
     RunMode { Run => "run", Start => "start" }
     Role { DocumentOwner => "document_owner", Coordinator => "coordinator" }
+    SuggestionState { Open => "open", Accepted => "accepted", Rejected => "rejected" }
     LimitKind { Hops => "hops", Turns => "turns", Wall => "wall" }
     Outcome { Done => "done", Failed => "failed", Stopped => "stopped" }
     DeliveryState {

@@ -41,6 +41,10 @@ tools! {
     DocumentList => "document_list",
     /// Writes one that must not be there yet.
     DocumentCreate => "document_create",
+    /// Suggests a change to one that another agent owns.
+    DocumentSuggest => "document_suggest",
+    /// Accepts or rejects what was suggested.
+    SuggestionAnswer => "suggestion_answer",
     /// Keeps a long text.
     ResourceCreate => "resource_create",
     /// Reads one.
@@ -74,6 +78,8 @@ impl ToolName {
             | Self::DocumentWrite
             | Self::DocumentAppend
             | Self::DocumentCreate
+            | Self::DocumentSuggest
+            | Self::SuggestionAnswer
             | Self::ResourceCreate
             | Self::ProposalCreate
             | Self::Vote

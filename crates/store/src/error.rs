@@ -1,7 +1,8 @@
 //! What can go wrong in this room.
 
 use agent_worker_protocol::{
-    AgentName, DeliveryState, ProposalId, QuestionId, Revision, RunId, RunState, Sender, Seq,
+    AgentName, DeliveryState, DocumentPath, ProposalId, QuestionId, Revision, RunId, RunState,
+    Sender, Seq, SuggestionState,
 };
 
 /// The room's result.
@@ -57,6 +58,21 @@ pub enum Error {
     /// The question has its answer.
     #[error("question #{0} is answered already")]
     Answered(QuestionId),
+    /// The document is there, and this attempt has not read it.
+    #[error("the document is at revision {0}, which you have not read")]
+    Unread(Revision),
+    /// Who may write documents has nobody to suggest anything to.
+    #[error("no owner keeps you from writing the documents of this run")]
+    MayWrite,
+    /// The passage to be replaced is not there exactly once.
+    #[error("the text to be replaced occurs {0} times in the document")]
+    NoSuchPassage(usize),
+    /// The suggestion was answered before.
+    #[error("the suggestion is {0} already")]
+    SuggestionAnswered(SuggestionState),
+    /// A file and a folder cannot have one name.
+    #[error("there is a document {0}, and no file can be a folder too")]
+    InTheWay(DocumentPath),
     /// The document would be longer than it may be.
     #[error("the document would have {0} bytes")]
     TooLong(usize),

@@ -13,12 +13,13 @@ mod store;
 pub use error::Error;
 pub use model::{
     AgentRow, AttemptRow, Base, Blame, By, Change, DeadNote, Decide, Deciding, Document,
-    DocumentInfo, DocumentWrite, EventQuery, Fence, FinishedAttempt, Hindrances, Instance,
-    InstanceQuery, JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased,
-    LiveAttempt, MessageQuery, NewAgent, NewAttempt, NewBallot, NewMessage, NewProposal,
-    NewQuestion, NewRun, NotBefore, Once, Order, ProposalQuery, ProposalStep, Question,
-    QuestionQuery, ReadyAgent, Recipient, ResourcePart, RunFacts, RunQuery, RunRow, RunStep, Said,
-    Settlement, ShownMessage, Turn, Wait, Wake, Who, Whose,
+    DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, Fence, FileMemory, FileTake,
+    FinishedAttempt, Hindrances, Instance, InstanceQuery, JournalEntry, Keep, Lease, LeaseFacts,
+    LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery, NewAgent, NewAttempt, NewBallot,
+    NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NotBefore, Once, Order,
+    ProposalQuery, ProposalStep, Question, QuestionQuery, ReadyAgent, Recipient, ResourcePart,
+    RunFacts, RunQuery, RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer,
+    SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
 };
 
 pub use sqlite::Sqlite;

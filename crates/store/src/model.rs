@@ -10,7 +10,10 @@ pub use attempts::{
     AttemptRow, Blame, DeadNote, FinishedAttempt, JournalEntry, Lease, LeaseFacts, LeaseRule,
     LeaseStep, Leased, NewAttempt, Settlement, ShownMessage, Turn, Whose,
 };
-pub use library::{Base, Document, DocumentInfo, DocumentWrite, EventQuery, ResourcePart};
+pub use library::{
+    Base, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, FileMemory,
+    FileTake, NewSuggestion, ResourcePart, SuggestionAnswer, SuggestionVerdict, TakeOutcome,
+};
 pub use messages::{MessageQuery, NewMessage, Once, Order, Recipient, Wake};
 pub use proposals::{
     Deciding, NewBallot, NewProposal, NewQuestion, ProposalQuery, ProposalStep, Question,

@@ -23,6 +23,7 @@ mod methods;
 mod notices;
 #[cfg(test)]
 mod plans;
+mod projections;
 mod proposals;
 mod questions;
 mod readers;
@@ -31,6 +32,7 @@ mod roles;
 mod runs;
 mod search;
 mod settle;
+mod suggestions;
 mod tokens;
 mod writer;
 

@@ -8,7 +8,7 @@ use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
     Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
     Receipt, ResourceId, Revision, Role, RunId, Seq, WorkflowId,
-    api::{FeedbackView, TokenView},
+    api::{FeedbackView, SuggestionView, TokenView},
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -16,11 +16,12 @@ use serde_json::Value;
 use crate::{
     error::Result,
     model::{
-        AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentInfo, DocumentWrite,
-        EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
-        MessageQuery, NewAgent, NewAttempt, NewBallot, NewMessage, NewProposal, NewQuestion,
-        NewRun, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery,
-        RunRow, RunStep, Said, Settlement, ShownMessage, Turn,
+        AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentConflict,
+        DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt,
+        Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt,
+        NewBallot, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
+        ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery, RunRow,
+        RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
 };
 
@@ -309,6 +310,53 @@ pub trait Store: Send + Sync {
         path: DocumentPath,
         limit: u32,
     ) -> Result<Vec<DocumentInfo>>;
+    /// Reads a document's newest revision for a live attempt, remembering that it did.
+    async fn document_show(&self, fence: Fence, path: DocumentPath) -> Result<Option<Document>>;
+    /// Keeps a suggestion and tells the documents' owner; its number is that message's.
+    async fn suggestion_put(
+        &self,
+        by: By,
+        suggestion: NewSuggestion,
+        now: Millis,
+    ) -> Result<Once<Seq>>;
+    /// Answers an open suggestion and tells its author; accepted, it is carried out in the same step. Answers with the
+    /// revision that wrote.
+    async fn suggestion_answer(
+        &self,
+        by: By,
+        answer: SuggestionAnswer,
+        now: Millis,
+    ) -> Result<Once<Option<Revision>>>;
+    /// Lists suggestions, newest first.
+    async fn suggestion_list(
+        &self,
+        workflow: WorkflowId,
+        limit: u32,
+    ) -> Result<Vec<SuggestionView>>;
+    /// Reads one suggestion.
+    async fn suggestion_get(
+        &self,
+        workflow: WorkflowId,
+        suggestion: Seq,
+    ) -> Result<Option<SuggestionView>>;
+    /// Lists what is remembered of the files of an instance's documents.
+    async fn file_list(&self, workflow: WorkflowId) -> Result<Vec<FileMemory>>;
+    /// Notes that a revision is about to be put into its file; what was replaced there before `since` is forgotten.
+    async fn file_put(
+        &self,
+        workflow: WorkflowId,
+        path: DocumentPath,
+        revision: Revision,
+        since: Millis,
+        now: Millis,
+    ) -> Result<()>;
+    /// Takes what a person wrote into a file, and remembers that it did. Answers with the newest revision; refused if
+    /// that is not the one it was held against.
+    async fn file_take(&self, take: FileTake, now: Millis) -> Result<Option<Revision>>;
+    /// Lists what a person wrote and could not be merged.
+    async fn conflict_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentConflict>>;
+    /// Takes one off that list.
+    async fn conflict_close(&self, workflow: WorkflowId, path: DocumentPath) -> Result<()>;
     /// Keeps a resource under its hash, once.
     async fn resource_put(
         &self,

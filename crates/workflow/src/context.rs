@@ -56,6 +56,8 @@ pub enum Provider {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Documents {
+    /// In the store, and as files beside the workflow's.
+    File,
     /// In the store alone.
     Store,
     /// There are none.
@@ -66,7 +68,7 @@ impl Default for Context {
     fn default() -> Self {
         Self {
             provider: Provider::Sqlite,
-            documents: Documents::Store,
+            documents: Documents::File,
             document_owner: DocumentOwner::Everybody,
         }
     }
@@ -88,13 +90,25 @@ pub(crate) fn read(field: &Field<'_>, agents: &[&str], complaints: &mut Complain
     }
     let Some(fields) = field.fields(&KEYS, complaints) else { return default };
     let providers = [("sqlite", Provider::Sqlite), ("memory", Provider::Memory)];
-    let documents = [("store", Documents::Store), ("sqlite", Documents::Store)];
+    let documents =
+        [("file", Documents::File), ("store", Documents::Store), ("sqlite", Documents::Store)];
     let provider = fields.take("provider", complaints, |field| field.word(&providers, &["file"]));
-    let documents = fields.take("documents", complaints, |field| field.word(&documents, &["file"]));
+    let documents = fields.take("documents", complaints, |field| {
+        match (field.word(&documents, &[])?, provider) {
+            (Documents::File, Some(Provider::Memory)) => Err(field
+                .complaint("a run whose rows are deleted leaves no files")
+                .hint("leave out `documents`, or `provider: memory`")),
+            (documents, _) => Ok(documents),
+        }
+    });
+    let usual = match provider {
+        Some(Provider::Memory) => Documents::Store,
+        Some(Provider::Sqlite | Provider::Off) | None => default.documents,
+    };
     let owner = fields.take("documentOwner", complaints, |field| owner(field, agents));
     Context {
         provider: provider.unwrap_or(default.provider),
-        documents: documents.unwrap_or(default.documents),
+        documents: documents.unwrap_or(usual),
         document_owner: owner.unwrap_or(default.document_owner),
     }
 }

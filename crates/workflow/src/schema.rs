@@ -184,7 +184,7 @@ fn context() -> Value {
                     &["sqlite", "memory"],
                 ),
             ),
-            ("documents", word("Where documents are kept.", &["store", "sqlite"])),
+            ("documents", word("Where documents are kept.", &["file", "store", "sqlite"])),
             (
                 "documentOwner",
                 shaped("The agent that alone writes documents; the others suggest.", AGENT_NAME),

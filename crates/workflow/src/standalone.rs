@@ -10,7 +10,7 @@ use agent_worker_protocol::{AgentName, AgentSettings, Backend, MockRule, Retry, 
 use crate::{
     agents::{self, DEFAULT_SILENCE, DEFAULT_STEPS, DEFAULT_TIMEOUT},
     complaint::Complaints,
-    context::Context,
+    context::{Context, Documents},
     error::Error,
     fields::Field,
     file::{MAX_BYTES, Unreadable},
@@ -105,7 +105,8 @@ impl Workflow {
             name,
             params: Vec::new(),
             agents: Vec::new(),
-            context: Context::default(),
+            // They have no folder to lie in.
+            context: Context { documents: Documents::Store, ..Context::default() },
             setup: Vec::new(),
             kickoff: None,
             limits: LimitSettings::default(),

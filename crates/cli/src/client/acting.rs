@@ -4,9 +4,10 @@ use agent_worker_protocol::{
     DocumentPath, Proposal, ProposalId, QuestionId, ResourceId, Revision, Seq, Target,
     api::{
         AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, AnswerRequest, CancelRequest,
-        DocumentEntry, DocumentRequest, DocumentText, DocumentWritten, FeedbackRequest,
-        FeedbackView, InboxReply, ProposalOutcome, ProposalRequest, ProposalsReply, QuestionView,
-        ResourceText, SendReply, StoreReport, VoteRequest,
+        DocumentDiff, DocumentEntry, DocumentRequest, DocumentText, DocumentWritten,
+        FeedbackRequest, FeedbackView, InboxReply, ProposalOutcome, ProposalRequest,
+        ProposalsReply, QuestionView, ResourceText, SendReply, StoreReport, SuggestRequest,
+        Suggested, SuggestionRequest, SuggestionView, VoteRequest,
     },
 };
 
@@ -69,6 +70,38 @@ impl Client {
         file: &DocumentPath,
     ) -> Answer<Vec<DocumentEntry>> {
         self.daemon.get(&scope.query(&format!("/revisions/{file}")).done()).await
+    }
+
+    /// `GET /diffs/{path}`
+    pub(crate) async fn diff(
+        &self,
+        scope: &Scope,
+        file: &DocumentPath,
+        between: [Option<i64>; 2],
+    ) -> Answer<DocumentDiff> {
+        let [from, to] = between.map(|revision| revision.map(|revision| revision.to_string()));
+        let query = scope.query(&format!("/diffs/{file}"));
+        self.daemon.get(&query.with("from", from.as_deref()).with("to", to.as_deref()).done()).await
+    }
+
+    /// `GET /suggestions`, newest first
+    pub(crate) async fn suggestions(&self, scope: &Scope) -> Answer<Vec<SuggestionView>> {
+        self.daemon.get(&scope.query("/suggestions").done()).await
+    }
+
+    /// `POST /suggestions`; asked again with the same key, it is still one.
+    pub(crate) async fn suggest(&self, key: &str, request: &SuggestRequest) -> Answer<Suggested> {
+        self.daemon.post_once("/suggestions", key, request).await
+    }
+
+    /// `POST /suggestions/{seq}`; asked again with the same key, it has the same answer.
+    pub(crate) async fn suggestion_answer(
+        &self,
+        key: &str,
+        suggestion: Seq,
+        request: &SuggestionRequest,
+    ) -> Answer<SuggestionView> {
+        self.daemon.post_once(&format!("/suggestions/{suggestion}"), key, request).await
     }
 
     /// `GET /resources/{id}`, from byte `from` on, as much as one answer holds

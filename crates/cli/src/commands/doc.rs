@@ -1,5 +1,6 @@
 //! `agent-worker doc`: a team's documents, read and written. What is asked of the daemon for that is in `desk`.
 
+mod changes;
 mod desk;
 
 use agent_worker_protocol::{
@@ -117,14 +118,19 @@ enum Ask {
         whose: Whose,
     },
     /// List a document's revisions, newest first
-    #[command(after_help = "Example: agent-worker doc history notes.md")]
+    #[command(after_help = "Example: agent-worker doc history notes.md --diff")]
     History {
         /// Which document
         #[arg(default_value = NOTES)]
         file: DocumentPath,
+        /// Show what each changed
+        #[arg(long)]
+        diff: bool,
         #[command(flatten)]
         whose: Whose,
     },
+    #[command(flatten)]
+    Change(changes::Ask),
 }
 
 impl Args {
@@ -143,6 +149,7 @@ impl Ask {
             | Self::Create { whose, .. }
             | Self::List { whose }
             | Self::History { whose, .. } => whose,
+            Self::Change(ask) => ask.whose(),
         }
     }
 }
@@ -151,7 +158,7 @@ impl Ask {
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let format = args.format();
     let scope = ctx.scope(args.ask.whose().target.clone(), Reach::Here);
-    let desk = |client| Desk { client, scope };
+    let desk = |client| Desk { client, scope: scope.clone() };
     match args.ask {
         Ask::Read { file, revision, .. } => {
             let found = desk(reader(ctx).await?).read(&file, revision.map(Revision::new)).await?;
@@ -161,10 +168,16 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             let desk = desk(reader(ctx).await?);
             show_list(&desk.client.documents(&desk.scope).await?, format, ctx)
         }
-        Ask::History { file, .. } => {
+        Ask::History { file, diff, .. } => {
             let desk = desk(reader(ctx).await?);
-            show_history(&desk.client.revisions(&desk.scope, &file).await?, format, ctx)
+            let entries = desk.client.revisions(&desk.scope, &file).await?;
+            if diff {
+                changes::show_each(&desk, &entries, format, ctx).await
+            } else {
+                show_history(&entries, format, ctx)
+            }
         }
+        Ask::Change(ask) => changes::run(ask, &scope, format, ctx).await,
         Ask::Write { written, base, force, .. } => {
             let follows = match (base, force) {
                 (Some(base), _) => Follows::Revision(Revision::new(base)),

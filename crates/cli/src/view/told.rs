@@ -112,6 +112,13 @@ pub(super) fn told(event: &Event, tone: Tone, words: &str) -> Vec<Above> {
     vec![Above::Told(Line::of(tone, format!("{who}{words}")))]
 }
 
+/// A text of a person that is not in its document.
+pub(super) fn conflict(event: &Event) -> Vec<Above> {
+    let path = one_line(field(event, "path"));
+    let said = format!("what was written into {path} is set aside: {}", cause_of(event));
+    vec![Above::Told(Line::of(Tone::Warn, said))]
+}
+
 /// Why it happened: the event's own words, else those in its state.
 pub(super) fn cause_of(event: &Event) -> String {
     let paused = || match serde_json::from_value(event.data.clone()) {

@@ -4,8 +4,11 @@ use std::{path::PathBuf, sync::Arc};
 
 use agent_worker_kernel::{Base, Place};
 use agent_worker_protocol::{
-    Code, DocumentPath, Problem, Revision, Target,
-    api::{DocumentEntry, DocumentMode, DocumentRequest, DocumentText, DocumentWritten},
+    Code, DocumentPath, Problem, Revision, Seq, Target,
+    api::{
+        DocumentDiff, DocumentEntry, DocumentMode, DocumentRequest, DocumentText, DocumentWritten,
+        SuggestRequest, Suggested, SuggestionRequest, SuggestionView,
+    },
 };
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
@@ -75,6 +78,65 @@ pub(super) async fn history(
     Query(scope): Query<Scope>,
 ) -> Answer<Vec<DocumentEntry>> {
     Ok(Json(doors.kernel.document_history(&who, &scope.place(), file).await?))
+}
+
+/// Which revisions are compared.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Between {
+    /// Which instance.
+    target: Option<Target>,
+    /// The caller's folder: its project's instances come first.
+    project: Option<PathBuf>,
+    /// From which revision, 0 for nothing; absent: the one before `to`.
+    from: Option<Revision>,
+    /// To which; absent: the newest.
+    to: Option<Revision>,
+}
+
+/// `GET /diffs/{path}`
+pub(super) async fn diff(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    Path(file): Path<DocumentPath>,
+    Query(between): Query<Between>,
+) -> Answer<DocumentDiff> {
+    let Between { target, project, from, to } = between;
+    let place = Place { target, project };
+    Ok(Json(doors.kernel.document_diff(&who, &place, file, (from, to)).await?))
+}
+
+/// `GET /suggestions`
+pub(super) async fn suggestions(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    Query(scope): Query<Scope>,
+) -> Answer<Vec<SuggestionView>> {
+    Ok(Json(doors.kernel.suggestions(&who, &scope.place()).await?))
+}
+
+/// `POST /suggestions`
+pub(super) async fn suggest(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    key: IdempotencyKey,
+    Body(request): Body<SuggestRequest>,
+) -> Answer<Suggested> {
+    let key = key.effect("document_suggest", || json!(request))?;
+    Ok(Json(doors.kernel.suggest(&who, key, request).await?))
+}
+
+/// `POST /suggestions/{seq}`
+pub(super) async fn answer(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    key: IdempotencyKey,
+    Path(seq): Path<Seq>,
+    Body(request): Body<SuggestionRequest>,
+) -> Answer<SuggestionView> {
+    let args = || json!({ "suggestion": seq, "request": request });
+    let key = key.effect("suggestion_answer", args)?;
+    Ok(Json(doors.kernel.suggestion_answer(&who, key, seq, request).await?))
 }
 
 /// What a write has to find there.

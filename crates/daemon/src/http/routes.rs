@@ -5,13 +5,13 @@ use agent_worker_protocol::{
     ResourceId, RunId, Seq, Target,
     api::{
         AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AnswerRequest,
-        AttentionItem, CancelRequest, Cleared, DeadLetter, DeadReply, DeadRequest, DocumentEntry,
-        DocumentRequest, DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, Health,
-        InboxReply, InstanceRequest, InstanceView, LogReply, MessagesReply, ProposalOutcome,
-        ProposalRequest, ProposalsReply, QuestionView, ReceiptsReply, Removed, ResourceText,
-        ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply,
-        SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated, TokenRequest,
-        TokenView, VoteRequest,
+        AttentionItem, CancelRequest, Cleared, DeadLetter, DeadReply, DeadRequest, DocumentDiff,
+        DocumentEntry, DocumentRequest, DocumentText, DocumentWritten, FeedbackRequest,
+        FeedbackView, Health, InboxReply, InstanceRequest, InstanceView, LogReply, MessagesReply,
+        ProposalOutcome, ProposalRequest, ProposalsReply, QuestionView, ReceiptsReply, Removed,
+        ResourceText, ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView,
+        SendReply, SendRequest, ShutdownRequest, StatsView, StoreReport, SuggestRequest, Suggested,
+        SuggestionRequest, SuggestionView, TokenCreated, TokenRequest, TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
@@ -243,6 +243,20 @@ fn documents() -> Vec<Route> {
             .named::<DocumentPath>()
             .asks::<request::Scope>()
             .gives::<Vec<DocumentEntry>>(),
+        Route::new(Get, "/diffs/{*path}", documents::diff, "What changed between two revisions.")
+            .named::<DocumentPath>()
+            .asks::<documents::Between>()
+            .gives::<DocumentDiff>(),
+        Route::new(Get, "/suggestions", documents::suggestions, "Suggestions, newest first.")
+            .asks::<request::Scope>()
+            .gives::<Vec<SuggestionView>>(),
+        Route::new(Post, "/suggestions", documents::suggest, "Suggests a change to the owner.")
+            .takes_once::<SuggestRequest>()
+            .gives::<Suggested>(),
+        Route::new(Post, "/suggestions/{seq}", documents::answer, "Accepts or rejects one.")
+            .named::<Seq>()
+            .takes_once::<SuggestionRequest>()
+            .gives::<SuggestionView>(),
         Route::new(
             Get,
             "/resources/{id}",

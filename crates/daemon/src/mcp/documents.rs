@@ -1,7 +1,10 @@
 //! The team's documents, as tools.
 
-use agent_worker_kernel::{Base, Kernel, Principal};
-use agent_worker_protocol::{DocumentPath, Revision};
+use agent_worker_kernel::{Base, Kernel, Place, Principal};
+use agent_worker_protocol::{
+    DocumentPath, Revision, Seq,
+    api::{SuggestRequest, SuggestionRequest, SuggestionView},
+};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -37,6 +40,23 @@ struct Create {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Suggest {
+    suggestion: String,
+    file: Option<DocumentPath>,
+    old: Option<String>,
+    new: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    suggestion: Seq,
+    accept: bool,
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Nothing {}
 
 /// `document_read`
@@ -45,10 +65,10 @@ pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: Call) -> Gi
     give(kernel.document_read(who, &call.place, file.unwrap_or_default(), None).await)
 }
 
-/// `document_write`: replacing what one has not read is refused.
+/// `document_write`: without `base_revision` it follows what this attempt last read.
 pub(super) async fn write(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
     let Write { content, file, base_revision } = call.args()?;
-    let base = base_revision.map_or(Base::Absent, Base::Revision);
+    let base = base_revision.map_or(Base::Seen, Base::Revision);
     put(kernel, who, call, file.unwrap_or_default(), content, base).await
 }
 
@@ -69,6 +89,28 @@ pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: Call) -> Gi
     let Nothing {} = call.args()?;
     let list = kernel.document_list(who, &call.place).await;
     give(list.map(|documents| json!({ "documents": documents })))
+}
+
+/// `document_suggest`
+pub(super) async fn suggest(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
+    let Suggest { suggestion, file, old, new } = call.args()?;
+    let Place { target, project } = call.place;
+    let file = file.unwrap_or_default();
+    let request = SuggestRequest { target, project, file, suggestion, old, new };
+    give(kernel.suggest(who, call.key, request).await)
+}
+
+/// `suggestion_answer`
+pub(super) async fn answer(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
+    let Answer { suggestion, accept, reason } = call.args()?;
+    let Place { target, project } = call.place;
+    let request = SuggestionRequest { target, project, accept, reason };
+    let answered = kernel.suggestion_answer(who, call.key, suggestion, request).await;
+    // What it says, whoever answers it has read.
+    give(answered.map(|SuggestionView { state, revision, .. }| match revision {
+        Some(revision) => json!({ "state": state, "revision": revision }),
+        None => json!({ "state": state }),
+    }))
 }
 
 async fn put(

@@ -62,20 +62,15 @@ impl Field {
             Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
             Kind::Numbers => json!({"type": "array", "items": {"type": "integer"}}),
             Kind::Things => json!({"type": "array", "items": {"type": "object"}}),
-            Kind::List(fields) => json!({"type": "array", "items": whole(fields)}),
+            Kind::List(fields) => {
+                json!({"type": "array", "items": {"type": "object", "required": names(fields)}})
+            }
         };
         if !self.about.is_empty() {
             schema["description"] = self.about.into();
         }
         schema
     }
-}
-
-/// What a tool takes: these fields and no others.
-pub(super) fn takes(fields: &[Field]) -> JsonObject {
-    let mut schema = whole(fields);
-    schema.insert("additionalProperties".into(), false.into());
-    schema
 }
 
 /// What a tool gives. Nothing is required at the top: a refusal is an answer too, and some clients
@@ -88,13 +83,18 @@ pub(super) fn gives(fields: &[Field]) -> JsonObject {
     schema
 }
 
-/// An object that has at least the fields that must be there.
-fn whole(fields: &[Field]) -> JsonObject {
+/// What a tool takes. That it takes nothing else is not worth its bytes: whoever tries is told.
+pub(super) fn takes(fields: &[Field]) -> JsonObject {
     let mut schema = gives(fields);
-    let needed = fields.iter().filter(|field| field.need == Need::Always);
-    let needed: Vec<_> = needed.map(|field| field.name).collect();
+    let needed = names(fields);
     if !needed.is_empty() {
         schema.insert("required".into(), json!(needed));
     }
     schema
+}
+
+/// The fields that must be there. Of what a list holds only these are told: the rest explains itself to whoever reads one.
+fn names(fields: &[Field]) -> Vec<&'static str> {
+    let needed = fields.iter().filter(|field| field.need == Need::Always);
+    needed.map(|field| field.name).collect()
 }

@@ -29,20 +29,15 @@ pub(super) struct Spec {
 pub(super) enum Effect {
     /// Nothing.
     Reads,
-    /// Something, each time.
+    /// Something.
     Writes,
-    /// Something, the first time.
-    WritesOnce,
 }
 
+/// The rest of it explains itself to whoever reads one.
 const MESSAGE: &[Field] = &[
     needed("seq", Number),
-    needed("ts", Text),
     needed("from", Text),
-    needed("kind", Text),
     needed("body", Text),
-    needed("to", Texts),
-    optional("reply_to", Number),
     optional("resource", Text).about("id of the whole text"),
 ];
 const FILE: Field = optional("file", Text).about("default notes.md");
@@ -61,7 +56,7 @@ const WRITTEN: &[Field] =
     &[needed("file", Text), needed("revision", Number), optional("deduplicated", Flag)];
 
 /// Every tool, in the order they are listed.
-pub(super) static SPECS: [Spec; 18] = [
+pub(super) static SPECS: [Spec; 20] = [
     Spec {
         name: ToolName::ChannelSend,
         about: "Write to the team's channel. Each @name in the text wakes that agent, @all everybody.",
@@ -104,7 +99,7 @@ pub(super) static SPECS: [Spec; 18] = [
     Spec {
         name: ToolName::InboxAck,
         about: "Mark mail that inbox_check showed as dealt with in this turn.",
-        effect: Effect::WritesOnce,
+        effect: Effect::Writes,
         takes: &[needed("until", Number).about("up to this seq")],
         gives: &[needed("with_this_turn", Numbers)],
     },
@@ -138,11 +133,11 @@ pub(super) static SPECS: [Spec; 18] = [
     Spec {
         name: ToolName::DocumentWrite,
         about: "Write a shared document, new or whole. To replace one, read it first.",
-        effect: Effect::WritesOnce,
+        effect: Effect::Writes,
         takes: &[
             needed("content", Text),
             FILE,
-            optional("base_revision", Number).about("revision you read; needed to replace"),
+            optional("base_revision", Number).about("default: the one you last read"),
         ],
         gives: WRITTEN,
     },
@@ -160,26 +155,47 @@ pub(super) static SPECS: [Spec; 18] = [
         takes: &[],
         gives: &[needed(
             "documents",
-            List(&[
-                needed("file", Text),
-                needed("revision", Number),
-                needed("author", Text),
-                needed("bytes", Number),
-                needed("written", Text),
-            ]),
+            List(&[needed("file", Text), needed("revision", Number), needed("author", Text)]),
         )],
     },
     Spec {
         name: ToolName::DocumentCreate,
         about: "Create a shared document; refused if it exists.",
-        effect: Effect::WritesOnce,
+        effect: Effect::Writes,
         takes: &[needed("file", Text).about("such as design/api.md"), needed("content", Text)],
         gives: WRITTEN,
     },
     Spec {
+        name: ToolName::DocumentSuggest,
+        about: "Suggest a change to the owner of the documents. With old and new, accepting it makes the change.",
+        effect: Effect::Writes,
+        takes: &[
+            needed("suggestion", Text).about("what and why"),
+            FILE,
+            optional("old", Text).about("passage that occurs once"),
+            optional("new", Text).about("its replacement; without old: added at the end"),
+        ],
+        gives: &[
+            needed("suggestion", Number),
+            needed("owner", Text),
+            optional("deduplicated", Flag),
+        ],
+    },
+    Spec {
+        name: ToolName::SuggestionAnswer,
+        about: "Accept or reject a suggestion for documents you own.",
+        effect: Effect::Writes,
+        takes: &[
+            needed("suggestion", Number).about("seq of its message"),
+            needed("accept", Flag),
+            optional("reason", Text).about("why not"),
+        ],
+        gives: &[needed("state", Text), optional("revision", Number)],
+    },
+    Spec {
         name: ToolName::ResourceCreate,
         about: "Keep a long text and get an id to mention in a message.",
-        effect: Effect::WritesOnce,
+        effect: Effect::Writes,
         takes: &[needed("content", Text), optional("type", Text).about("default text/plain")],
         gives: &[needed("id", Text), needed("bytes", Number)],
     },
@@ -232,7 +248,7 @@ pub(super) static SPECS: [Spec; 18] = [
     Spec {
         name: ToolName::Vote,
         about: "Vote on a proposal, or change your vote.",
-        effect: Effect::WritesOnce,
+        effect: Effect::Writes,
         takes: &[needed("proposal", Number), needed("choice", Text), optional("reason", Text)],
         gives: PROPOSED,
     },
@@ -249,7 +265,7 @@ pub(super) static SPECS: [Spec; 18] = [
     Spec {
         name: ToolName::ProposalCancel,
         about: "Take your own proposal back.",
-        effect: Effect::WritesOnce,
+        effect: Effect::Writes,
         takes: &[needed("proposal", Number)],
         gives: PROPOSED,
     },

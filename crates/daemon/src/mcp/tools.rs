@@ -43,6 +43,8 @@ pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call:
         ToolName::DocumentAppend => documents::append(kernel, who, call).await,
         ToolName::DocumentList => documents::list(kernel, who, call).await,
         ToolName::DocumentCreate => documents::create(kernel, who, call).await,
+        ToolName::DocumentSuggest => documents::suggest(kernel, who, call).await,
+        ToolName::SuggestionAnswer => documents::answer(kernel, who, call).await,
         ToolName::ResourceCreate => resources::create(kernel, who, call).await,
         ToolName::ResourceRead => resources::read(kernel, who, call).await,
         ToolName::FeedbackSubmit => feedback::submit(kernel, who, call).await,
@@ -114,9 +116,6 @@ fn hints(effect: Effect) -> Value {
     match effect {
         Effect::Reads => json!({ "readOnlyHint": true }),
         Effect::Writes => json!({ "destructiveHint": false, "openWorldHint": false }),
-        Effect::WritesOnce => {
-            json!({ "destructiveHint": false, "idempotentHint": true, "openWorldHint": false })
-        }
     }
 }
 

@@ -24,14 +24,16 @@ fn looked(house: &House, path: &str) -> (String, u16) {
     match path {
         "/health" | "/doctor" | "/openapi.json" | "/tokens" | "/feedback" => (path.to_owned(), 200),
         "/agents" | "/runs" | "/stats" | "/messages" | "/attention" | "/dead" | "/documents"
-        | "/workflows" | "/proposals" | "/questions" => (format!("{path}?target=@team"), 200),
+        | "/workflows" | "/proposals" | "/questions" | "/suggestions" => {
+            (format!("{path}?target=@team"), 200)
+        }
         "/runs/{id}" => (format!("/runs/{}", house.run), 200),
         "/agents/{target}" => ("/agents/coder%40team".to_owned(), 200),
         "/logs" | "/inbox" => (format!("{path}?target=coder@team"), 200),
         // A stream has no end: a question about nothing is answered at once.
         "/events" => ("/events?target=@nowhere".to_owned(), 404),
         "/messages/{seq}/receipts" => ("/messages/1/receipts?target=@team".to_owned(), 200),
-        "/documents/{path}" | "/revisions/{path}" => {
+        "/documents/{path}" | "/revisions/{path}" | "/diffs/{path}" => {
             (format!("{}?target=@team", path.replace("{path}", "a/b.md")), 404)
         }
         // Who has no session has nothing to hear there, and clients know what this status means.
@@ -39,6 +41,32 @@ fn looked(house: &House, path: &str) -> (String, u16) {
         "/proposals/{id}" => ("/proposals/1?target=@team".to_owned(), 404),
         // What is not there is no reason to tell who asked more.
         "/resources/{id}" => (format!("/resources/{}?target=@team", "0".repeat(64)), 404),
+        other => panic!("say how {other} is asked"),
+    }
+}
+
+/// What is decided and suggested.
+const DECIDING: [&str; 3] = ["/proposals", "/questions", "/suggestions"];
+
+fn deciding(path: &str) -> (String, Option<Value>, u16) {
+    let same = || path.to_owned();
+    match path {
+        "/proposals" => (same(), Some(json!({"target": "@team", "title": "Ship it?"})), 200),
+        "/proposals/{id}/vote" => {
+            let vote = json!({"target": "@team", "choice": "approve"});
+            ("/proposals/1/vote".to_owned(), Some(vote), 404)
+        }
+        "/proposals/{id}/cancel" => {
+            ("/proposals/1/cancel".to_owned(), Some(json!({"target": "@team"})), 404)
+        }
+        "/questions/{id}/answer" => {
+            let answer = json!({"target": "@team", "answer": "yes"});
+            ("/questions/1/answer".to_owned(), Some(answer), 404)
+        }
+        "/suggestions" => (same(), Some(json!({"target": "@team", "suggestion": " "})), 400),
+        "/suggestions/{seq}" => {
+            ("/suggestions/99".to_owned(), Some(json!({"target": "@team", "accept": true})), 404)
+        }
         other => panic!("say how {other} is asked"),
     }
 }
@@ -76,18 +104,7 @@ fn done(house: &House, method: &str, path: &str) -> (String, Option<Value>, u16)
             let more = json!({"target": "@team", "content": "x", "mode": "append"});
             ("/documents/a/b.md".to_owned(), Some(more), 200)
         }
-        ("POST", "/proposals") => {
-            (same(), Some(json!({"target": "@team", "title": "Ship it?"})), 200)
-        }
-        ("POST", "/proposals/{id}/vote") => {
-            let vote = json!({"target": "@team", "choice": "approve"});
-            ("/proposals/1/vote".to_owned(), Some(vote), 404)
-        }
-        ("POST", "/proposals/{id}/cancel") => ("/proposals/1/cancel".to_owned(), team(), 404),
-        ("POST", "/questions/{id}/answer") => {
-            let answer = json!({"target": "@team", "answer": "yes"});
-            ("/questions/1/answer".to_owned(), Some(answer), 404)
-        }
+        ("POST", path) if DECIDING.iter().any(|noun| path.starts_with(noun)) => deciding(path),
         ("POST", "/workflows/clear") => (same(), team(), 200),
         ("POST", "/workflows/remove") => (same(), team(), 409),
         ("POST", "/attempts/{id}/events") => {

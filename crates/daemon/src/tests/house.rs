@@ -50,6 +50,7 @@ name: team
 agents:
   coder: { backend: mock }
   reviewer: { backend: mock }
+context: { documentOwner: coder }
 kickoff: '@coder begin'
 ";
 

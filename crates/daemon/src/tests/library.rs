@@ -46,6 +46,17 @@ async fn a_document_is_replaced_only_by_who_has_read_it() {
 }
 
 #[tokio::test]
+async fn a_diff_compares_the_revisions_it_is_asked_for() {
+    let house = House::open().await;
+    write(&house, "create", "one\n", None).await;
+    write(&house, "append", "two\n", None).await;
+    let path = "/diffs/plans/first.md?target=@team&from=0&to=1";
+    let diff = house.as_user(Question::get(path)).await.json();
+    assert_eq!((&diff["from"], &diff["to"]), (&json!(0), &json!(1)));
+    assert!(diff["diff"].as_str().unwrap().ends_with("@@ -0,0 +1 @@\n+one\n"), "{diff}");
+}
+
+#[tokio::test]
 async fn a_key_makes_a_write_happen_once_in_one_document() {
     let house = House::open().await;
     let body = json!({"target": "@team", "mode": "append", "content": "x"}).to_string();

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::house::{Answer, House, Question};
 
-const AGENT_TOOLS: [&str; 18] = [
+const AGENT_TOOLS: [&str; 20] = [
     "channel_send",
     "channel_read",
     "inbox_check",
@@ -15,6 +15,8 @@ const AGENT_TOOLS: [&str; 18] = [
     "document_append",
     "document_list",
     "document_create",
+    "document_suggest",
+    "suggestion_answer",
     "resource_create",
     "resource_read",
     "feedback_submit",
@@ -231,13 +233,26 @@ async fn a_document_is_replaced_only_by_who_has_read_it() {
     assert_eq!(made, json!({"file": "plan.md", "revision": 1}));
     let again = json!({"file": "plan.md", "content": "b"});
     assert_eq!(coder.refused("document_create", again.clone()).await, "conflict");
-    assert_eq!(coder.refused("document_write", again).await, "conflict");
     let write = |base: i64| json!({"file": "plan.md", "content": "b", "base_revision": base});
     assert_eq!(coder.given("document_write", write(1)).await["revision"], json!(2));
-    let stale = coder.call("document_write", write(1)).await;
-    assert_eq!(stale["structuredContent"]["code"], "conflict");
-    let hint = stale["structuredContent"]["hint"].as_str().unwrap();
-    assert!(hint.contains("base_revision"), "{hint}");
+    assert_eq!(coder.refused("document_write", write(1)).await, "conflict");
+    let append = |file: &str| {
+        let body = json!({"target": "@team", "mode": "append", "content": "c"}).to_string();
+        Question::post(&format!("/documents/{file}"), body)
+    };
+    assert_eq!(house.as_user(append("plan.md")).await.status, 200);
+    assert_eq!(house.as_user(append("other.md")).await.status, 200);
+    for (file, hint) in [("plan.md", "read it, then document_write"), ("other.md", "read it first")]
+    {
+        let blind = json!({"file": file, "content": "d"});
+        let refused = coder.call("document_write", blind.clone()).await;
+        assert_eq!(refused["structuredContent"]["code"], "conflict", "{file}");
+        let told = refused["structuredContent"]["hint"].as_str().unwrap();
+        assert!(told.starts_with(hint), "{file}: {told}");
+        let read = coder.given("document_read", json!({"file": file})).await;
+        let next = read["revision"].as_i64().unwrap() + 1;
+        assert_eq!(coder.given("document_write", blind).await["revision"], json!(next), "{file}");
+    }
     assert_eq!(coder.refused("document_read", json!({"file": "none.md"})).await, "not_found");
 }
 
@@ -303,11 +318,8 @@ fn strict(schema: &Value) -> Value {
     schema
 }
 
-#[tokio::test]
-async fn what_a_tool_gives_is_what_its_schema_says() {
-    let house = House::open().await;
-    let coder = Caller { house: &house, token: &house.job.token };
-    // Told in full to those who do not pay for it on every turn, and to agents what only they have.
+/// What every tool gives: told in full to those who do not pay for it on every turn, and to agents what only they have.
+async fn described(house: &House, coder: &Caller<'_>) -> Map<String, Value> {
     let list = || Era::Requests.question("tools/list", json!({}));
     let (told, own) = (house.as_user(list()).await.json(), coder.ask(list()).await);
     let mut schemas = Map::new();
@@ -316,12 +328,28 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
             schemas.insert(tool["name"].as_str().unwrap().into(), tool["outputSchema"].clone());
         }
     }
+    schemas
+}
+
+#[tokio::test]
+async fn what_a_tool_gives_is_what_its_schema_says() {
+    let house = House::open().await;
+    let coder = Caller { house: &house, token: &house.job.token };
+    let schemas = described(&house, &coder).await;
     let long = "x".repeat(40_000);
     let resource = coder.given("resource_create", json!({"content": "abc"})).await;
     let user_says = json!({"target": "@team", "message": "@coder look"}).to_string();
     assert_eq!(house.as_user(Question::post("/messages", user_says)).await.status, 200);
-    let mut called = Vec::new();
+    let client = house.client_token().await;
+    let client = Caller { house: &house, token: &client };
+    let suggestion = json!({"target": "@team", "suggestion": "more", "new": "z"});
+    let suggested = client.given("document_suggest", suggestion).await;
+    let validator = jsonschema::validator_for(&strict(&schemas["document_suggest"])).unwrap();
+    assert!(validator.is_valid(&suggested), "{suggested}");
+    let accept = json!({"suggestion": suggested["suggestion"], "accept": true});
+    let mut called = vec!["document_suggest"];
     for (tool, args) in [
+        ("suggestion_answer", accept),
         ("resource_create", json!({"content": "abc", "type": "text/x"})),
         ("resource_read", json!({"id": resource["id"], "range": [1, 2]})),
         ("channel_send", json!({"message": "@reviewer @revewer", "idempotency_key": "k"})),
@@ -334,7 +362,7 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
         ("document_create", json!({"file": "a.md", "content": "x"})),
         ("document_append", json!({"content": "x", "idempotency_key": "d"})),
         ("document_append", json!({"content": "x", "idempotency_key": "d"})),
-        ("document_write", json!({"content": "y", "base_revision": 1})),
+        ("document_write", json!({"content": "y", "base_revision": 2})),
         ("document_read", json!({})),
         ("document_list", json!({})),
         ("feedback_submit", json!({"message": "more words", "idempotency_key": "f"})),

@@ -20,6 +20,7 @@ use crate::{
     proposals::everybody,
     recipients::{Address, recipients},
     runner::{ShellCommand, ShellEnd},
+    shelf::Shelf,
     sizes::{self, Text},
 };
 
@@ -33,6 +34,10 @@ impl Kernel {
     pub(crate) fn begin_run(&self, card: Arc<Card>, busy: Busy) {
         let kernel = self.clone();
         let stop = self.scheduler.adopt_run(card.run);
+        if let Some(shelf) = Shelf::of(self, &card) {
+            let (runner, closing) = (Arc::clone(&self.runner), self.scheduler.closing.clone());
+            self.scheduler.tracker.spawn(async move { runner.files(shelf, closing).await });
+        }
         self.scheduler.tracker.spawn(async move {
             let settled = tokio::select! {
                 // First, so that a command that ends because of the stop tells nothing of a run that is over.

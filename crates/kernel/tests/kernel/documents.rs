@@ -1,7 +1,10 @@
 //! The team's documents: how large they grow, and what they said before.
 
 use agent_worker_kernel::{Base, Error, Place, Principal};
-use agent_worker_protocol::{Code, EventKind, Problem, Revision, api::DocumentWritten};
+use agent_worker_protocol::{
+    Code, EventKind, Problem, Revision,
+    api::{DocumentWritten, SuggestRequest, SuggestionRequest},
+};
 
 use crate::{
     worker::End,
@@ -94,6 +97,82 @@ async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() 
     let mut said: Vec<_> = world.channel().await.into_iter().skip(1).collect();
     said.sort_by_key(|message| message.from.to_string());
     let said: Vec<_> = said.iter().map(|message| message.body.as_str()).collect();
-    let refused = "scribe owns the documents of this run; tell @scribe what you would change, with channel_send";
+    let refused = "scribe owns the documents of this run; tell @scribe what you would change, with document_suggest";
     assert_eq!(said, [refused, "written"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became_of_it() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        let (kernel, who) = worker.principal().await.unwrap();
+        if worker.nth == 1 {
+            let request = SuggestRequest {
+                target: None,
+                project: None,
+                file: "notes.md".parse().unwrap(),
+                suggestion: "name @third here".into(),
+                old: Some("nobody".into()),
+                new: Some("@third".into()),
+            };
+            let made = kernel.suggest(&who, None, request).await.unwrap();
+            assert_eq!(made.owner.as_str(), "scribe");
+        }
+        End::quiet()
+    });
+    world.machine.plays("scribe", |worker| async move {
+        let (kernel, who) = worker.principal().await.unwrap();
+        let list = kernel.suggestions(&who, &Place::default()).await.unwrap();
+        let request = SuggestionRequest {
+            target: None,
+            project: None,
+            accept: false,
+            reason: Some("not yet, @third".into()),
+        };
+        kernel.suggestion_answer(&who, None, list[0].suggestion, request).await.unwrap();
+        End::quiet()
+    });
+    world.machine.plays("third", |_| async { End::done("nobody called me") });
+    let rest = "context: { documentOwner: scribe }";
+    let run = world.start(&team("scribe coder third", rest)).await;
+    write(&world, "ask nobody\n".to_owned(), Base::Absent).await.unwrap();
+    world.say("@coder go").await;
+    world.working(run, "coder", 2).await;
+    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    let said: Vec<_> =
+        world.channel().await.into_iter().map(|m| (m.from.to_string(), m.to, m.body)).collect();
+    let to = |name: &str| vec![name.parse().unwrap()];
+    let told = "Suggestion for notes.md:\nname @third here\n\nInstead of:\nnobody\n\nthis:\n@third\n\n\
+        Answer it with suggestion_answer; `suggestion` is this message's seq.";
+    let rejected = "Rejected for notes.md: not yet, @third";
+    assert_eq!(
+        said,
+        [
+            ("user".to_owned(), to("coder"), "@coder go".to_owned()),
+            ("coder".to_owned(), to("scribe"), told.to_owned()),
+            ("scribe".to_owned(), to("coder"), rejected.to_owned()),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changed_between_two_revisions_is_told_line_by_line() {
+    let world = World::new().await;
+    world.start(&team("coder", "")).await;
+    write(&world, "one\n".to_owned(), Base::Absent).await.unwrap();
+    write(&world, "two\n".to_owned(), Base::Append).await.unwrap();
+    let diff = async |from: Option<i64>, to: Option<i64>| {
+        let (from, to) = (from.map(Revision::new), to.map(Revision::new));
+        let (place, file) = (place("@team"), "notes.md".parse().unwrap());
+        world.kernel.document_diff(&Principal::User, &place, file, (from, to)).await
+    };
+    let newest = diff(None, None).await.unwrap();
+    let expected = "--- notes.md 1\n+++ notes.md 2\n@@ -1 +1,2 @@\n one\n+two\n";
+    assert_eq!((newest.from, newest.to), (Revision::new(1), Revision::new(2)));
+    assert_eq!(newest.diff, expected);
+    let first = diff(None, Some(1)).await.unwrap();
+    assert_eq!(first.diff, "--- notes.md 0\n+++ notes.md 1\n@@ -0,0 +1 @@\n+one\n");
+    assert_eq!(diff(Some(2), Some(2)).await.unwrap().diff, "");
+    assert_eq!(code(diff(Some(1), Some(7)).await), Some(Code::NotFound));
+    assert_eq!(code(diff(Some(7), None).await), Some(Code::NotFound));
 }

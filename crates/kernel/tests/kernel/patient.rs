@@ -18,14 +18,15 @@ use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
     Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
     Receipt, ResourceId, Revision, Role, RunId, Seq, WorkflowId,
-    api::{FeedbackView, TokenView},
+    api::{FeedbackView, SuggestionView, TokenView},
 };
 use agent_worker_store::{
-    AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentInfo, DocumentWrite,
-    Error, EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule,
-    Leased, MessageQuery, NewAgent, NewAttempt, NewBallot, NewMessage, NewProposal, NewQuestion,
-    NewRun, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery,
-    RunRow, RunStep, Said, Settlement, ShownMessage, Sqlite, Store, Turn,
+    AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentConflict, DocumentInfo,
+    DocumentWrite, Error, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt, Hindrances,
+    Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt, NewBallot,
+    NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
+    QuestionQuery, ReadyAgent, ResourcePart, RunQuery, RunRow, RunStep, Said, Settlement,
+    ShownMessage, Sqlite, Store, SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -35,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 const STUCK: Duration = Duration::from_secs(30);
 
 /// What a disk without room refuses.
-const WRITES: [&str; 37] = [
+const WRITES: &[&str] = &[
     "instance_open",
     "instance_forget",
     "instance_clear",
@@ -58,6 +59,12 @@ const WRITES: [&str; 37] = [
     "attempt_events",
     "attempt_finish",
     "document_put",
+    "document_show",
+    "suggestion_put",
+    "suggestion_answer",
+    "file_put",
+    "file_take",
+    "conflict_close",
     "resource_put",
     "run_elect",
     "proposal_create",
@@ -257,6 +264,16 @@ patient! {
     fn document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
     fn document_list(workflow: WorkflowId) -> Vec<DocumentInfo>;
     fn document_history(workflow: WorkflowId, path: DocumentPath, limit: u32) -> Vec<DocumentInfo>;
+    fn document_show(fence: Fence, path: DocumentPath) -> Option<Document>;
+    fn suggestion_put(by: By, suggestion: NewSuggestion, now: Millis) -> Once<Seq>;
+    fn suggestion_answer(by: By, answer: SuggestionAnswer, now: Millis) -> Once<Option<Revision>>;
+    fn suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>;
+    fn suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>;
+    fn file_list(workflow: WorkflowId) -> Vec<FileMemory>;
+    fn file_put(workflow: WorkflowId, path: DocumentPath, revision: Revision, since: Millis, now: Millis) -> ();
+    fn file_take(take: FileTake, now: Millis) -> Option<Revision>;
+    fn conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>;
+    fn conflict_close(workflow: WorkflowId, path: DocumentPath) -> ();
     fn resource_put(by: By, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis) -> ResourceId;
     fn resource_get(workflow: WorkflowId, id: ResourceId, range: Range<u64>) -> ResourcePart;
     fn event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Millis) -> ();

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    id::{ResourceId, Revision},
-    name::DocumentPath,
+    id::{AttemptId, ResourceId, Revision, Seq},
+    name::{AgentName, DocumentPath},
+    state::SuggestionState,
     target::Target,
     time::Millis,
 };
@@ -34,10 +35,26 @@ pub struct DocumentEntry {
     pub revision: Revision,
     /// Who wrote that.
     pub author: String,
+    /// In which attempt, if an agent did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttemptId>,
     /// How long it is.
     pub bytes: u64,
     /// When it was written.
     pub written: Millis,
+}
+
+/// `GET /diffs/{path}`: what changed from one revision to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentDiff {
+    /// Where.
+    pub file: DocumentPath,
+    /// From which revision; 0 is before the first.
+    pub from: Revision,
+    /// To which.
+    pub to: Revision,
+    /// Line by line, as `diff -u` writes it; empty when nothing changed.
+    pub diff: String,
 }
 
 /// `POST /documents/{path}`
@@ -81,6 +98,93 @@ pub struct DocumentWritten {
     /// Whether an earlier call with the same key had written it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deduplicated: bool,
+}
+
+/// `POST /suggestions`: what the owner of the documents is asked to change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SuggestRequest {
+    /// Which instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// The caller's folder: its project's instances come first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<PathBuf>,
+    /// Which document; absent: `notes.md`.
+    #[serde(default)]
+    pub file: DocumentPath,
+    /// What, in words.
+    pub suggestion: String,
+    /// A passage that occurs in it exactly once, to be replaced by `new`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<String>,
+    /// What stands in its place; without `old`: what is added at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<String>,
+}
+
+/// What suggesting something made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Suggested {
+    /// Its number: that of the message that told the owner.
+    pub suggestion: Seq,
+    /// Whom it waits for.
+    pub owner: AgentName,
+    /// Whether an earlier call with the same key had made it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deduplicated: bool,
+}
+
+/// `GET /suggestions` gives a list of them, newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SuggestionView {
+    /// Its number: that of the message that told the owner.
+    pub suggestion: Seq,
+    /// For which document.
+    pub file: DocumentPath,
+    /// Whose it is.
+    pub author: String,
+    /// Made in which attempt, if an agent made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttemptId>,
+    /// What, in words.
+    pub text: String,
+    /// The passage to be replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<String>,
+    /// What is to be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<String>,
+    /// How it stands.
+    pub state: SuggestionState,
+    /// Who answered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Why it was rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The revision that has it; absent if accepting it wrote nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
+    /// When it was made.
+    pub made: Millis,
+}
+
+/// `POST /suggestions/{seq}`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SuggestionRequest {
+    /// Which instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// The caller's folder: its project's instances come first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<PathBuf>,
+    /// Whether it is accepted; else it is rejected.
+    pub accept: bool,
+    /// Why it is rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// `GET /resources/{id}`: a part of a resource, as text; bytes that are not text are replaced.

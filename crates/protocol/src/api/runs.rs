@@ -302,6 +302,8 @@ pub enum AttentionKind {
     DeadLetter,
     /// An agent is not woken any more.
     AgentStopped,
+    /// What somebody wrote into a document's file could not be merged.
+    DocumentConflict,
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! Documents, resources and the event log.
 
-use agent_worker_protocol::{DocumentPath, Millis, Position, Revision, RunId, WorkflowId};
+use agent_worker_protocol::{
+    AttemptId, DocumentPath, Hash, Millis, PauseCause, Position, Revision, RunId, Seq, WorkflowId,
+};
+
+use super::messages::NewMessage;
 
 /// A write to a document.
 #[derive(Clone, Debug)]
@@ -24,6 +28,8 @@ pub enum Base {
     Absent,
     /// It is at this revision.
     Revision(Revision),
+    /// It is at the revision this attempt last read, or wrote; there is none yet if it read none.
+    Seen,
     /// Whatever is there, add to its end.
     Append,
 }
@@ -46,10 +52,145 @@ pub struct DocumentInfo {
     pub revision: Revision,
     /// Who wrote it.
     pub author: String,
+    /// In which attempt.
+    pub attempt: Option<AttemptId>,
     /// When.
     pub ts: Millis,
     /// How long it is, in bytes.
     pub bytes: u64,
+}
+
+/// A change somebody would make to a document if they were its owner.
+#[derive(Clone, Debug)]
+pub struct NewSuggestion {
+    /// The instance.
+    pub workflow: WorkflowId,
+    /// Which document.
+    pub path: DocumentPath,
+    /// In words.
+    pub text: String,
+    /// Exactly, so that it can be carried out.
+    pub edit: Option<Edit>,
+    /// What the owner is told; whom it reaches is worked out here.
+    pub message: NewMessage,
+    /// Pauses the run in the same step.
+    pub pause: Option<PauseCause>,
+}
+
+/// A change to a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// This is added to its end.
+    Append(String),
+    /// One passage becomes another.
+    Replace {
+        /// What is there, exactly once.
+        old: String,
+        /// What is to be there.
+        new: String,
+    },
+}
+
+impl Edit {
+    /// The text with this change made; else how often the passage occurs.
+    pub fn apply(&self, text: &str) -> Result<String, usize> {
+        match self {
+            Self::Append(new) => Ok(format!("{text}{new}")),
+            Self::Replace { old, new } => match text.matches(old.as_str()).count() {
+                1 => Ok(text.replacen(old.as_str(), new, 1)),
+                times => Err(times),
+            },
+        }
+    }
+}
+
+/// What becomes of a suggestion.
+#[derive(Clone, Debug)]
+pub struct SuggestionAnswer {
+    /// The instance.
+    pub workflow: WorkflowId,
+    /// Which.
+    pub suggestion: Seq,
+    /// Yes or no.
+    pub verdict: SuggestionVerdict,
+    /// What its author is told; whether it wakes them is worked out here.
+    pub message: NewMessage,
+    /// Pauses the run in the same step.
+    pub pause: Option<PauseCause>,
+    /// The most bytes the document may have afterwards.
+    pub most: usize,
+}
+
+/// Yes or no to a suggestion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SuggestionVerdict {
+    /// It is carried out, if it says exactly what to change.
+    Accept,
+    /// It is not, for this reason.
+    Reject(String),
+}
+
+/// What is remembered of a document's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileMemory {
+    /// Which document.
+    pub path: DocumentPath,
+    /// The revisions put into it of late and when, oldest first; the newest may not be there yet.
+    pub put: Vec<(Revision, Millis)>,
+    /// Texts of a person that were taken from it.
+    pub taken: Vec<Hash>,
+}
+
+/// What a person wrote into a document's file.
+#[derive(Clone, Debug)]
+pub struct FileTake {
+    /// The instance.
+    pub workflow: WorkflowId,
+    /// Which document.
+    pub path: DocumentPath,
+    /// What was found, by file, time and content: it is taken once.
+    pub mark: Hash,
+    /// The newest revision it was held against; none: there was no document.
+    pub head: Option<Revision>,
+    /// What becomes of it.
+    pub outcome: TakeOutcome,
+}
+
+/// What becomes of a person's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TakeOutcome {
+    /// It says nothing new.
+    Same,
+    /// Merged, it is the next revision.
+    Merged {
+        /// The document from now on.
+        content: String,
+        /// How many lines of the newest revision it has no longer.
+        removed: usize,
+    },
+    /// It cannot be merged whole: it is kept as a revision, and another follows it.
+    Conflict {
+        /// The person's text.
+        content: String,
+        /// The document from now on: the store's text, with what could be merged.
+        stays: String,
+        /// Why.
+        why: String,
+    },
+    /// It cannot be kept at all.
+    Refused {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a person wrote and could not be merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentConflict {
+    /// Which document.
+    pub path: DocumentPath,
+    /// Why.
+    pub why: String,
 }
 
 /// A part of a resource.

@@ -4,10 +4,18 @@ use agent_worker_protocol::{DocumentPath, Epoch, EventKind, Millis, Revision, Wo
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
 
-use super::{author::Author, columns, effects::once, events::Entry, head::Head, roles, writer::Tx};
+use super::{
+    author::{Author, Live},
+    columns,
+    effects::once,
+    events::Entry,
+    head::Head,
+    roles,
+    writer::Tx,
+};
 use crate::{
     error::{Error, Result},
-    model::{Base, By, Document, DocumentInfo, DocumentWrite, Once},
+    model::{Base, By, Document, DocumentInfo, DocumentWrite, Fence, Once},
 };
 
 pub(super) fn put(
@@ -18,44 +26,124 @@ pub(super) fn put(
 ) -> Result<Once<Revision>> {
     once(Head::lock(tx, write.workflow)?, by, now, |head, author| {
         roles::may_write(head, author)?;
-        let newest = get(tx, write.workflow, &write.path, At::Newest)?;
-        let (before, content) = meet(write, newest)?;
-        if content.len() > write.most {
-            return Err(Error::TooLong(content.len()));
-        }
-        let revision = Revision::new(before.get() + 1);
-        insert(head, author, write, revision, &content, now)?;
-        let mut entry = Entry::of(EventKind::DocumentWritten).by(&author.sender());
-        if let Author::Attempt(live) = author {
-            entry = entry.agent(&live.agent).attempt(live.id);
-        }
-        let data = json!({ "path": write.path, "revision": revision });
-        head.event(&entry.data(data), now)?;
-        Ok(revision)
+        write_next(head, author, write, now)
     })
 }
 
+/// Writes the next revision for somebody who may.
+pub(super) fn write_next(
+    head: &mut Head<'_>,
+    author: &Author,
+    write: &DocumentWrite,
+    now: Millis,
+) -> Result<Revision> {
+    let newest = get(head.tx, write.workflow, &write.path, At::Newest)?;
+    if newest.is_none() {
+        nothing_in_the_way(head, &write.path)?;
+    }
+    let seen = match (write.base, author) {
+        (Base::Seen, Author::Attempt(live)) => last_seen(head, live, &write.path)?,
+        _ => None,
+    };
+    let (before, content) = meet(write, newest, seen)?;
+    if content.len() > write.most {
+        return Err(Error::TooLong(content.len()));
+    }
+    let revision = Revision::new(before.get() + 1);
+    insert(head, author, (&write.path, revision), &content, now)?;
+    let mut entry = Entry::of(EventKind::DocumentWritten).by(&author.sender());
+    if let Author::Attempt(live) = author {
+        entry = entry.agent(&live.agent).attempt(live.id);
+        // Who wrote it whole knows what it says.
+        if write.base != Base::Append {
+            see(head, live, &write.path, revision)?;
+        }
+    }
+    let data = json!({ "path": write.path, "revision": revision });
+    head.event(&entry.data(data), now)?;
+    Ok(revision)
+}
+
+/// The newest revision, for a live attempt, remembering that it read it.
+pub(super) fn show(tx: &Tx<'_>, fence: &Fence, path: &DocumentPath) -> Result<Option<Document>> {
+    let head = Head::lock(tx, fence.workflow)?;
+    let live = Live::pass(tx, fence)?;
+    let newest = get(tx, fence.workflow, path, At::Newest)?;
+    if let Some(newest) = &newest {
+        see(&head, &live, path, newest.info.revision)?;
+    }
+    Ok(newest)
+}
+
+fn see(head: &Head<'_>, live: &Live, path: &DocumentPath, revision: Revision) -> Result<()> {
+    head.tx
+        .prepare_cached(
+            "INSERT OR REPLACE INTO document_seen (workflow, agent, path, epoch, revision) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            head.workflow.get(),
+            live.agent.as_str(),
+            path.as_str(),
+            live.epoch.get(),
+            revision.get()
+        ])?;
+    Ok(())
+}
+
+fn last_seen(head: &Head<'_>, live: &Live, path: &DocumentPath) -> Result<Option<Revision>> {
+    let sql = "SELECT revision FROM document_seen WHERE workflow = ?1 AND agent = ?2 AND path = ?3 AND epoch = ?4";
+    let key = params![head.workflow.get(), live.agent.as_str(), path.as_str(), live.epoch.get()];
+    let seen = head.tx.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
+    Ok(seen.map(Revision::new))
+}
+
+/// Every document can be a file: none is where another needs a folder.
+fn nothing_in_the_way(head: &Head<'_>, path: &DocumentPath) -> Result<()> {
+    let path = path.as_str();
+    let folders: Vec<_> = path.match_indices('/').map(|(end, _)| &path[..end]).collect();
+    // `0` follows `/`: between them is what lies beneath.
+    let sql = "SELECT path FROM document WHERE workflow = ?1
+        AND (path > ?2 || '/' AND path < ?2 || '0' OR path IN (SELECT value FROM json_each(?3))) LIMIT 1";
+    let there = head
+        .tx
+        .prepare_cached(sql)?
+        .query_row(params![head.workflow.get(), path, serde_json::to_string(&folders)?], |row| {
+            columns::parsed(row, 0)
+        })
+        .optional()?;
+    there.map_or(Ok(()), |there| Err(Error::InTheWay(there)))
+}
+
 /// The revision that is followed, and what the next one says.
-fn meet(write: &DocumentWrite, newest: Option<Document>) -> Result<(Revision, String)> {
+fn meet(
+    write: &DocumentWrite,
+    newest: Option<Document>,
+    seen: Option<Revision>,
+) -> Result<(Revision, String)> {
     let content = write.content.clone();
-    match (write.base, newest) {
-        (Base::Absent | Base::Append, None) => Ok((Revision::new(0), content)),
-        (Base::Append, Some(newest)) => Ok((newest.info.revision, newest.content + &content)),
-        (Base::Revision(base), Some(newest)) if base == newest.info.revision => {
-            Ok((newest.info.revision, content))
-        }
-        (Base::Absent | Base::Revision(_), Some(newest)) => {
-            Err(Error::StaleRevision(newest.info.revision))
-        }
-        (Base::Revision(_), None) => Err(Error::NotFound("document")),
+    let Some(newest) = newest else {
+        return match write.base {
+            Base::Absent | Base::Append | Base::Seen => Ok((Revision::new(0), content)),
+            Base::Revision(_) => Err(Error::NotFound("document")),
+        };
+    };
+    let now = newest.info.revision;
+    let follows = |base: Revision| {
+        if base == now { Ok(now) } else { Err(Error::StaleRevision(now)) }
+    };
+    match (write.base, seen) {
+        (Base::Append, _) => Ok((now, newest.content + &content)),
+        (Base::Absent, _) => Err(Error::StaleRevision(now)),
+        (Base::Revision(base), _) | (Base::Seen, Some(base)) => Ok((follows(base)?, content)),
+        (Base::Seen, None) => Err(Error::Unread(now)),
     }
 }
 
-fn insert(
+/// Keeps one revision.
+pub(super) fn insert(
     head: &Head<'_>,
     author: &Author,
-    write: &DocumentWrite,
-    revision: Revision,
+    (path, revision): (&DocumentPath, Revision),
     content: &str,
     now: Millis,
 ) -> Result<()> {
@@ -65,8 +153,8 @@ fn insert(
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
-            write.workflow.get(),
-            write.path.as_str(),
+            head.workflow.get(),
+            path.as_str(),
             revision.get(),
             head.live_if_any().map(|live| live.number.0),
             author.sender().to_string(),
@@ -77,6 +165,11 @@ fn insert(
         ])?;
     Ok(())
 }
+
+/// What [`info`] reads, of a document `d` and the attempt `t` that wrote it.
+const INFO: &str = "d.path, d.revision, d.author, d.at, d.bytes, t.id";
+const ATTEMPT: &str =
+    "LEFT JOIN attempt t ON t.workflow = d.workflow AND t.agent = d.author AND t.epoch = d.epoch";
 
 /// Which revision of a document.
 #[derive(Clone, Copy)]
@@ -92,23 +185,27 @@ pub(super) fn get(
     at: At,
 ) -> Result<Option<Document>> {
     let (condition, revision) = match at {
-        At::Newest => ("?3 IS NULL ORDER BY revision DESC LIMIT 1", None),
-        At::Revision(revision) => ("revision = ?3", Some(revision.get())),
+        At::Newest => ("?3 IS NULL ORDER BY d.revision DESC LIMIT 1", None),
+        At::Revision(revision) => ("d.revision = ?3", Some(revision.get())),
     };
     let sql = format!(
-        "SELECT path, revision, author, at, bytes, content FROM document WHERE workflow = ?1 AND path = ?2 AND {condition}"
+        "SELECT {INFO}, d.content FROM document d {ATTEMPT} WHERE d.workflow = ?1 AND d.path = ?2 AND {condition}"
     );
     Ok(db
         .prepare_cached(&sql)?
         .query_row(params![workflow.get(), path.as_str(), revision], |row| {
-            Ok(Document { info: info(row)?, content: row.get(5)? })
+            Ok(Document { info: info(row)?, content: row.get(6)? })
         })
         .optional()?)
 }
 
 pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {
     // SQLite takes the other columns from the row that has the maximum.
-    let sql = "SELECT path, max(revision), author, at, bytes FROM document WHERE workflow = ?1 GROUP BY path ORDER BY path";
+    let sql = "SELECT d.path, d.revision, d.author, d.at, d.bytes, t.id FROM
+        (SELECT workflow, path, max(revision) AS revision, author, epoch, at, bytes FROM document
+         WHERE workflow = ?1 GROUP BY path) d
+        LEFT JOIN attempt t ON t.workflow = d.workflow AND t.agent = d.author AND t.epoch = d.epoch
+        ORDER BY d.path";
     let documents = db
         .prepare_cached(sql)?
         .query_map([workflow.get()], info)?
@@ -123,10 +220,12 @@ pub(super) fn history(
     path: &DocumentPath,
     limit: u32,
 ) -> Result<Vec<DocumentInfo>> {
-    let sql = "SELECT path, revision, author, at, bytes FROM document
-        WHERE workflow = ?1 AND path = ?2 ORDER BY revision DESC LIMIT ?3";
+    let sql = format!(
+        "SELECT {INFO} FROM document d {ATTEMPT}
+         WHERE d.workflow = ?1 AND d.path = ?2 ORDER BY d.revision DESC LIMIT ?3"
+    );
     let revisions = db
-        .prepare_cached(sql)?
+        .prepare_cached(&sql)?
         .query_map(params![workflow.get(), path.as_str(), limit], info)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(revisions)
@@ -139,5 +238,6 @@ fn info(row: &Row<'_>) -> rusqlite::Result<DocumentInfo> {
         author: row.get(2)?,
         ts: columns::millis(row, 3)?,
         bytes: columns::size(row, 4)?,
+        attempt: columns::if_any(row, 5, columns::attempt_id)?,
     })
 }

@@ -104,9 +104,17 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3");
             tx.prepare_cached(&sql)?.execute([workflow.get(), after, last])?;
         }
-        for table in
-            ["attempt", "effect", "document", "resource", "event", "role", "gate", "question"]
-        {
+        for table in [
+            "attempt",
+            "effect",
+            "document",
+            "resource",
+            "event",
+            "role",
+            "gate",
+            "question",
+            "suggestion",
+        ] {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND run = ?2");
             tx.prepare_cached(&sql)?.execute([workflow.get(), run])?;
         }
@@ -145,8 +153,25 @@ pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
     }
     search::forget(tx, workflow, (0, i64::MAX))?;
     for table in [
-        "run", "agent", "message", "delivery", "attempt", "effect", "document", "resource",
-        "event", "role", "proposal", "ballot", "gate", "question",
+        "run",
+        "agent",
+        "message",
+        "delivery",
+        "attempt",
+        "effect",
+        "document",
+        "resource",
+        "event",
+        "role",
+        "proposal",
+        "ballot",
+        "gate",
+        "question",
+        "document_seen",
+        "suggestion",
+        "projection",
+        "taken",
+        "conflict",
     ] {
         let sql = format!("DELETE FROM {table} WHERE workflow = ?1");
         tx.prepare_cached(&sql)?.execute([workflow.get()])?;

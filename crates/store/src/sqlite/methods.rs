@@ -6,7 +6,7 @@ use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
     Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
     Receipt, ResourceId, Revision, Role, RunId, Seq, WorkflowId,
-    api::{FeedbackView, TokenView},
+    api::{FeedbackView, SuggestionView, TokenView},
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -16,19 +16,21 @@ use super::{
     attempts::{self, events as reports, finish, lease},
     binding, content, deliveries,
     documents::{self, At},
-    effects, events, feedback, inbox, instances, members, messages, proposals, questions,
+    effects, events, feedback, inbox, instances, members, messages, projections, proposals,
+    questions,
     resources::{self, NewResource},
-    roles, runs, search, settle, tokens,
+    roles, runs, search, settle, suggestions, tokens,
     writer::Tx,
 };
 use crate::{
     error::{Error, Result},
     model::{
-        AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentInfo, DocumentWrite,
-        EventQuery, Fence, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
-        MessageQuery, NewAgent, NewAttempt, NewBallot, NewMessage, NewProposal, NewQuestion,
-        NewRun, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery,
-        RunRow, RunStep, Said, Settlement, ShownMessage, Turn,
+        AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentConflict,
+        DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt,
+        Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt,
+        NewBallot, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
+        ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery, RunRow,
+        RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
     store::Store,
 };
@@ -391,6 +393,61 @@ impl Store for Sqlite {
         limit: u32,
     ) -> Result<Vec<DocumentInfo>> {
         self.read(move |db| documents::history(db, workflow, &path, limit)).await
+    }
+    async fn document_show(&self, fence: Fence, path: DocumentPath) -> Result<Option<Document>> {
+        self.write(move |tx| documents::show(tx, &fence, &path)).await
+    }
+    async fn suggestion_put(
+        &self,
+        by: By,
+        suggestion: NewSuggestion,
+        now: Millis,
+    ) -> Result<Once<Seq>> {
+        self.write(move |tx| suggestions::put(tx, &by, &suggestion, now)).await
+    }
+    async fn suggestion_answer(
+        &self,
+        by: By,
+        answer: SuggestionAnswer,
+        now: Millis,
+    ) -> Result<Once<Option<Revision>>> {
+        self.write(move |tx| suggestions::answer(tx, &by, &answer, now)).await
+    }
+    async fn suggestion_list(
+        &self,
+        workflow: WorkflowId,
+        limit: u32,
+    ) -> Result<Vec<SuggestionView>> {
+        self.read(move |db| suggestions::list(db, workflow, limit)).await
+    }
+    async fn suggestion_get(
+        &self,
+        workflow: WorkflowId,
+        suggestion: Seq,
+    ) -> Result<Option<SuggestionView>> {
+        self.read(move |db| suggestions::get(db, workflow, suggestion)).await
+    }
+    async fn file_list(&self, workflow: WorkflowId) -> Result<Vec<FileMemory>> {
+        self.read(move |db| projections::list(db, workflow)).await
+    }
+    async fn file_put(
+        &self,
+        workflow: WorkflowId,
+        path: DocumentPath,
+        revision: Revision,
+        since: Millis,
+        now: Millis,
+    ) -> Result<()> {
+        self.write(move |tx| projections::put(tx, workflow, &path, revision, since, now)).await
+    }
+    async fn file_take(&self, take: FileTake, now: Millis) -> Result<Option<Revision>> {
+        self.write(move |tx| projections::take(tx, &take, now)).await
+    }
+    async fn conflict_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentConflict>> {
+        self.read(move |db| projections::conflicts(db, workflow)).await
+    }
+    async fn conflict_close(&self, workflow: WorkflowId, path: DocumentPath) -> Result<()> {
+        self.write(move |tx| projections::conflict_close(tx, workflow, &path)).await
     }
     async fn resource_put(
         &self,

@@ -34,7 +34,8 @@ pub(super) fn may_write(head: &Head<'_>, author: &Author) -> Result<()> {
     }
 }
 
-fn holder(head: &Head<'_>, role: Role) -> Result<Option<AgentName>> {
+/// Who has a role of the live run.
+pub(super) fn holder(head: &Head<'_>, role: Role) -> Result<Option<AgentName>> {
     let run = head.live()?.number;
     Ok(head
         .tx

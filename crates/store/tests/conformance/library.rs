@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{DocumentPath, Outcome, ResourceId, Revision, Role};
-use agent_worker_store::{Base, By, DocumentInfo, DocumentWrite, Error, NewRun, Once, Store};
+use agent_worker_store::{
+    Base, By, DocumentInfo, DocumentWrite, Error, Lease, NewRun, Once, Store,
+};
 use tokio::task::JoinSet;
 
 use crate::team::{NOW, Team, agent, client, end, keyed, name, new_run, ok, user};
@@ -49,6 +51,7 @@ pub(crate) async fn documents_lose_no_update(store: Arc<dyn Store>) {
         path: path.clone(),
         revision: revision(18),
         author: "user".into(),
+        attempt: None,
         ts: NOW,
         bytes: 3,
     };
@@ -108,6 +111,77 @@ pub(crate) async fn a_document_grows_no_longer_than_it_may(store: Arc<dyn Store>
     assert_eq!(again.unwrap(), Once::Deduplicated(revision(1)));
     let newest = store.document_get(team.workflow, DocumentPath::default(), None).await.unwrap();
     assert_eq!(newest.unwrap().info.revision, revision(2));
+}
+
+pub(crate) async fn a_write_follows_what_its_attempt_last_read(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    team.say("go", &["a", "b"]).await;
+    let (a, b) = (team.lease("a").await, team.lease("b").await);
+    let show = |lease: &Lease| store.document_show(lease.fence.clone(), DocumentPath::default());
+    assert_eq!(show(&a).await.unwrap(), None);
+    put(&team, agent(&a), "one", Base::Seen).await.unwrap();
+    let unread = put(&team, agent(&b), "mine", Base::Seen).await;
+    assert!(matches!(unread, Err(Error::Unread(now)) if now == revision(1)), "{unread:?}");
+    let nobody = put(&team, user(), "mine", Base::Seen).await;
+    assert!(matches!(nobody, Err(Error::Unread(_))), "only attempts are remembered: {nobody:?}");
+    assert_eq!(show(&b).await.unwrap().unwrap().content, "one");
+    put(&team, agent(&a), "two", Base::Seen).await.unwrap();
+    let stale = put(&team, agent(&b), "mine", Base::Seen).await;
+    assert!(matches!(stale, Err(Error::StaleRevision(now)) if now == revision(2)), "{stale:?}");
+    // Who adds to a document does not thereby know it.
+    put(&team, agent(&b), "!", Base::Append).await.unwrap();
+    assert!(put(&team, agent(&b), "mine", Base::Seen).await.is_err());
+    show(&b).await.unwrap();
+    put(&team, agent(&b), "three", Base::Seen).await.unwrap();
+    // The next attempt begins anew.
+    team.finish(&b, ok()).await;
+    assert!(matches!(show(&b).await, Err(Error::Fenced)));
+    team.say("again", &["b"]).await;
+    let b = team.lease("b").await;
+    let unread = put(&team, agent(&b), "four", Base::Seen).await;
+    assert!(matches!(unread, Err(Error::Unread(now)) if now == revision(4)), "{unread:?}");
+}
+
+pub(crate) async fn a_revision_knows_the_attempt_that_wrote_it(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    put(&team, user(), "one", Base::Absent).await.unwrap();
+    put(&team, agent(&lease), "two", Base::Append).await.unwrap();
+    let path = DocumentPath::default();
+    let history = store.document_history(team.workflow, path.clone(), 9).await.unwrap();
+    let by: Vec<_> = history.iter().map(|info| (info.author.as_str(), info.attempt)).collect();
+    assert_eq!(by, [("a", Some(lease.id)), ("user", None)]);
+    let list = store.document_list(team.workflow).await.unwrap();
+    let got = store.document_get(team.workflow, path, None).await.unwrap().unwrap();
+    assert_eq!((list[0].attempt, got.info.attempt), (Some(lease.id), Some(lease.id)));
+}
+
+pub(crate) async fn no_document_is_where_another_needs_a_folder(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let write = |path: &str| {
+        let path: DocumentPath = path.parse().unwrap();
+        let content = "x".to_owned();
+        let write =
+            DocumentWrite { workflow: team.workflow, path, content, base: Base::Append, most: 99 };
+        store.document_put(user(), write, NOW)
+    };
+    for fine in ["plans/a_b/first.md", "notes", "plans/axb.md", "plansX", "notes.md"] {
+        write(fine).await.unwrap();
+    }
+    for (path, there) in [
+        ("plans", "plans/a_b/first.md"),
+        ("plans/a_b", "plans/a_b/first.md"),
+        ("notes/more.md", "notes"),
+        ("notes.md/a/b", "notes.md"),
+    ] {
+        let refused = write(path).await;
+        assert!(
+            matches!(&refused, Err(Error::InTheWay(found)) if found.as_str() == there),
+            "{path}: {refused:?}"
+        );
+    }
+    write("plans/axb/other.md").await.unwrap();
 }
 
 pub(crate) async fn a_resource_is_kept_once_under_its_hash(store: Arc<dyn Store>) {

@@ -6,6 +6,7 @@ mod channel;
 mod effects;
 mod failures;
 mod fences;
+mod files;
 mod forgetting;
 mod inboxes;
 mod leases;
@@ -16,6 +17,7 @@ mod proposals;
 mod race;
 mod reports;
 mod runs;
+mod suggestions;
 mod team;
 
 use std::{sync::Arc, time::Duration};
@@ -96,6 +98,11 @@ conformance! {
         an_attempt_writes_in_its_own_instance_only,
         names_differ_in_more_than_case,
     }
+    files {
+        what_was_put_into_a_file_is_remembered_until_it_was_replaced_long_ago,
+        a_text_from_a_file_is_taken_against_the_newest_revision,
+        a_text_that_cannot_be_merged_is_kept_and_told_until_somebody_looked,
+    }
     forgetting {
         what_is_kept_while_its_run_lives_is_forgotten_after,
         numbers_are_never_given_out_again,
@@ -124,6 +131,9 @@ conformance! {
         a_document_is_written_once_per_key,
         documents_with_an_owner_are_written_by_no_other_agent,
         a_document_grows_no_longer_than_it_may,
+        a_write_follows_what_its_attempt_last_read,
+        a_revision_knows_the_attempt_that_wrote_it,
+        no_document_is_where_another_needs_a_folder,
         a_resource_is_kept_once_under_its_hash,
         a_large_resource_is_read_in_parts,
     }
@@ -159,6 +169,12 @@ conformance! {
     }
     race {
         a_run_never_ends_with_waking_mail,
+    }
+    suggestions {
+        a_suggestion_wakes_the_owner_and_is_answered_once,
+        accepting_what_is_said_to_the_letter_writes_it,
+        a_passage_that_is_not_there_once_is_refused_when_it_is_suggested_and_when_it_is_accepted,
+        only_who_may_not_write_suggests_and_only_who_may_answers,
     }
     reports {
         each_number_is_stored_once_and_none_is_left_out,

@@ -208,6 +208,12 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "did you mean `sqlite`?",
     ),
     (
+        "+context: { provider: memory, documents: file }\n",
+        "3:41",
+        "a run whose rows are deleted leaves no files",
+        "leave out `documents`",
+    ),
+    (
         "+context: { documentOwner: [a] }\n",
         "3:27",
         "`context.documentOwner` must be text, not a list",

@@ -146,7 +146,7 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         beside("params: [{ name: a, required: true, default: x }]"),
         beside("context: true"),
         beside("context: { provider: file }"),
-        beside("context: { documents: file }"),
+        beside("context: { documents: files }"),
         beside("setup: [{ as: x }]"),
         beside("setup: [{ shell: x, shell_program: sh -x }]"),
         beside("limits: { hops: 0 }"),

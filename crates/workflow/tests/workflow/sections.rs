@@ -156,14 +156,15 @@ fn every_word_for_a_failure_is_known() {
 fn context_is_on_unless_it_is_false() {
     use {Documents as D, Provider as P};
     for (section, provider, documents) in [
-        ("", P::Sqlite, D::Store),
-        ("context:\n", P::Sqlite, D::Store),
-        ("context: null\n", P::Sqlite, D::Store),
-        ("context: {}\n", P::Sqlite, D::Store),
+        ("", P::Sqlite, D::File),
+        ("context:\n", P::Sqlite, D::File),
+        ("context: null\n", P::Sqlite, D::File),
+        ("context: {}\n", P::Sqlite, D::File),
         ("context: false\n", P::Off, D::Off),
         ("context: { provider: memory }\n", P::Memory, D::Store),
         ("context: { provider: sqlite, documents: store }\n", P::Sqlite, D::Store),
         ("context: { documents: sqlite }\n", P::Sqlite, D::Store),
+        ("context: { documents: file }\n", P::Sqlite, D::File),
     ] {
         let context = read_with_agent(section).unwrap().context;
         let document_owner = DocumentOwner::Everybody;

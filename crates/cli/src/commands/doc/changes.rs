@@ -1,0 +1,309 @@
+//! What changed in a document, and what others would change: diffs and suggestions.
+
+use std::str::FromStr;
+
+use agent_worker_host::DialError;
+use agent_worker_protocol::{
+    DocumentPath, Seq, SuggestionState,
+    api::{DocumentDiff, DocumentEntry, SuggestRequest, SuggestionRequest, SuggestionView},
+};
+use uuid::Uuid;
+
+use super::{Desk, NOTES, Whose, reader};
+use crate::{
+    client::Scope,
+    context::{Context, Format},
+    error::CliError,
+    line::{Line, Tone},
+    table::Column::{Figure, Name, State, Text},
+    text::{harmless, one_line},
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Ask {
+    /// Show what changed between two revisions
+    #[command(after_help = "Examples:
+  agent-worker doc diff notes.md          what the newest revision changed
+  agent-worker doc diff notes.md 3        what revision 3 changed
+  agent-worker doc diff notes.md 1..3     what changed from 1 to 3")]
+    Diff {
+        /// Which document
+        #[arg(default_value = NOTES)]
+        file: DocumentPath,
+        /// Which revision, or from which to which: `3`, `1..3`, `1..`
+        between: Option<Between>,
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// Suggest a change to the agent that owns the documents
+    ///
+    /// With --new, accepting it makes the change: in place of --old, or at the end.
+    #[command(after_help = "\
+Example: agent-worker doc suggest notes.md \"spelling\" --old teh --new the")]
+    Suggest {
+        /// Which document
+        file: DocumentPath,
+        /// What, in words
+        text: String,
+        /// A passage that occurs in it exactly once
+        #[arg(long, value_name = "TEXT", requires = "new")]
+        old: Option<String>,
+        /// What stands in its place; without --old, what is added at the end
+        #[arg(long, value_name = "TEXT")]
+        new: Option<String>,
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// List suggestions, newest first
+    #[command(after_help = "Example: agent-worker doc suggestions")]
+    Suggestions {
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// Accept a suggestion: what it says to the letter is written
+    #[command(after_help = "Example: agent-worker doc accept 17")]
+    Accept {
+        /// Its number, as `doc suggestions` shows it
+        suggestion: i64,
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// Reject a suggestion; its author is told why
+    #[command(after_help = "Example: agent-worker doc reject 17 -r \"it was decided otherwise\"")]
+    Reject {
+        /// Its number, as `doc suggestions` shows it
+        suggestion: i64,
+        /// Why
+        #[arg(long, short, value_name = "WHY")]
+        reason: String,
+        #[command(flatten)]
+        whose: Whose,
+    },
+}
+
+/// Revisions to be compared, as they are typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Between {
+    from: Option<i64>,
+    to: Option<i64>,
+}
+
+impl FromStr for Between {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| match text {
+            "" => Ok(None),
+            digits => digits.parse().map(Some).map_err(|_| format!("`{digits}` is no revision")),
+        };
+        match text.split_once("..") {
+            Some((from, to)) => Ok(Self { from: number(from)?, to: number(to)? }),
+            None => Ok(Self { from: None, to: number(text)? }),
+        }
+    }
+}
+
+impl Ask {
+    pub(super) fn whose(&self) -> &Whose {
+        match self {
+            Self::Diff { whose, .. }
+            | Self::Suggest { whose, .. }
+            | Self::Suggestions { whose }
+            | Self::Accept { whose, .. }
+            | Self::Reject { whose, .. } => whose,
+        }
+    }
+}
+
+pub(super) async fn run(
+    ask: Ask,
+    scope: &Scope,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<(), CliError> {
+    match ask {
+        Ask::Diff { file, between, .. } => {
+            let client = reader(ctx).await?;
+            let Between { from, to } = between.unwrap_or(Between { from: None, to: None });
+            show_diff(&client.diff(scope, &file, [from, to]).await?, format, ctx)
+        }
+        Ask::Suggestions { .. } => {
+            let list = reader(ctx).await?.suggestions(scope).await?;
+            show_list(&list, format, ctx)
+        }
+        Ask::Suggest { file, text, old, new, .. } => {
+            let request = SuggestRequest {
+                target: scope.target.clone(),
+                project: Some(scope.project.clone()),
+                file,
+                suggestion: text,
+                old,
+                new,
+            };
+            suggest(&request, format, ctx).await
+        }
+        Ask::Accept { suggestion, .. } => {
+            let request = answer(scope, Verdict::Accept);
+            settle(Seq::new(suggestion), &request, format, ctx).await
+        }
+        Ask::Reject { suggestion, reason, .. } => {
+            let request = answer(scope, Verdict::Reject(reason));
+            settle(Seq::new(suggestion), &request, format, ctx).await
+        }
+    }
+}
+
+enum Verdict {
+    Accept,
+    Reject(String),
+}
+
+fn answer(scope: &Scope, verdict: Verdict) -> SuggestionRequest {
+    let (accept, reason) = match verdict {
+        Verdict::Accept => (true, None),
+        Verdict::Reject(why) => (false, Some(why)),
+    };
+    let (target, project) = (scope.target.clone(), Some(scope.project.clone()));
+    SuggestionRequest { target, project, accept, reason }
+}
+
+async fn suggest(
+    request: &SuggestRequest,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<(), CliError> {
+    let client = ctx.daemon().await?;
+    let key = Uuid::now_v7().to_string();
+    let made = match client.suggest(&key, request).await {
+        Err(DialError::Lost { .. }) => client.suggest(&key, request).await?,
+        other => other?,
+    };
+    match format {
+        Format::Json => ctx.console.json(&made),
+        Format::Text => {
+            let line = format!("suggestion {} waits for {}", made.suggestion, made.owner);
+            ctx.console.answer(&Line::plain(line))
+        }
+    }
+}
+
+async fn settle(
+    suggestion: Seq,
+    request: &SuggestionRequest,
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<(), CliError> {
+    let client = ctx.daemon().await?;
+    let key = Uuid::now_v7().to_string();
+    let answered = match client.suggestion_answer(&key, suggestion, request).await {
+        Err(DialError::Lost { .. }) => client.suggestion_answer(&key, suggestion, request).await?,
+        other => other?,
+    };
+    let SuggestionView { file, state, revision, .. } = &answered;
+    let line = match (state, revision) {
+        (SuggestionState::Accepted, Some(revision)) => {
+            format!("suggestion {suggestion} is accepted: {file} is at revision {revision}")
+        }
+        (SuggestionState::Accepted, None) => {
+            format!(
+                "suggestion {suggestion} is accepted; it says nothing to the letter, so {file} is as it was"
+            )
+        }
+        (SuggestionState::Rejected | SuggestionState::Open, _) => {
+            format!("suggestion {suggestion} is {state}")
+        }
+    };
+    match format {
+        Format::Json => ctx.console.json(&answered),
+        Format::Text => ctx.console.answer(&Line::plain(line)),
+    }
+}
+
+fn show_list(
+    list: &[SuggestionView],
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<(), CliError> {
+    let rows: Vec<_> = list
+        .iter()
+        .map(|one| {
+            let state = match &one.reason {
+                Some(why) => format!("{}: {}", one.state, one_line(why)),
+                None => one.state.to_string(),
+            };
+            let number = one.suggestion.to_string();
+            [number, one.file.to_string(), one_line(&one.author), state, one_line(&one.text)]
+        })
+        .collect();
+    match format {
+        Format::Json => ctx.console.json(&list),
+        Format::Text if rows.is_empty() => ctx.console.note("nothing was suggested"),
+        Format::Text => {
+            let columns =
+                [Figure("NUMBER"), Name("FILE"), Name("BY"), State("STATE"), Text("WHAT")];
+            ctx.console.table(columns, &rows)
+        }
+    }
+}
+
+/// Shows what each of these revisions changed.
+pub(super) async fn show_each(
+    desk: &Desk,
+    entries: &[DocumentEntry],
+    format: Format,
+    ctx: &mut Context<'_>,
+) -> Result<(), CliError> {
+    let mut diffs = Vec::new();
+    for entry in entries {
+        let revision = entry.revision.get();
+        let between = [Some(revision - 1), Some(revision)];
+        let diff = desk.client.diff(&desk.scope, &entry.file, between).await?;
+        if format == Format::Text {
+            let (author, file) = (one_line(&entry.author), &entry.file);
+            let attempt = entry.attempt.map(|id| format!(" · attempt {id}")).unwrap_or_default();
+            let said = format!("{file} · revision {revision} · by {author}{attempt}");
+            ctx.console.answer(&Line::of(Tone::Dim, said))?;
+            show_diff(&diff, format, ctx)?;
+        }
+        diffs.push(diff);
+    }
+    match format {
+        Format::Json => ctx.console.json(&diffs),
+        Format::Text => Ok(()),
+    }
+}
+
+fn show_diff(diff: &DocumentDiff, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    match format {
+        Format::Json => ctx.console.json(diff),
+        Format::Text if ctx.console.answers_a_person() => {
+            let lines = diff.diff.lines().map(|line| {
+                let tone = match line.as_bytes().first() {
+                    Some(b'+') => Tone::Good,
+                    Some(b'-') => Tone::Bad,
+                    _ => Tone::Plain,
+                };
+                Line::of(tone, harmless(line))
+            });
+            ctx.console.answer_all(&lines.collect::<Vec<_>>())
+        }
+        Format::Text => ctx.console.raw(&diff.diff),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_are_typed_alone_or_as_a_stretch() {
+        for (text, from, to) in [
+            ("3", None, Some(3)),
+            ("1..3", Some(1), Some(3)),
+            ("1..", Some(1), None),
+            ("..3", None, Some(3)),
+        ] {
+            assert_eq!(text.parse(), Ok(Between { from, to }), "{text}");
+        }
+        assert!("a..b".parse::<Between>().is_err());
+    }
+}

@@ -1,0 +1,200 @@
+//! Documents as files in their project, for people, editors and git: put there as they change, and taken back when a
+//! person changes them. The store is the truth; what was last put where is in it.
+//!
+//! Invariant: nothing a person wrote is overwritten before it is in the store, or lies aside.
+
+mod copy;
+mod folder;
+mod watch;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use agent_worker_kernel::{Change, FileMemory, Shelf};
+use agent_worker_protocol::{DocumentPath, Revision};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use copy::{Copy, Next};
+use folder::Folder;
+use watch::Watch;
+pub(crate) use watch::Watches;
+
+/// Looks follow each other no faster.
+const PACE: Duration = Duration::from_millis(30);
+/// After something failed it is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// So long after its run a shelf is finished; what is unfinished then is finished by the next run.
+const LAST: Duration = Duration::from_secs(10);
+/// So long the keeper before has, to let go.
+const HANDOVER: Duration = Duration::from_secs(15);
+
+/// What went wrong with one look.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("a file failed: {0}")]
+    File(#[from] io::Error),
+    #[error("{0}")]
+    Kernel(#[from] agent_worker_kernel::Error),
+}
+
+/// Keeps the documents of a run as files until it is over.
+pub(crate) async fn keep(shelf: Shelf, watches: Watches, stop: CancellationToken) {
+    let (project, names) = shelf.place();
+    let place = project.join(names.join("/"));
+    let begin = async {
+        match first(&shelf, &place).await? {
+            First::Document => Keeper::begin(shelf.clone(), watches.watch()).await.map(Some),
+            First::End => Ok(None),
+        }
+    };
+    let keeper = tokio::select! {
+        () = stop.cancelled() => return,
+        keeper = begin => keeper,
+    };
+    match keeper {
+        Ok(Some(mut keeper)) => keeper.work(&stop).await,
+        Ok(None) => {}
+        Err(error) => {
+            tracing::error!(place = %place.display(), %error, "documents are not kept as files here");
+        }
+    }
+}
+
+enum First {
+    Document,
+    End,
+}
+
+/// Waits until there is anything to keep: who has no documents gets no folder.
+async fn first(shelf: &Shelf, place: &Path) -> Result<First, Trouble> {
+    let mut seen = Change::default();
+    loop {
+        seen = shelf.changed(seen).await;
+        if !shelf.heads().await?.is_empty() || tokio::fs::try_exists(place).await? {
+            return Ok(First::Document);
+        }
+        if shelf.is_over().await? {
+            return Ok(First::End);
+        }
+    }
+}
+
+/// One folder of documents.
+struct Keeper {
+    shelf: Shelf,
+    folder: Arc<Folder>,
+    watch: Watch,
+    copies: BTreeMap<DocumentPath, Copy>,
+    /// Set aside by an earlier keeper that may have been killed before it could.
+    unfinished: BTreeSet<DocumentPath>,
+}
+
+impl Keeper {
+    async fn begin(shelf: Shelf, watch: Watch) -> Result<Self, Trouble> {
+        let folder = Arc::new(Self::open(&shelf).await?);
+        let mut copies = BTreeMap::new();
+        for FileMemory { path, put, taken } in shelf.memories().await? {
+            let mut copy = Copy::new(taken);
+            for (revision, at) in put {
+                copy.remember(revision, at, &shelf.text(&path, revision).await?);
+            }
+            copies.insert(path, copy);
+        }
+        let unfinished = shelf.conflicts().await?.into_iter().collect();
+        Ok(Self { shelf, folder, watch, copies, unfinished })
+    }
+
+    async fn open(shelf: &Shelf) -> io::Result<Folder> {
+        let deadline = Instant::now() + HANDOVER;
+        loop {
+            let (project, names) = shelf.place();
+            let (project, names) = (project.clone(), names.to_vec());
+            match blocking(move || Folder::open(&project, &names)).await {
+                // The keeper before is on its way out: the run before, or a daemon that was killed.
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(PACE).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn work(&mut self, stop: &CancellationToken) {
+        let mut seen = Change::default();
+        let mut over: Option<Instant> = None;
+        loop {
+            let began = Instant::now();
+            let next = match self.look().await {
+                Ok(next) => next,
+                Err(error) => {
+                    tracing::error!(%error, "keeping documents as files failed; trying again");
+                    Next::In(AGAIN)
+                }
+            };
+            if self.shelf.is_over().await.unwrap_or(false) {
+                let over = over.get_or_insert(began);
+                if next == Next::Rest || over.elapsed() > LAST {
+                    return;
+                }
+            }
+            let pause = match next {
+                Next::Rest => Duration::MAX,
+                Next::In(pause) => pause,
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                change = self.shelf.changed(seen) => seen = change,
+                () = self.watch.stirred() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+            tokio::time::sleep_until(began + PACE).await;
+        }
+    }
+
+    /// Looks at everything once; says when to look again though nothing stirs.
+    async fn look(&mut self) -> Result<Next, Trouble> {
+        if self.folder.is_gone() {
+            self.folder = Arc::new(Self::open(&self.shelf).await?);
+        }
+        let (folder, watch) = (Arc::clone(&self.folder), self.watch.clone());
+        let listing = blocking(move || folder.list(|fd| watch.add(fd))).await?;
+        let heads: BTreeMap<DocumentPath, Revision> =
+            self.shelf.heads().await?.into_iter().collect();
+        for path in self.shelf.conflicts().await? {
+            if !listing.aside.contains(&path) && !self.unfinished.contains(&path) {
+                self.shelf.conflict_close(&path).await?;
+            }
+        }
+        let mut next = Next::Rest;
+        let paths: BTreeSet<_> = heads.keys().chain(&listing.files).cloned().collect();
+        for path in paths {
+            let copy = self.copies.entry(path.clone()).or_default();
+            copy.aside_due = self.unfinished.contains(&path) && !listing.aside.contains(&path);
+            let head = heads.get(&path).copied();
+            match copy.tend(&self.shelf, &self.folder, &path, head).await {
+                Ok(when) => next = next.min(when),
+                Err(error) => {
+                    tracing::error!(%path, %error, "keeping a document as a file failed; trying again");
+                    next = next.min(Next::In(AGAIN));
+                }
+            }
+        }
+        self.unfinished.clear();
+        Ok(next)
+    }
+}
+
+/// Runs what waits for a disk where waiting harms nobody.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| io::Error::other("cut short"))?
+}

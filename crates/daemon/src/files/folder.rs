@@ -1,0 +1,286 @@
+//! The folder of one instance's documents. Every step is taken from an open folder and follows no link, so that no path and
+//! nothing put in its way reads or writes anywhere else.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Read as _, Write as _},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+use agent_worker_kernel::CONFLICT;
+use agent_worker_protocol::DocumentPath;
+use rustix::{
+    fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat},
+    io::Errno,
+};
+
+/// A document holds 4 MiB; what is longer is read no further.
+const MOST: u64 = 4 * 1024 * 1024;
+/// So many files are looked at.
+const MOST_FILES: usize = 10_000;
+/// So deep folders are looked into; a document's path is no deeper.
+const DEEPEST: usize = 100;
+/// So many texts of one document lie aside at once.
+const MOST_ASIDE: usize = 100;
+/// Ours, and of no interest to git.
+const IGNORED: &str = "# Of agent-worker: copies it is working on.\n.*.out\n.*.tmp\n";
+
+/// An open folder of documents.
+pub(super) struct Folder {
+    root: OwnedFd,
+}
+
+/// Which of a document's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// The one people edit.
+    File,
+    /// What came out of it when it was last replaced. Somebody may still be writing it.
+    Out,
+}
+
+/// A file as it stood at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) ino: u64,
+    pub(super) mtime: (i64, i64),
+    pub(super) size: u64,
+}
+
+/// What lies under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    Nothing,
+    File(Key),
+    /// A folder, a link: nothing of ours.
+    Strange,
+}
+
+/// What was read of a file.
+pub(super) struct Text {
+    pub(super) key: Key,
+    pub(super) bytes: Vec<u8>,
+    /// Whether there was more.
+    pub(super) is_whole: bool,
+}
+
+/// What the folder holds.
+#[derive(Default)]
+pub(super) struct Listing {
+    pub(super) files: BTreeSet<DocumentPath>,
+    /// The documents of which a text lies aside.
+    pub(super) aside: BTreeSet<DocumentPath>,
+}
+
+impl Folder {
+    /// Opens the folder `names` beneath `project`, making it if need be. Would block while another daemon has it.
+    pub(super) fn open(project: &Path, names: &[String]) -> io::Result<Self> {
+        let mut root = fs::open(project, folder_flags(), Mode::empty())?;
+        for (depth, name) in names.iter().enumerate() {
+            let inner = enter(root.as_fd(), name, Way::Make)?;
+            if depth == 0 {
+                ignore_ours(inner.as_fd());
+            }
+            root = inner;
+        }
+        fs::flock(&root, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { root })
+    }
+
+    /// Whether somebody deleted it.
+    pub(super) fn is_gone(&self) -> bool {
+        fs::fstat(&self.root).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
+    /// Looks under a document's name.
+    pub(super) fn look(&self, path: &DocumentPath, slot: Slot) -> io::Result<Seen> {
+        let (folder, name) = match self.parent(path, Way::Find) {
+            Ok(found) => found,
+            Err(error) => return nothing(&error).ok_or(error),
+        };
+        match fs::statat(&folder, slot.name(name), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+                Ok(Seen::File(Key::of(&stat)))
+            }
+            Ok(_) => Ok(Seen::Strange),
+            Err(Errno::NOENT) => Ok(Seen::Nothing),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads a file, if it is one.
+    pub(super) fn read(&self, path: &DocumentPath, slot: Slot) -> io::Result<Option<Text>> {
+        let (folder, name) = self.parent(path, Way::Find)?;
+        // Without waiting: a pipe put here must not hold us.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = match fs::openat(&folder, slot.name(name), flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let stat = fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        std::fs::File::from(file).take(MOST + 1).read_to_end(&mut bytes)?;
+        let is_whole = u64::try_from(bytes.len()).is_ok_and(|read| read <= MOST);
+        Ok(Some(Text { key: Key::of(&stat), bytes, is_whole }))
+    }
+
+    /// Puts a text into a document's file in one step; what was there comes out and is kept beside it.
+    pub(super) fn put(&self, path: &DocumentPath, text: &str) -> io::Result<Key> {
+        let (folder, name) = self.parent(path, Way::Make)?;
+        let (unfinished, out) = (format!(".{name}.tmp"), Slot::Out.name(name));
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o644);
+        let mut file = std::fs::File::from(fs::openat(&folder, &unfinished, flags, mode)?);
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        let key = Key::of(&fs::fstat(&file)?);
+        // From here on what lies there is whole: ours, or what came out.
+        fs::renameat(&folder, &unfinished, &folder, &out)?;
+        match fs::renameat_with(&folder, &out, &folder, name, RenameFlags::NOREPLACE) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => {
+                fs::renameat_with(&folder, &out, &folder, name, RenameFlags::EXCHANGE)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        fs::fsync(&folder)?;
+        Ok(key)
+    }
+
+    /// Lays a person's text aside under the first free name.
+    pub(super) fn set_aside(&self, path: &DocumentPath, slot: Slot) -> io::Result<()> {
+        let (folder, name) = self.parent(path, Way::Find)?;
+        for number in 1..=MOST_ASIDE {
+            let aside = match number {
+                1 => format!("{name}{CONFLICT}"),
+                more => format!("{name}.{more}{CONFLICT}"),
+            };
+            let from = slot.name(name);
+            match fs::renameat_with(&folder, from, &folder, aside, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => {}
+                other => return Ok(other?),
+            }
+        }
+        Err(io::Error::other("too many texts lie aside"))
+    }
+
+    /// What there is, and each folder it is in.
+    pub(super) fn list(&self, mut visit: impl FnMut(BorrowedFd<'_>)) -> io::Result<Listing> {
+        let mut listing = Listing::default();
+        let root = enter(self.root.as_fd(), ".", Way::Find)?;
+        let mut left = vec![(root, String::new())];
+        while let Some((folder, before)) = left.pop() {
+            visit(folder.as_fd());
+            for entry in Dir::read_from(&folder)? {
+                let entry = entry?;
+                let Ok(name) = entry.file_name().to_str() else { continue };
+                let path = format!("{before}{name}");
+                if let Some(whole) = path.strip_suffix(CONFLICT) {
+                    listing.aside.extend(documents_of(whole));
+                    continue;
+                }
+                let Ok(path) = path.parse::<DocumentPath>() else { continue };
+                let stat = fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
+                match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                    Ok(FileType::RegularFile) if listing.files.len() < MOST_FILES => {
+                        listing.files.insert(path);
+                    }
+                    Ok(FileType::Directory) if before.matches('/').count() < DEEPEST => {
+                        if let Ok(inner) = enter(folder.as_fd(), name, Way::Find) {
+                            left.push((inner, format!("{path}/")));
+                        }
+                    }
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        }
+        Ok(listing)
+    }
+
+    /// The folder a document lies in, and its name there.
+    fn parent<'p>(&self, path: &'p DocumentPath, way: Way) -> io::Result<(OwnedFd, &'p str)> {
+        let mut folder = enter(self.root.as_fd(), ".", Way::Find)?;
+        let mut parts = path.as_str().split('/').peekable();
+        let mut name = parts.next().unwrap_or_default();
+        for next in parts {
+            folder = enter(folder.as_fd(), name, way)?;
+            name = next;
+        }
+        Ok((folder, name))
+    }
+}
+
+impl Slot {
+    fn name(self, name: &str) -> String {
+        match self {
+            Self::File => name.to_owned(),
+            Self::Out => format!(".{name}.out"),
+        }
+    }
+}
+
+impl Key {
+    fn of(stat: &Stat) -> Self {
+        let mtime = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0));
+        Self { ino: stat.st_ino, mtime, size: u64::try_from(stat.st_size).unwrap_or(0) }
+    }
+}
+
+/// Whether a folder that is not there is made.
+#[derive(Clone, Copy)]
+enum Way {
+    Find,
+    Make,
+}
+
+fn folder_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
+}
+
+/// Goes one step down, through a folder and never a link.
+fn enter(folder: BorrowedFd<'_>, name: &str, way: Way) -> io::Result<OwnedFd> {
+    let open = || fs::openat(folder, name, folder_flags() | OFlags::NOFOLLOW, Mode::empty());
+    match (open(), way) {
+        (Err(Errno::NOENT), Way::Make) => {
+            match fs::mkdirat(folder, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => Ok(open()?),
+                Err(error) => Err(error.into()),
+            }
+        }
+        (opened, _) => Ok(opened?),
+    }
+}
+
+/// A name none of whose folders are there names nothing; one through something else names something strange.
+fn nothing(error: &io::Error) -> Option<Seen> {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => Some(Seen::Nothing),
+        Some(Errno::NOTDIR | Errno::LOOP) => Some(Seen::Strange),
+        _ => None,
+    }
+}
+
+/// `notes.md` and `notes.md.2`: both could be the document whose text lies aside under that name.
+fn documents_of(whole: &str) -> impl Iterator<Item = DocumentPath> {
+    let numbered = whole.rsplit_once('.').filter(|(_, number)| number.parse::<usize>().is_ok());
+    [Some(whole), numbered.map(|(name, _)| name)]
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.parse().ok())
+}
+
+/// A person may have one of their own: it stays.
+fn ignore_ours(folder: BorrowedFd<'_>) {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(file) = fs::openat(folder, ".gitignore", flags, Mode::from_raw_mode(0o644))
+        && let Err(error) = std::fs::File::from(file).write_all(IGNORED.as_bytes())
+    {
+        tracing::warn!(%error, "a .gitignore could not be written");
+    }
+}

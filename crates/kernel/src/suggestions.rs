@@ -1,0 +1,227 @@
+//! Suggestions: how an agent changes a document it does not own.
+//!
+//! A suggestion is words. It may also say exactly what to change, a passage and what replaces it, or what is added at the
+//! end; then accepting it is the change. In words alone, accepting it is agreeing, and the owner writes.
+
+use agent_worker_protocol::{
+    EffectKey, MessageKind, Priority, Role, RunId, Seq, ToolName,
+    api::{SuggestRequest, Suggested, SuggestionRequest, SuggestionView},
+};
+use agent_worker_store::{
+    Edit, Error as StoreError, NewMessage, NewSuggestion, SuggestionAnswer, SuggestionVerdict,
+};
+
+use crate::{
+    documents::{DOCUMENT, is_decisions, too_long},
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+    limits,
+    place::Place,
+    recipients::Recipients,
+    sizes::{self, Text},
+};
+
+const MOST_SUGGESTIONS: u32 = 1_000;
+
+impl Kernel {
+    /// Suggests a change to a document of another agent, who is told.
+    pub async fn suggest(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        request: SuggestRequest,
+    ) -> Result<Suggested> {
+        let by = who.by(key)?;
+        if request.suggestion.trim().is_empty() {
+            return Err(Error::BadRequest("an empty suggestion says nothing".into()));
+        }
+        if is_decisions(&request.file) {
+            return Err(Error::Forbidden("what was decided is changed by another proposal alone"));
+        }
+        self.pass_gate(who, ToolName::DocumentSuggest).await?;
+        let edit = edit(request.old, request.new)?;
+        let place = Place { target: request.target, project: request.project };
+        let (instance, run) = self.instance(who, &place).await?;
+        let card = self.card(run).await?;
+        card.require_documents()?;
+        let text = told(&request.file.to_string(), &request.suggestion, edit.as_ref());
+        let hops = hops(who, None);
+        let nobody = Recipients::default();
+        let message = self.message(&by, &card, text, &nobody, hops, None).await?;
+        let new = NewSuggestion {
+            workflow: instance.id,
+            path: request.file,
+            text: request.suggestion,
+            edit,
+            message,
+            pause: limits::hop_limit(hops, &card.limits),
+        };
+        let once = self.store.suggestion_put(by, new, self.clock.now()).await?;
+        let owner = self.owner(run).await?;
+        let deduplicated = once.is_deduplicated();
+        Ok(Suggested { suggestion: once.value(), owner, deduplicated })
+    }
+
+    /// Accepts or rejects a suggestion: the owner of the documents, or the user.
+    pub async fn suggestion_answer(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        suggestion: Seq,
+        request: SuggestionRequest,
+    ) -> Result<SuggestionView> {
+        let by = who.by(key)?;
+        self.pass_gate(who, ToolName::SuggestionAnswer).await?;
+        let verdict = match (request.accept, request.reason) {
+            (true, None) => SuggestionVerdict::Accept,
+            (false, Some(why)) if !why.trim().is_empty() => SuggestionVerdict::Reject(why),
+            (true, Some(_)) => {
+                return Err(Error::BadRequest(
+                    "`reason` is for a suggestion that is rejected".into(),
+                ));
+            }
+            (false, _) => {
+                return Err(Error::BadRequest("say why it is rejected: `reason`".into()));
+            }
+        };
+        let place = Place { target: request.target, project: request.project };
+        let (instance, run) = self.instance(who, &place).await?;
+        let card = self.card(run).await?;
+        let found = self.suggestion(instance.id, suggestion).await?;
+        let body = answer(&found, &verdict);
+        sizes::check("this reason", body.len(), sizes::INLINE)?;
+        let hops = hops(who, Some(suggestion));
+        let answer = SuggestionAnswer {
+            workflow: instance.id,
+            suggestion,
+            verdict,
+            message: NewMessage {
+                kind: MessageKind::Message,
+                body,
+                data: Vec::new(),
+                reply_to: Some(suggestion),
+                hops,
+                priority: Priority::Normal,
+                resource: None,
+                recipients: Vec::new(),
+            },
+            pause: limits::hop_limit(hops, &card.limits),
+            most: DOCUMENT,
+        };
+        let now = self.clock.now();
+        self.store.suggestion_answer(by, answer, now).await.map_err(too_long)?;
+        self.suggestion(instance.id, suggestion).await
+    }
+
+    /// Lists suggestions, newest first.
+    pub async fn suggestions(&self, who: &Principal, place: &Place) -> Result<Vec<SuggestionView>> {
+        who.require_known()?;
+        let instance = self.instance_of(who, place).await?;
+        Ok(self.store.suggestion_list(instance.id, MOST_SUGGESTIONS).await?)
+    }
+
+    async fn suggestion(
+        &self,
+        workflow: agent_worker_protocol::WorkflowId,
+        suggestion: Seq,
+    ) -> Result<SuggestionView> {
+        let found = self.store.suggestion_get(workflow, suggestion).await?;
+        Ok(found.ok_or(StoreError::NotFound("suggestion"))?)
+    }
+
+    /// Who writes the documents of a run.
+    async fn owner(&self, run: RunId) -> Result<agent_worker_protocol::AgentName> {
+        let roles = self.store.run_roles(run).await?;
+        let owner = roles.into_iter().find(|(role, _)| *role == Role::DocumentOwner);
+        // Who has left meanwhile has no role any more.
+        owner.map(|(_, agent)| agent).ok_or(StoreError::MayWrite.into())
+    }
+}
+
+fn hops(who: &Principal, reply_to: Option<Seq>) -> u32 {
+    match who {
+        Principal::Agent(attempt) => limits::hops(&attempt.shown, reply_to),
+        Principal::User | Principal::Client(_) | Principal::Nobody => 0,
+    }
+}
+
+fn edit(old: Option<String>, new: Option<String>) -> Result<Option<Edit>> {
+    match (old, new) {
+        (None, None) => Ok(None),
+        (None, Some(new)) if new.is_empty() => {
+            Err(Error::BadRequest("`new` is empty: nothing would be added".into()))
+        }
+        (None, Some(new)) => Ok(Some(Edit::Append(new))),
+        (Some(old), _) if old.is_empty() => {
+            Err(Error::BadRequest("`old` is empty; leave it out to add at the end".into()))
+        }
+        (Some(old), Some(new)) => Ok(Some(Edit::Replace { old, new })),
+        (Some(_), None) => {
+            Err(Error::BadRequest("`old` needs `new`: what stands in its place, or \"\"".into()))
+        }
+    }
+}
+
+/// What the owner reads. What the author wrote is data: a mention in it wakes nobody.
+fn told(file: &str, suggestion: &str, edit: Option<&Edit>) -> Text {
+    let mut text = Text::default();
+    let mut say = |words: &str, data: &str| {
+        text.body.push_str(words);
+        let start = text.body.len();
+        text.body.push_str(data);
+        text.data.push(start..text.body.len());
+    };
+    say(&format!("Suggestion for {file}:\n"), suggestion);
+    match edit {
+        None => {}
+        Some(Edit::Append(new)) => say("\n\nTo be added at the end:\n", new),
+        Some(Edit::Replace { old, new }) => {
+            say("\n\nInstead of:\n", old);
+            say("\n\nthis:\n", new);
+        }
+    }
+    text.body.push_str("\n\nAnswer it with suggestion_answer; `suggestion` is this message's seq.");
+    text
+}
+
+/// What its author reads.
+fn answer(found: &SuggestionView, verdict: &SuggestionVerdict) -> String {
+    match (verdict, &found.new) {
+        (SuggestionVerdict::Accept, Some(_)) => {
+            format!("Accepted: {} has what you suggested.", found.file)
+        }
+        (SuggestionVerdict::Accept, None) => {
+            format!("Accepted: it is to be worked into {}.", found.file)
+        }
+        (SuggestionVerdict::Reject(why), _) => format!("Rejected for {}: {why}", found.file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suggestion_says_what_to_change_wholly_or_not_at_all() {
+        let given = |old: Option<&str>, new: Option<&str>| {
+            edit(old.map(str::to_owned), new.map(str::to_owned))
+        };
+        let replace = |old: &str, new: &str| Edit::Replace { old: old.into(), new: new.into() };
+        assert_eq!(given(None, None).unwrap(), None);
+        assert_eq!(given(None, Some("x")).unwrap(), Some(Edit::Append("x".into())));
+        assert_eq!(given(Some("a"), Some("b")).unwrap(), Some(replace("a", "b")));
+        assert_eq!(given(Some("a"), Some("")).unwrap(), Some(replace("a", "")));
+        for (old, new) in [(None, Some("")), (Some(""), Some("b")), (Some("a"), None)] {
+            assert!(given(old, new).is_err(), "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_author_wrote_is_data_to_the_last_letter() {
+        let edit = Edit::Replace { old: "@a".into(), new: "@b".into() };
+        let text = told("notes.md", "ask @c", Some(&edit));
+        let data: Vec<_> = text.data.iter().map(|range| &text.body[range.clone()]).collect();
+        assert_eq!(data, ["ask @c", "@a", "@b"]);
+        assert_eq!(text.body.matches('@').count(), 3);
+    }
+}
