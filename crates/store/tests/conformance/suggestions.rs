@@ -66,8 +66,8 @@ async fn answer(
     team.store.suggestion_answer(by, answer, NOW).await
 }
 
-fn replace(old: &str, new: &str) -> Option<Edit> {
-    Some(Edit::Replace { old: old.into(), new: new.into() })
+fn replace(old: &str, new: &str) -> Edit {
+    Edit::Replace { old: old.into(), new: new.into() }
 }
 
 fn no() -> SuggestionVerdict {
@@ -124,7 +124,7 @@ pub(crate) async fn a_suggestion_wakes_the_owner_and_is_answered_once(store: Arc
 pub(crate) async fn accepting_what_is_said_to_the_letter_writes_it(store: Arc<dyn Store>) {
     let (team, a, b) = owned(&store).await;
     write(&team, "teh end\n").await;
-    let first = suggest(&team, agent(&a), replace("teh", "the")).await.unwrap().value();
+    let first = suggest(&team, agent(&a), Some(replace("teh", "the"))).await.unwrap().value();
     let more = Some(Edit::Append("more\n".into()));
     let second = suggest(&team, user(), more).await.unwrap().value();
     let words = suggest(&team, agent(&a), None).await.unwrap().value();
@@ -147,10 +147,10 @@ pub(crate) async fn a_passage_that_is_not_there_once_is_refused_when_it_is_sugge
     let (team, a, b) = owned(&store).await;
     write(&team, "one two two\n").await;
     for (old, times) in [("two", 2), ("three", 0)] {
-        let refused = suggest(&team, agent(&a), replace(old, "x")).await;
+        let refused = suggest(&team, agent(&a), Some(replace(old, "x"))).await;
         assert!(matches!(refused, Err(Error::NoSuchPassage(n)) if n == times), "{refused:?}");
     }
-    let seq = suggest(&team, agent(&a), replace("one", "1")).await.unwrap().value();
+    let seq = suggest(&team, agent(&a), Some(replace("one", "1"))).await.unwrap().value();
     write(&team, "one more\n").await;
     let refused = answer(&team, agent(&b), seq, SuggestionVerdict::Accept).await;
     assert!(matches!(refused, Err(Error::NoSuchPassage(2))), "{refused:?}");
