@@ -35,13 +35,188 @@ use crate::{
     store::Store,
 };
 
-#[async_trait]
-impl Store for Sqlite {
-    // Instances
+/// Most methods are one read or one write of their noun's file: a line each. The others are written out after them.
+macro_rules! store {
+    ({ $($how:ident $method:ident($($arg:ident: $ty:ty),*) -> $out:ty = $does:expr;)* } $($whole:tt)*) => {
+        #[async_trait]
+        impl Store for Sqlite {
+            $(async fn $method(&self, $($arg: $ty),*) -> Result<$out> {
+                self.$how($does).await
+            })*
+            $($whole)*
+        }
+    };
+}
 
-    async fn instance_open(&self, project: String, instance: InstanceRef) -> Result<WorkflowId> {
-        self.write(move |tx| instances::open(tx, &project, &instance)).await
+store! {
+    {
+        // Instances
+        write instance_open(project: String, instance: InstanceRef) -> WorkflowId
+            = move |tx| instances::open(tx, &project, &instance);
+        read instance_verify(workflow: WorkflowId) -> Seq = move |db| content::verify(db, workflow);
+        write instance_clear(by: By, workflow: WorkflowId, now: Millis) -> Seq
+            = move |tx| instances::clear(tx, &by, workflow, now);
+
+        // Runs
+        write run_create(workflow: WorkflowId, new: NewRun, now: Millis) -> ()
+            = move |tx| runs::create(tx, workflow, &new, now);
+        write run_start(run: RunId, kickoff: Option<NewMessage>, now: Millis) -> ()
+            = move |tx| runs::start(tx, run, kickoff.as_ref(), now);
+        write run_settle(run: RunId, decide: Decide, now: Millis) -> RunStep
+            = move |tx| settle::settle(tx, run, &decide, now);
+        write run_resume(by: By, run: RunId, limits: Limits, now: Millis) -> ()
+            = move |tx| runs::resume(tx, &by, run, &limits, now);
+        read run_get(run: RunId) -> RunRow = move |db| runs::get(db, run);
+        look run_hindrances(run: RunId) -> Hindrances = move |db| runs::hindrances(db, run);
+        read run_list(which: RunQuery) -> Vec<RunRow> = move |db| runs::list(db, which);
+        read run_failures(run: RunId) -> Vec<Receipt> = move |db| runs::failures(db, run);
+        read run_roles(run: RunId) -> Vec<(Role, AgentName)> = move |db| roles::list(db, run);
+
+        // Agents
+        read agent_list(workflow: WorkflowId) -> Vec<AgentRow>
+            = move |db| agents::list(db, workflow);
+        write agent_add(by: By, run: RunId, agent: NewAgent, now: Millis) -> AgentName
+            = move |tx| members::add(tx, &by, run, &agent, now);
+        write agent_stop(by: By, workflow: WorkflowId, agent: AgentName, why: String,
+            now: Millis) -> ()
+            = move |tx| members::stop(tx, &by, workflow, &agent, &why, now);
+        write agent_resume(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ()
+            = move |tx| members::resume(tx, &by, workflow, &agent, now);
+        write agent_remove(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ()
+            = move |tx| members::remove(tx, &by, workflow, &agent, now);
+        read agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>
+            = move |db| agents::ready(db, workflow);
+
+        // Messages
+        write message_append(by: By, workflow: WorkflowId, message: NewMessage,
+            pause: Option<PauseCause>, now: Millis) -> Once<Seq>
+            = move |tx| messages::append(tx, &by, workflow, &message, pause.as_ref(), now);
+        read message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>
+            = move |db| messages::list(db, workflow, &query);
+        read message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>
+            = move |db| messages::receipts(db, workflow, seq);
+
+        // Inboxes
+        read inbox_pending(workflow: WorkflowId, agent: AgentName,
+            limit: u32) -> Vec<ShownMessage>
+            = move |db| inbox::pending(db, workflow, &agent, limit);
+        write inbox_show(fence: Fence, limit: u32) -> Vec<ShownMessage>
+            = move |tx| inbox::show(tx, &fence, limit);
+        write inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>
+            = move |tx| inbox::ack(tx, &fence, until);
+        write delivery_redrive(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq,
+            now: Millis) -> ()
+            = move |tx| deliveries::redrive(tx, &by, workflow, &agent, seq, now);
+        write delivery_drop(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq,
+            why: String, now: Millis) -> ()
+            = move |tx| deliveries::give_up(tx, &by, workflow, &agent, seq, &why, now);
+
+        // Attempts
+        write attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt,
+            rule: LeaseRule, now: Millis) -> Leased
+            = move |tx| lease::lease(tx, workflow, &agent, &new, rule, now);
+        look attempt_by_token(token: Hash) -> Option<AttemptRow>
+            = move |db| attempts::by_token(db, &token);
+        look attempt_get(attempt: AttemptId) -> AttemptRow = move |db| attempts::get(db, attempt);
+        read attempt_list(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<AttemptRow>
+            = move |db| attempts::list(db, workflow, &agent, limit);
+        read turn_list(run: RunId, limit: u32) -> Vec<Turn>
+            = move |db| attempts::turns(db, run, limit);
+        read attempt_live() -> Vec<AttemptRow> = attempts::live;
+        write attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Millis) -> i64
+            = move |tx| reports::store(tx, attempt, &events, now);
+        write attempt_finish(fence: Fence, settlement: Settlement,
+            now: Millis) -> FinishedAttempt
+            = move |tx| finish::finish(tx, &fence, &settlement, now);
+
+        // Proposals and questions
+        write run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>,
+            now: Millis) -> ()
+            = move |tx| runs::elect(tx, run, &election, kickoff.clone(), now);
+        write proposal_create(by: By, workflow: WorkflowId, new: NewProposal,
+            now: Millis) -> Once<ProposalId>
+            = move |tx| proposals::create(tx, &by, workflow, &new, now);
+        write ballot_cast(by: By, workflow: WorkflowId, ballot: NewBallot, deciding: Deciding,
+            now: Millis) -> Once<ProposalState>
+            = move |tx| proposals::cast(tx, &by, workflow, &ballot, &deciding, now);
+        write proposal_settle(workflow: WorkflowId, deciding: Deciding,
+            now: Millis) -> Vec<ProposalId>
+            = move |tx| proposals::settle(tx, workflow, &deciding, now);
+        read proposal_get(workflow: WorkflowId, proposal: ProposalId) -> Option<Proposal>
+            = move |db| proposals::get(db, workflow, proposal);
+        read proposal_list(workflow: WorkflowId, which: ProposalQuery) -> Vec<Proposal>
+            = move |db| proposals::list(db, workflow, which);
+        read proposal_due(workflow: WorkflowId) -> Option<Millis>
+            = move |db| proposals::due(db, workflow);
+        read run_gates(run: RunId) -> Vec<String> = move |db| binding::gates(db, run);
+        write question_ask(by: By, workflow: WorkflowId, new: NewQuestion,
+            now: Millis) -> Once<QuestionId>
+            = move |tx| questions::ask(tx, &by, workflow, &new, now);
+        write question_answer(by: By, workflow: WorkflowId, question: QuestionId,
+            answer: String, now: Millis) -> Once<Seq>
+            = move |tx| questions::answer(tx, &by, workflow, question, &answer, now);
+        read question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<Question>
+            = move |db| questions::list(db, workflow, which);
+
+        // Documents and resources
+        write document_put(by: By, write: DocumentWrite, now: Millis) -> Once<Revision>
+            = move |tx| documents::put(tx, &by, &write, now);
+        read document_list(workflow: WorkflowId) -> Vec<DocumentInfo>
+            = move |db| documents::list(db, workflow);
+        read document_history(workflow: WorkflowId, path: DocumentPath,
+            limit: u32) -> Vec<DocumentInfo>
+            = move |db| documents::history(db, workflow, &path, limit);
+        write document_show(fence: Fence, path: DocumentPath) -> Option<Document>
+            = move |tx| documents::show(tx, &fence, &path);
+        write suggestion_put(by: By, suggestion: NewSuggestion, now: Millis) -> Once<Seq>
+            = move |tx| suggestions::put(tx, &by, &suggestion, now);
+        write suggestion_answer(by: By, answer: SuggestionAnswer,
+            now: Millis) -> Once<Option<Revision>>
+            = move |tx| suggestions::answer(tx, &by, &answer, now);
+        read suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>
+            = move |db| suggestions::list(db, workflow, limit);
+        read suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>
+            = move |db| suggestions::get(db, workflow, suggestion);
+        read file_list(workflow: WorkflowId) -> Vec<FileMemory>
+            = move |db| projections::list(db, workflow);
+        write file_put(workflow: WorkflowId, path: DocumentPath, revision: Revision,
+            since: Millis, now: Millis) -> ()
+            = move |tx| projections::put(tx, workflow, &path, revision, since, now);
+        write file_take(take: FileTake, now: Millis) -> Option<Revision>
+            = move |tx| projections::take(tx, &take, now);
+        read conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>
+            = move |db| projections::conflicts(db, workflow);
+        write conflict_close(workflow: WorkflowId, path: DocumentPath) -> ()
+            = move |tx| projections::conflict_close(tx, workflow, &path);
+
+        // Events
+        write event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value,
+            now: Millis) -> ()
+            = move |tx| events::append(tx, run, kind, cause, data, now);
+        read event_list(query: EventQuery) -> Vec<Event> = move |db| events::list(db, &query);
+        read event_last(workflow: WorkflowId) -> Position = move |db| events::last(db, workflow);
+
+        // Clients
+        write token_put(name: String, hash: Hash, now: Millis) -> ()
+            = move |tx| tokens::put(tx, &name, &hash, now);
+        look token_find(hash: Hash) -> Option<String> = move |db| tokens::find(db, &hash);
+        read token_list() -> Vec<TokenView> = tokens::list;
+        write token_remove(name: String) -> () = move |tx| tokens::remove(tx, &name);
+
+        // Feedback
+        write feedback_put(said: FeedbackView) -> () = move |tx| feedback::put(tx, &said);
+        write feedback_submit(by: By, workflow: WorkflowId,
+            said: FeedbackView) -> Once<FeedbackView>
+            = move |tx| feedback::submit(tx, &by, workflow, &said);
+        read feedback_list(limit: u32) -> Vec<FeedbackView> = move |db| feedback::list(db, limit);
+
+        // The store itself
+        read integrity() -> Vec<String> = tokens::integrity;
+        write pulse(now: Millis) -> () = move |tx| tokens::pulse(tx, now);
+        read pulse_last() -> Option<Millis> = tokens::pulse_last;
+        write effect_expire(before: Millis) -> u32 = move |tx| effects::expire(tx, before);
     }
+
     async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>> {
         match which {
             InstanceQuery::Named(_) => self.look(move |db| instances::list(db, &which)).await,
@@ -52,12 +227,6 @@ impl Store for Sqlite {
             | InstanceQuery::With(_) => self.read(move |db| instances::list(db, &which)).await,
         }
     }
-    async fn instance_verify(&self, workflow: WorkflowId) -> Result<Seq> {
-        self.read(move |db| content::verify(db, workflow)).await
-    }
-    async fn instance_clear(&self, by: By, workflow: WorkflowId, now: Millis) -> Result<Seq> {
-        self.write(move |tx| instances::clear(tx, &by, workflow, now)).await
-    }
     async fn instance_remove(&self, workflow: WorkflowId) -> Result<()> {
         self.write(move |tx| instances::remove(tx, workflow)).await?;
         self.sweep(workflow).await
@@ -65,103 +234,6 @@ impl Store for Sqlite {
     async fn instance_forget(&self, workflow: WorkflowId) -> Result<()> {
         self.write(move |tx| instances::forget(tx, workflow)).await?;
         self.sweep(workflow).await
-    }
-
-    // Runs
-
-    async fn run_create(&self, workflow: WorkflowId, new: NewRun, now: Millis) -> Result<()> {
-        self.write(move |tx| runs::create(tx, workflow, &new, now)).await
-    }
-    async fn run_start(&self, run: RunId, kickoff: Option<NewMessage>, now: Millis) -> Result<()> {
-        self.write(move |tx| runs::start(tx, run, kickoff.as_ref(), now)).await
-    }
-    async fn run_settle(&self, run: RunId, decide: Decide, now: Millis) -> Result<RunStep> {
-        self.write(move |tx| settle::settle(tx, run, &decide, now)).await
-    }
-    async fn run_resume(&self, by: By, run: RunId, limits: Limits, now: Millis) -> Result<()> {
-        self.write(move |tx| runs::resume(tx, &by, run, &limits, now)).await
-    }
-    async fn run_get(&self, run: RunId) -> Result<RunRow> {
-        self.read(move |db| runs::get(db, run)).await
-    }
-    async fn run_hindrances(&self, run: RunId) -> Result<Hindrances> {
-        self.look(move |db| runs::hindrances(db, run)).await
-    }
-    async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>> {
-        self.read(move |db| runs::list(db, which)).await
-    }
-    async fn run_failures(&self, run: RunId) -> Result<Vec<Receipt>> {
-        self.read(move |db| runs::failures(db, run)).await
-    }
-    async fn run_roles(&self, run: RunId) -> Result<Vec<(Role, AgentName)>> {
-        self.read(move |db| roles::list(db, run)).await
-    }
-
-    // Agents
-
-    async fn agent_list(&self, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
-        self.read(move |db| agents::list(db, workflow)).await
-    }
-    async fn agent_add(
-        &self,
-        by: By,
-        run: RunId,
-        agent: NewAgent,
-        now: Millis,
-    ) -> Result<AgentName> {
-        self.write(move |tx| members::add(tx, &by, run, &agent, now)).await
-    }
-    async fn agent_stop(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        agent: AgentName,
-        why: String,
-        now: Millis,
-    ) -> Result<()> {
-        self.write(move |tx| members::stop(tx, &by, workflow, &agent, &why, now)).await
-    }
-    async fn agent_resume(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        agent: AgentName,
-        now: Millis,
-    ) -> Result<()> {
-        self.write(move |tx| members::resume(tx, &by, workflow, &agent, now)).await
-    }
-    async fn agent_remove(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        agent: AgentName,
-        now: Millis,
-    ) -> Result<()> {
-        self.write(move |tx| members::remove(tx, &by, workflow, &agent, now)).await
-    }
-    async fn agent_ready(&self, workflow: WorkflowId) -> Result<Vec<ReadyAgent>> {
-        self.read(move |db| agents::ready(db, workflow)).await
-    }
-
-    // Messages
-
-    async fn message_append(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        message: NewMessage,
-        pause: Option<PauseCause>,
-        now: Millis,
-    ) -> Result<Once<Seq>> {
-        self.write(move |tx| messages::append(tx, &by, workflow, &message, pause.as_ref(), now))
-            .await
-    }
-    async fn message_list(
-        &self,
-        workflow: WorkflowId,
-        query: MessageQuery,
-    ) -> Result<Vec<Message>> {
-        self.read(move |db| messages::list(db, workflow, &query)).await
     }
     async fn message_index(&self, most: u32) -> Result<bool> {
         let mut left = false;
@@ -173,127 +245,6 @@ impl Store for Sqlite {
             }
         }
         Ok(left)
-    }
-    async fn message_receipts(&self, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
-        self.read(move |db| messages::receipts(db, workflow, seq)).await
-    }
-
-    // Inboxes
-
-    async fn inbox_pending(
-        &self,
-        workflow: WorkflowId,
-        agent: AgentName,
-        limit: u32,
-    ) -> Result<Vec<ShownMessage>> {
-        self.read(move |db| inbox::pending(db, workflow, &agent, limit)).await
-    }
-    async fn inbox_show(&self, fence: Fence, limit: u32) -> Result<Vec<ShownMessage>> {
-        self.write(move |tx| inbox::show(tx, &fence, limit)).await
-    }
-    async fn inbox_ack(&self, fence: Fence, until: Seq) -> Result<Vec<Seq>> {
-        self.write(move |tx| inbox::ack(tx, &fence, until)).await
-    }
-    async fn delivery_redrive(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        agent: AgentName,
-        seq: Seq,
-        now: Millis,
-    ) -> Result<()> {
-        self.write(move |tx| deliveries::redrive(tx, &by, workflow, &agent, seq, now)).await
-    }
-    async fn delivery_drop(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        agent: AgentName,
-        seq: Seq,
-        why: String,
-        now: Millis,
-    ) -> Result<()> {
-        self.write(move |tx| deliveries::give_up(tx, &by, workflow, &agent, seq, &why, now)).await
-    }
-
-    // Attempts
-
-    async fn attempt_lease(
-        &self,
-        workflow: WorkflowId,
-        agent: AgentName,
-        new: NewAttempt,
-        rule: LeaseRule,
-        now: Millis,
-    ) -> Result<Leased> {
-        self.write(move |tx| lease::lease(tx, workflow, &agent, &new, rule, now)).await
-    }
-    async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>> {
-        self.look(move |db| attempts::by_token(db, &token)).await
-    }
-    async fn attempt_get(&self, attempt: AttemptId) -> Result<AttemptRow> {
-        self.look(move |db| attempts::get(db, attempt)).await
-    }
-    async fn attempt_list(
-        &self,
-        workflow: WorkflowId,
-        agent: AgentName,
-        limit: u32,
-    ) -> Result<Vec<AttemptRow>> {
-        self.read(move |db| attempts::list(db, workflow, &agent, limit)).await
-    }
-    async fn turn_list(&self, run: RunId, limit: u32) -> Result<Vec<Turn>> {
-        self.read(move |db| attempts::turns(db, run, limit)).await
-    }
-    async fn attempt_live(&self) -> Result<Vec<AttemptRow>> {
-        self.read(attempts::live).await
-    }
-    async fn attempt_events(
-        &self,
-        attempt: AttemptId,
-        events: Vec<NumberedEvent>,
-        now: Millis,
-    ) -> Result<i64> {
-        self.write(move |tx| reports::store(tx, attempt, &events, now)).await
-    }
-    async fn attempt_finish(
-        &self,
-        fence: Fence,
-        settlement: Settlement,
-        now: Millis,
-    ) -> Result<FinishedAttempt> {
-        self.write(move |tx| finish::finish(tx, &fence, &settlement, now)).await
-    }
-
-    // Proposals and questions
-
-    async fn run_elect(
-        &self,
-        run: RunId,
-        election: NewProposal,
-        kickoff: Option<NewMessage>,
-        now: Millis,
-    ) -> Result<()> {
-        self.write(move |tx| runs::elect(tx, run, &election, kickoff.clone(), now)).await
-    }
-    async fn proposal_create(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        new: NewProposal,
-        now: Millis,
-    ) -> Result<Once<ProposalId>> {
-        self.write(move |tx| proposals::create(tx, &by, workflow, &new, now)).await
-    }
-    async fn ballot_cast(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        ballot: NewBallot,
-        deciding: Deciding,
-        now: Millis,
-    ) -> Result<Once<ProposalState>> {
-        self.write(move |tx| proposals::cast(tx, &by, workflow, &ballot, &deciding, now)).await
     }
     async fn proposal_cancel(
         &self,
@@ -309,71 +260,6 @@ impl Store for Sqlite {
         };
         self.write(cancel).await
     }
-    async fn proposal_settle(
-        &self,
-        workflow: WorkflowId,
-        deciding: Deciding,
-        now: Millis,
-    ) -> Result<Vec<ProposalId>> {
-        self.write(move |tx| proposals::settle(tx, workflow, &deciding, now)).await
-    }
-    async fn proposal_get(
-        &self,
-        workflow: WorkflowId,
-        proposal: ProposalId,
-    ) -> Result<Option<Proposal>> {
-        self.read(move |db| proposals::get(db, workflow, proposal)).await
-    }
-    async fn proposal_list(
-        &self,
-        workflow: WorkflowId,
-        which: ProposalQuery,
-    ) -> Result<Vec<Proposal>> {
-        self.read(move |db| proposals::list(db, workflow, which)).await
-    }
-    async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<Millis>> {
-        self.read(move |db| proposals::due(db, workflow)).await
-    }
-    async fn run_gates(&self, run: RunId) -> Result<Vec<String>> {
-        self.read(move |db| binding::gates(db, run)).await
-    }
-    async fn question_ask(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        new: NewQuestion,
-        now: Millis,
-    ) -> Result<Once<QuestionId>> {
-        self.write(move |tx| questions::ask(tx, &by, workflow, &new, now)).await
-    }
-    async fn question_answer(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        question: QuestionId,
-        answer: String,
-        now: Millis,
-    ) -> Result<Once<Seq>> {
-        self.write(move |tx| questions::answer(tx, &by, workflow, question, &answer, now)).await
-    }
-    async fn question_list(
-        &self,
-        workflow: WorkflowId,
-        which: QuestionQuery,
-    ) -> Result<Vec<Question>> {
-        self.read(move |db| questions::list(db, workflow, which)).await
-    }
-
-    // Documents and resources
-
-    async fn document_put(
-        &self,
-        by: By,
-        write: DocumentWrite,
-        now: Millis,
-    ) -> Result<Once<Revision>> {
-        self.write(move |tx| documents::put(tx, &by, &write, now)).await
-    }
     async fn document_get(
         &self,
         workflow: WorkflowId,
@@ -382,72 +268,6 @@ impl Store for Sqlite {
     ) -> Result<Option<Document>> {
         let at = at.map_or(At::Newest, At::Revision);
         self.read(move |db| documents::get(db, workflow, &path, at)).await
-    }
-    async fn document_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {
-        self.read(move |db| documents::list(db, workflow)).await
-    }
-    async fn document_history(
-        &self,
-        workflow: WorkflowId,
-        path: DocumentPath,
-        limit: u32,
-    ) -> Result<Vec<DocumentInfo>> {
-        self.read(move |db| documents::history(db, workflow, &path, limit)).await
-    }
-    async fn document_show(&self, fence: Fence, path: DocumentPath) -> Result<Option<Document>> {
-        self.write(move |tx| documents::show(tx, &fence, &path)).await
-    }
-    async fn suggestion_put(
-        &self,
-        by: By,
-        suggestion: NewSuggestion,
-        now: Millis,
-    ) -> Result<Once<Seq>> {
-        self.write(move |tx| suggestions::put(tx, &by, &suggestion, now)).await
-    }
-    async fn suggestion_answer(
-        &self,
-        by: By,
-        answer: SuggestionAnswer,
-        now: Millis,
-    ) -> Result<Once<Option<Revision>>> {
-        self.write(move |tx| suggestions::answer(tx, &by, &answer, now)).await
-    }
-    async fn suggestion_list(
-        &self,
-        workflow: WorkflowId,
-        limit: u32,
-    ) -> Result<Vec<SuggestionView>> {
-        self.read(move |db| suggestions::list(db, workflow, limit)).await
-    }
-    async fn suggestion_get(
-        &self,
-        workflow: WorkflowId,
-        suggestion: Seq,
-    ) -> Result<Option<SuggestionView>> {
-        self.read(move |db| suggestions::get(db, workflow, suggestion)).await
-    }
-    async fn file_list(&self, workflow: WorkflowId) -> Result<Vec<FileMemory>> {
-        self.read(move |db| projections::list(db, workflow)).await
-    }
-    async fn file_put(
-        &self,
-        workflow: WorkflowId,
-        path: DocumentPath,
-        revision: Revision,
-        since: Millis,
-        now: Millis,
-    ) -> Result<()> {
-        self.write(move |tx| projections::put(tx, workflow, &path, revision, since, now)).await
-    }
-    async fn file_take(&self, take: FileTake, now: Millis) -> Result<Option<Revision>> {
-        self.write(move |tx| projections::take(tx, &take, now)).await
-    }
-    async fn conflict_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentConflict>> {
-        self.read(move |db| projections::conflicts(db, workflow)).await
-    }
-    async fn conflict_close(&self, workflow: WorkflowId, path: DocumentPath) -> Result<()> {
-        self.write(move |tx| projections::conflict_close(tx, workflow, &path)).await
     }
     async fn resource_put(
         &self,
@@ -471,73 +291,7 @@ impl Store for Sqlite {
         let files = self.files();
         self.read(move |db| resources::get(db, workflow, id, &range, files.as_ref())).await
     }
-
-    // Events
-
-    async fn event_append(
-        &self,
-        run: RunId,
-        kind: EventKind,
-        cause: Option<String>,
-        data: Value,
-        now: Millis,
-    ) -> Result<()> {
-        self.write(move |tx| events::append(tx, run, kind, cause, data, now)).await
-    }
-    async fn event_list(&self, query: EventQuery) -> Result<Vec<Event>> {
-        self.read(move |db| events::list(db, &query)).await
-    }
-    async fn event_last(&self, workflow: WorkflowId) -> Result<Position> {
-        self.read(move |db| events::last(db, workflow)).await
-    }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         self.changes.wait(workflow, seen).await
-    }
-
-    // Clients
-
-    async fn token_put(&self, name: String, hash: Hash, now: Millis) -> Result<()> {
-        self.write(move |tx| tokens::put(tx, &name, &hash, now)).await
-    }
-    async fn token_find(&self, hash: Hash) -> Result<Option<String>> {
-        self.look(move |db| tokens::find(db, &hash)).await
-    }
-    async fn token_list(&self) -> Result<Vec<TokenView>> {
-        self.read(tokens::list).await
-    }
-    async fn token_remove(&self, name: String) -> Result<()> {
-        self.write(move |tx| tokens::remove(tx, &name)).await
-    }
-
-    // Feedback
-
-    async fn feedback_put(&self, said: FeedbackView) -> Result<()> {
-        self.write(move |tx| feedback::put(tx, &said)).await
-    }
-    async fn feedback_submit(
-        &self,
-        by: By,
-        workflow: WorkflowId,
-        said: FeedbackView,
-    ) -> Result<Once<FeedbackView>> {
-        self.write(move |tx| feedback::submit(tx, &by, workflow, &said)).await
-    }
-    async fn feedback_list(&self, limit: u32) -> Result<Vec<FeedbackView>> {
-        self.read(move |db| feedback::list(db, limit)).await
-    }
-
-    // The store itself
-
-    async fn integrity(&self) -> Result<Vec<String>> {
-        self.read(tokens::integrity).await
-    }
-    async fn pulse(&self, now: Millis) -> Result<()> {
-        self.write(move |tx| tokens::pulse(tx, now)).await
-    }
-    async fn pulse_last(&self) -> Result<Option<Millis>> {
-        self.read(tokens::pulse_last).await
-    }
-    async fn effect_expire(&self, before: Millis) -> Result<u32> {
-        self.write(move |tx| effects::expire(tx, before)).await
     }
 }
