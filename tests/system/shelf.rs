@@ -136,12 +136,17 @@ fn lines_that_agents_and_people_append_at_once_are_all_there_however_often_the_d
         let (world, done) = (Arc::clone(&world), Arc::clone(&done));
         people.push(thread::spawn(move || append(&world, writer, each, &done)));
     }
-    let (shell, count) = (file.clone(), Arc::clone(&done));
+    // One person: what sed writes anew while another appends to what it read, sed itself takes away.
+    let (person, count) = (file.clone(), Arc::clone(&done));
     people.push(thread::spawn(move || {
-        beside(&count, all, all / 8, |n| add_with_the_shell(&shell, &format!("shell{n}\n")));
+        let (times, edits) = (all / 8, (all / 96).max(1));
+        beside(&count, all, times, |n| {
+            add_with_the_shell(&person, &format!("shell{n}\n"));
+            if n.is_multiple_of(edits) {
+                edit_in_place(&person, n / edits);
+            }
+        });
     }));
-    let (editor, count) = (file.clone(), Arc::clone(&done));
-    people.push(thread::spawn(move || beside(&count, all, 12, |n| edit_in_place(&editor, n))));
     beside(&done, all, KILLS, |n| {
         if n > 0 {
             kill(daemon.id(), "KILL");
@@ -155,10 +160,13 @@ fn lines_that_agents_and_people_append_at_once_are_all_there_however_often_the_d
     let mut wanted: HashSet<String> =
         (0..WRITERS).flat_map(|w| (0..each).map(move |n| format!("w{w}-{n}"))).collect();
     wanted.extend((0..all / 8).map(|n| format!("shell{n}")));
-    let whole = wait_for("every line", || {
+    let deadline = Instant::now() + PATIENCE / 2;
+    let whole = wait_for("a look", || {
         let text = head(&world);
         let found: HashSet<&str> = text.lines().collect();
-        wanted.iter().all(|line| found.contains(line.as_str())).then_some(text)
+        let missing: Vec<_> = wanted.iter().filter(|line| !found.contains(line.as_str())).collect();
+        assert!(Instant::now() < deadline, "missing: {missing:?}\n{}", world.log());
+        missing.is_empty().then(|| text.clone())
     });
     let twice = whole.lines().count() - whole.lines().collect::<HashSet<_>>().len();
     assert_eq!(twice, 0, "no line is there twice");

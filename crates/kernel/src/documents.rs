@@ -141,8 +141,9 @@ impl Kernel {
 /// The tools that write like this; a gate before one of them is a gate before the write.
 fn doors(base: Base) -> &'static [ToolName] {
     match base {
-        Base::Absent => &[ToolName::DocumentCreate, ToolName::DocumentWrite],
-        Base::Revision(_) | Base::Seen => &[ToolName::DocumentWrite],
+        // It may be there or not.
+        Base::Absent | Base::Seen => &[ToolName::DocumentCreate, ToolName::DocumentWrite],
+        Base::Revision(_) => &[ToolName::DocumentWrite],
         Base::Append => &[ToolName::DocumentAppend],
     }
 }

@@ -71,7 +71,6 @@ impl Kernel {
         request: SuggestionRequest,
     ) -> Result<SuggestionView> {
         let by = who.by(key)?;
-        self.pass_gate(who, ToolName::SuggestionAnswer).await?;
         let verdict = match (request.accept, request.reason) {
             (true, None) => SuggestionVerdict::Accept,
             (false, Some(why)) if !why.trim().is_empty() => SuggestionVerdict::Reject(why),
@@ -84,6 +83,9 @@ impl Kernel {
                 return Err(Error::BadRequest("say why it is rejected: `reason`".into()));
             }
         };
+        for tool in doors(&verdict) {
+            self.pass_gate(who, *tool).await?;
+        }
         let place = Place { target: request.target, project: request.project };
         let (instance, run) = self.instance(who, &place).await?;
         let card = self.card(run).await?;
@@ -135,6 +137,16 @@ impl Kernel {
         let owner = roles.into_iter().find(|(role, _)| *role == Role::DocumentOwner);
         // Who has left meanwhile has no role any more.
         owner.map(|(_, agent)| agent).ok_or(StoreError::MayWrite.into())
+    }
+}
+
+/// The gates an answer passes: accepting is writing.
+fn doors(verdict: &SuggestionVerdict) -> &'static [ToolName] {
+    match verdict {
+        SuggestionVerdict::Accept => {
+            &[ToolName::SuggestionAnswer, ToolName::DocumentWrite, ToolName::DocumentAppend]
+        }
+        SuggestionVerdict::Reject(_) => &[ToolName::SuggestionAnswer],
     }
 }
 

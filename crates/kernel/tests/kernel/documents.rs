@@ -8,7 +8,7 @@ use agent_worker_protocol::{
 
 use crate::{
     worker::End,
-    world::{World, code, place, team},
+    world::{World, code, place, problem, team},
 };
 
 const MOST: usize = 4 * 1024 * 1024;
@@ -175,4 +175,36 @@ async fn what_changed_between_two_revisions_is_told_line_by_line() {
     assert_eq!(diff(Some(2), Some(2)).await.unwrap().diff, "");
     assert_eq!(code(diff(Some(1), Some(7)).await), Some(Code::NotFound));
     assert_eq!(code(diff(Some(7), None).await), Some(Code::NotFound));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_before_writing_is_before_accepting_too() {
+    let world = World::new().await;
+    world.machine.plays("scribe", |worker| async move {
+        let (kernel, who) = worker.principal().await.unwrap();
+        let open = kernel.suggestions(&who, &Place::default()).await.unwrap()[0].suggestion;
+        let answer = async |accept: bool| {
+            let reason = (!accept).then(|| "not yet".to_owned());
+            let request = SuggestionRequest { target: None, project: None, accept, reason };
+            kernel.suggestion_answer(&who, None, open, request).await
+        };
+        let refused = problem(answer(true).await);
+        assert_eq!(refused.code, Code::Forbidden, "{refused:?}");
+        answer(false).await.unwrap();
+        End::done("rejected")
+    });
+    let file = "agents:\n  scribe: { backend: mock, requires: { document_write: release } }\n  \
+        coder: { backend: mock }\ncontext: { documentOwner: scribe }\n";
+    let run = world.start(file).await;
+    let request = SuggestRequest {
+        target: Some("@team".parse().unwrap()),
+        project: None,
+        file: "notes.md".parse().unwrap(),
+        suggestion: "a line".into(),
+        old: None,
+        new: Some("line\n".into()),
+    };
+    world.kernel.suggest(&Principal::User, None, request).await.unwrap();
+    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    assert_eq!(world.channel().await.last().unwrap().body, "rejected");
 }
