@@ -142,7 +142,7 @@ mod tests {
 
     fn shown(width: Option<usize>) -> String {
         let rows = [
-            ["coder@review", "/home/somebody/work/review", "running", "3", "hello, how are you?"],
+            ["coder@review", "/srv/somewhere/the/reviews", "running", "3", "hello, how are you?"],
             ["审稿人", "(standalone)", "backing off: 429 from the provider", "12", "fine"],
         ]
         .map(|row| row.map(str::to_owned));
@@ -161,7 +161,7 @@ mod tests {
     fn columns_line_up_whatever_the_script() {
         insta::assert_snapshot!(shown(None), @r"
         NAME          SOURCE                      STATUS                              WAITING  LAST
-        coder@review  /home/somebody/work/review  running                             3        hello, how are you?
+        coder@review  /srv/somewhere/the/reviews  running                             3        hello, how are you?
         审稿人        (standalone)                backing off: 429 from the provider  12       fine
         ");
     }

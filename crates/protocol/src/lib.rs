@@ -19,6 +19,7 @@ mod state;
 mod target;
 mod time;
 mod tool;
+mod words;
 
 pub use agent::{AgentSettings, Backend, Limits, Retry};
 pub use effect::{EffectKey, Hash, canonical, hash};

@@ -14,6 +14,7 @@ use crate::{
     name::AgentName,
     state::Role,
     time::Millis,
+    words::words,
 };
 
 /// The option that opens a gate.
@@ -235,23 +236,6 @@ pub struct Proposal {
     pub ballots: Vec<Ballot>,
 }
 
-macro_rules! words {
-    ($($ty:ident { $($arm:ident => $word:literal),* $(,)? })*) => {$(
-        impl $ty {
-            /// Its one word, as shown and typed.
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$arm => $word),* }
-            }
-            /// Reads the word back.
-            pub fn from_word(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$arm),)* _ => None }
-            }
-        }
-        impl fmt::Display for $ty {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.pad(self.word()) }
-        }
-    )*};
-}
 words! {
     ProposalKind {
         Election => "election", Decision => "decision", Approval => "approval", Assignment => "assignment",

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{id::AttemptId, time::Millis};
+use crate::{id::AttemptId, time::Millis, words::words};
 
 /// How a run was asked for: `run` ends by itself, `start` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -274,23 +274,6 @@ impl LimitKind {
     }
 }
 
-macro_rules! words {
-    ($($ty:ident { $($arm:ident => $word:literal),* $(,)? })*) => {$(
-        impl $ty {
-            /// Its one word, as stored and shown.
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$arm => $word),* }
-            }
-            /// Reads the word back.
-            pub fn from_word(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$arm),)* _ => None }
-            }
-        }
-        impl fmt::Display for $ty {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.pad(self.word()) }
-        }
-    )*};
-}
 words! {
     RunMode { Run => "run", Start => "start" }
     Role { DocumentOwner => "document_owner", Coordinator => "coordinator" }

@@ -142,6 +142,17 @@ fn take_part(
     Ok(())
 }
 
+/// The instance of a live run, if that is still in setup.
+fn in_setup<'a>(tx: &'a Tx<'a>, run: RunId) -> Result<Option<Head<'a>>> {
+    let (head, number) = Head::lock_run(tx, run)?;
+    let live = head.live()?;
+    if live.number != number {
+        return Err(Error::NoRun);
+    }
+    let is_setup = live.state == RunState::Setup;
+    Ok(is_setup.then_some(head))
+}
+
 /// Starts a run that is in setup. One that has started already stays as it is, so that a daemon killed right after
 /// the commit may ask again and no second kickoff is written.
 pub(super) fn start(
@@ -150,14 +161,7 @@ pub(super) fn start(
     kickoff: Option<&NewMessage>,
     now: Millis,
 ) -> Result<()> {
-    let (mut head, number) = Head::lock_run(tx, run)?;
-    let live = head.live()?;
-    if live.number != number {
-        return Err(Error::NoRun);
-    }
-    if live.state != RunState::Setup {
-        return Ok(());
-    }
+    let Some(mut head) = in_setup(tx, run)? else { return Ok(()) };
     head.enter(RunState::Running, now)?;
     head.event(&entered(&RunState::Running)?, now)?;
     if let Some(kickoff) = kickoff {
@@ -181,20 +185,13 @@ pub(super) fn elect(
     kickoff: Option<NewMessage>,
     now: Millis,
 ) -> Result<()> {
-    let (mut head, number) = Head::lock_run(tx, run)?;
-    let live = head.live()?;
-    if live.number != number {
-        return Err(Error::NoRun);
-    }
-    if live.state != RunState::Setup {
-        return Ok(());
-    }
+    let Some(mut head) = in_setup(tx, run)? else { return Ok(()) };
     head.enter(RunState::Electing, now)?;
     head.event(&entered(&RunState::Electing)?, now)?;
     let election = proposals::open(&mut head, &Author::Other(Sender::System), election, now)?;
     let waiting = serde_json::to_string(&Waiting { election, kickoff })?;
     tx.prepare_cached("UPDATE run SET kickoff = ?3 WHERE workflow = ?1 AND id = ?2")?
-        .execute(params![head.workflow.get(), number.0, waiting])?;
+        .execute(params![head.workflow.get(), head.live()?.number.0, waiting])?;
     head.save()
 }
 

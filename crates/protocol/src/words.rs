@@ -1,0 +1,21 @@
+//! Enums that are one word each: the word, and the way back.
+
+macro_rules! words {
+    ($($ty:ident { $($arm:ident => $word:literal),* $(,)? })*) => {$(
+        impl $ty {
+            /// Its one word, as stored, shown and typed.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$arm => $word),* }
+            }
+            /// Reads the word back.
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$arm),)* _ => None }
+            }
+        }
+        impl std::fmt::Display for $ty {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.pad(self.word()) }
+        }
+    )*};
+}
+
+pub(crate) use words;
