@@ -2,7 +2,10 @@
 
 use std::{fmt::Write as _, process::Stdio, time::Instant};
 
-use agent_worker_protocol::api::{SendReply, SendRequest};
+use agent_worker_protocol::{
+    Priority,
+    api::{SendReply, SendRequest},
+};
 use anyhow::ensure;
 use tokio::task::JoinSet;
 
@@ -67,6 +70,7 @@ async fn fill(house: &House) -> anyhow::Result<()> {
                 cc: Vec::new(),
                 reply_to: None,
                 alone: false,
+                priority: Priority::Normal,
             };
             for _ in 0..MESSAGES / SENDERS {
                 let _: SendReply = daemon.post("/messages", &request).await?;

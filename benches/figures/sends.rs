@@ -37,7 +37,7 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     let wake = json!({ "target": "@team", "message": "@reader go" });
     let wake = McpRequest::call("channel_send", &wake);
     Client::connect(&house, &wake).await?.send().await?;
-    let request = TokenRequest { name: "bench".to_owned() };
+    let request = TokenRequest { name: "bench".to_owned(), ..TokenRequest::default() };
     let TokenCreated { token, .. } = house.dial().post("/tokens", &request).await?;
     let folder = machine::folder()?;
     let archive = Archive::open(folder.path()).await?;

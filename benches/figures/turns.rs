@@ -7,7 +7,7 @@ use std::{
 
 use agent_worker_host::{Daemon, EventStream};
 use agent_worker_protocol::{
-    Event, EventKind,
+    Event, EventKind, Priority,
     api::{SendReply, SendRequest},
 };
 use anyhow::Context as _;
@@ -67,6 +67,7 @@ async fn send(daemon: &Daemon) -> anyhow::Result<()> {
         cc: Vec::new(),
         reply_to: None,
         alone: false,
+        priority: Priority::Normal,
     };
     let _: SendReply = daemon.post("/messages", &request).await?;
     Ok(())

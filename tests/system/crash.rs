@@ -10,7 +10,10 @@ use std::{
 };
 
 use agent_worker_host::Daemon;
-use agent_worker_protocol::api::{SendReply, SendRequest};
+use agent_worker_protocol::{
+    Priority,
+    api::{SendReply, SendRequest},
+};
 
 use crate::{
     judge::{Acknowledged, judge},
@@ -56,6 +59,7 @@ fn send(world: &World, sender: usize, over: &AtomicBool) -> Acknowledged {
                     cc: Vec::new(),
                     reply_to: None,
                     alone: false,
+                    priority: Priority::Normal,
                 };
                 match daemon.post_once::<_, SendReply>("/messages", &key, &request).await {
                     Ok(reply) => break reply,

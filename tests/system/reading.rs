@@ -6,7 +6,10 @@ use std::{
 };
 
 use agent_worker_host::Daemon;
-use agent_worker_protocol::api::{SendReply, SendRequest};
+use agent_worker_protocol::{
+    Priority,
+    api::{SendReply, SendRequest},
+};
 use serde_json::Value;
 
 use crate::{
@@ -231,6 +234,7 @@ fn export_reads_page_after_page_without_a_gap_and_a_reader_who_leaves_is_no_erro
                 cc: Vec::new(),
                 reply_to: None,
                 alone: false,
+                priority: Priority::Normal,
             };
             let _: SendReply = daemon.post("/messages", &request).await.unwrap();
         }
@@ -245,4 +249,31 @@ fn export_reads_page_after_page_without_a_gap_and_a_reader_who_leaves_is_no_erro
     }
     let said = shell(&world, "agent-worker export @team | head -n 1");
     assert_eq!(said.code, 0, "a pipe that breaks is no failure: {said:?}");
+}
+
+#[test]
+fn a_long_text_is_kept_once_and_read_in_parts_by_its_own_team_alone() {
+    let world = team();
+    world.file("build.log", "all is well\n");
+    let kept = world.json(&["resource", "create", "build.log", "--type", "text/x-log", "--json"]);
+    let id = kept["id"].as_str().unwrap();
+    assert_eq!(kept["bytes"], 12);
+    assert_eq!(world.json(&["resource", "create", "build.log", "--json"])["id"], id, "the same");
+    let read = world.run(&["resource", "read", id]);
+    assert_eq!((read.code, read.stdout.as_str()), (0, "all is well\n"), "{read:?}");
+    assert_eq!(world.run(&["resource", "read", id, "--range", "4..6"]).stdout, "is");
+    let list = world.json(&["resource", "list", "--json"]);
+    assert_eq!(list.as_array().unwrap().len(), 1);
+    assert_eq!((&list[0]["id"], &list[0]["type"]), (&kept["id"], &"text/x-log".into()));
+    let other = world.run(&["up", "team.yaml", "--tag", "other"]);
+    assert_eq!(other.code, 0, "{other:?}");
+    let elsewhere = world.run(&["resource", "read", id, "--target", "@team:other"]);
+    assert_eq!(elsewhere.code, 1, "{elsewhere:?}");
+    assert!(elsewhere.stderr.contains("no such resource"), "{elsewhere:?}");
+    let scoped = ["token", "create", "ci", "--allow", "read,run", "--instance", "@team:*"];
+    assert_eq!(world.run(&scoped).code, 0);
+    let tokens = world.run(&["token", "list"]).stdout;
+    assert!(tokens.contains("read,run") && tokens.contains("@team:*"), "{tokens}");
+    let wrong = world.run(&["token", "create", "x", "--allow", "rum"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("there is no permission `rum`"), "{wrong:?}");
 }

@@ -217,7 +217,7 @@ fn in_an_agents_shell_context_speaks_as_that_agent() {
     notes.md is at revision 1
     written down on this machine, and sent nowhere; `agent-worker feedback list` shows it
     error: could not write the choice down: an agent chooses for nobody
-    error: only the user stops a run
+    error: only the user may, or a client whose token allows `run`
     ");
     assert_eq!(
         envelope["agents"]["crow"]["turns"], 1,

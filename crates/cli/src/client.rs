@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use agent_worker_host::{Daemon, DialError, EventStream};
 use agent_worker_protocol::{
-    InstanceRef, RunId, Seq, Target,
+    InstanceRef, ResourceId, RunId, Seq, Target,
     api::{
-        AgentView, Health, MessagesReply, ReceiptsReply, RunRequest, RunStarted, RunView,
-        SendReply, SendRequest, ShutdownMode, ShutdownRequest, TokenCreated, TokenRequest,
-        TokenView,
+        AgentView, Health, MessagesReply, ReceiptsReply, ResourceEntry, ResourceKept,
+        ResourceRequest, ResourceText, RunRequest, RunStarted, RunView, SendReply, SendRequest,
+        ShutdownMode, ShutdownRequest, TokenCreated, TokenRequest, TokenView,
     },
 };
 use serde_json::Value;
@@ -138,6 +138,30 @@ impl Client {
         self.daemon.get(&scope.query(&format!("/messages/{seq}/receipts")).done()).await
     }
 
+    /// `POST /resources`
+    pub(crate) async fn resource_create(&self, request: &ResourceRequest) -> Answer<ResourceKept> {
+        self.daemon.post("/resources", request).await
+    }
+
+    /// `GET /resources`
+    pub(crate) async fn resources(&self, scope: &Scope) -> Answer<Vec<ResourceEntry>> {
+        self.daemon.get(&scope.query("/resources").done()).await
+    }
+
+    /// `GET /resources/{id}`, of it `from..to` or `from..`
+    pub(crate) async fn resource(
+        &self,
+        scope: &Scope,
+        id: ResourceId,
+        range: Option<&str>,
+    ) -> Answer<ResourceText> {
+        let query = Query::new(&format!("/resources/{id}"))
+            .with("target", scope.target.as_ref().map(Target::to_string).as_deref())
+            .with("project", scope.project.to_str())
+            .with("range", range);
+        self.daemon.get(&query.done()).await
+    }
+
     /// `GET /events`, from the one after the id `after`
     pub(crate) async fn events(
         &self,
@@ -156,8 +180,8 @@ impl Client {
     }
 
     /// `POST /tokens`
-    pub(crate) async fn token_create(&self, name: String) -> Answer<TokenCreated> {
-        self.daemon.post("/tokens", &TokenRequest { name }).await
+    pub(crate) async fn token_create(&self, request: TokenRequest) -> Answer<TokenCreated> {
+        self.daemon.post("/tokens", &request).await
     }
 
     /// `GET /tokens`

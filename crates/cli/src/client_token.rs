@@ -4,7 +4,7 @@
 use std::{fs, io, path::PathBuf, time::Duration};
 
 use agent_worker_host::DialError;
-use agent_worker_protocol::Code;
+use agent_worker_protocol::{Code, api::TokenRequest};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -51,7 +51,10 @@ impl ClientToken {
     }
 
     async fn make(&self, client: &Client) -> Result<String, CliError> {
-        match client.token_create(self.name.clone()).await {
+        match client
+            .token_create(TokenRequest { name: self.name.clone(), ..TokenRequest::default() })
+            .await
+        {
             Ok(created) => {
                 exchange(&self.file, created.token.as_bytes())
                     .map_err(|error| self.failed(error))?;

@@ -5,6 +5,7 @@
 //! stream gets one (`sessions`).
 
 mod address;
+mod agents;
 mod call;
 mod changes;
 mod channel;
@@ -24,6 +25,7 @@ mod proposals;
 mod quick;
 mod resources;
 mod rpc;
+mod runs;
 mod schema;
 mod seat;
 mod server;

@@ -17,4 +17,5 @@ mod mcp_library;
 mod mcp_streams;
 mod members;
 mod messages;
+mod scopes;
 mod visitors;

@@ -1,7 +1,7 @@
 //! What needs a person: questions, dead letters, paused runs, agents that were stopped; and what a person does about them.
 
 use agent_worker_protocol::{
-    DeliveryState, EffectKey, PauseCause, Receipt, RunState, Target,
+    DeliveryState, EffectKey, PauseCause, Permission, Receipt, RunState, Target,
     api::{AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest, ResumeRequest},
 };
 use agent_worker_store::{Instance, MessageQuery, Order, RunRow};
@@ -48,7 +48,7 @@ impl Kernel {
         request: DeadRequest,
         burial: Burial,
     ) -> Result<DeadReply> {
-        who.require_user("only the user decides about dead letters")?;
+        who.require(Permission::Letters)?;
         let place = Place { target: request.target.clone(), project: request.project.clone() };
         let instance = self.instance_here(who, &place).await?;
         let wanted = |dead: &Receipt| {

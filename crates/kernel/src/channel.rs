@@ -1,8 +1,8 @@
 //! Sending and reading: the same functions for the command line, the agents and every other client.
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, MessageKind, Priority, ResourceId, Role, RunId, RunState, Sender, Seq,
-    ToolName,
+    AgentName, EffectKey, MessageKind, Permission, Priority, ResourceId, Role, RunId, RunState,
+    Sender, Seq, ToolName,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
 use agent_worker_store::{By, Error as StoreError, Hindrances, MessageQuery, NewMessage, Order};
@@ -48,6 +48,7 @@ impl Kernel {
         key: Option<EffectKey>,
         request: SendRequest,
     ) -> Result<SendReply> {
+        who.require(Permission::Send)?;
         let by = who.by(key)?;
         self.pass_gate(who, ToolName::ChannelSend).await?;
         if request.message.trim().is_empty() {
@@ -82,7 +83,8 @@ impl Kernel {
             Principal::User | Principal::Client(_) | Principal::Nobody => 0,
         };
         let text = Text::own(request.message);
-        let message = self.message(&by, &card, text, &reached, hops, request.reply_to).await?;
+        let mut message = self.message(&by, &card, text, &reached, hops, request.reply_to).await?;
+        message.priority = message.priority.max(request.priority);
         let pause = limits::hop_limit(hops, &card.limits);
         if let Some(cause) = pause.clone().filter(|_| card.instance.is_global()) {
             // Standalone agents have one run: it does not pause for what two of them do.
@@ -147,7 +149,7 @@ impl Kernel {
         place: &Place,
         reading: Reading,
     ) -> Result<MessagesReply> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         let run = if reading.all_runs { None } else { instance.live.or(instance.last) };
         let query = MessageQuery {
@@ -173,7 +175,7 @@ impl Kernel {
         place: &Place,
         seq: Seq,
     ) -> Result<ReceiptsReply> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         Ok(ReceiptsReply { receipts: self.store.message_receipts(instance.id, seq).await? })
     }

@@ -1,7 +1,7 @@
 //! One agent, with what explains its state: what waits for it, how its last attempts went, what would wake it.
 
 use agent_worker_protocol::{
-    AgentName, AgentState, AttemptId, Millis, RunId, RunState, Target,
+    AgentName, AgentState, AttemptId, Millis, Permission, RunId, RunState, Target,
     api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail, ResumeRequest},
 };
 use agent_worker_store::{AgentRow, AttemptRow, RunRow, ShownMessage};
@@ -21,7 +21,7 @@ const MOST_LOG: usize = 1024 * 1024;
 impl Kernel {
     /// Explains an agent.
     pub async fn agent_detail(&self, who: &Principal, place: &Place) -> Result<AgentDetail> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let (instance, agent) = self.agent_meant(who, place).await?;
         if let Principal::Agent(attempt) = who
             && attempt.fence.agent != agent
@@ -53,7 +53,7 @@ impl Kernel {
 
     /// What waits for an agent; looking acks nothing. Only what the agent itself looks at has been shown to it.
     pub async fn inbox_look(&self, who: &Principal, place: &Place) -> Result<InboxReply> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let own = match who {
             Principal::Agent(attempt) => Some(attempt.fence.agent.clone()),
             Principal::User | Principal::Client(_) | Principal::Nobody => None,

@@ -1,7 +1,7 @@
 //! The team's shared documents, in the store.
 
 use agent_worker_protocol::{
-    DocumentPath, EffectKey, Revision, ToolName,
+    DocumentPath, EffectKey, Permission, Revision, ToolName,
     api::{DocumentDiff, DocumentEntry, DocumentText, DocumentWritten},
 };
 use agent_worker_store::{Base, Document, DocumentInfo, DocumentWrite, Error as StoreError};
@@ -27,7 +27,7 @@ impl Kernel {
         file: DocumentPath,
         at: Option<Revision>,
     ) -> Result<DocumentText> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         if is_decisions(&file) {
             let (count, content) = self.decisions_md(&instance).await?;
@@ -51,7 +51,7 @@ impl Kernel {
         who: &Principal,
         place: &Place,
     ) -> Result<Vec<DocumentEntry>> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         let list = self.store.document_list(instance.id).await?;
         Ok(list.into_iter().map(entry).collect())
@@ -64,7 +64,7 @@ impl Kernel {
         place: &Place,
         file: DocumentPath,
     ) -> Result<Vec<DocumentEntry>> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         let revisions = self.store.document_history(instance.id, file, MOST_REVISIONS).await?;
         if revisions.is_empty() {
@@ -81,7 +81,7 @@ impl Kernel {
         file: DocumentPath,
         between: (Option<Revision>, Option<Revision>),
     ) -> Result<DocumentDiff> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         let found = self.store.document_get(instance.id, file.clone(), between.1).await?;
         let after = found.ok_or(StoreError::NotFound("revision"))?;
@@ -110,6 +110,7 @@ impl Kernel {
         content: String,
         base: Base,
     ) -> Result<DocumentWritten> {
+        who.require(Permission::Documents)?;
         let by = who.by(key)?;
         if is_decisions(&file) {
             return Err(Error::Forbidden(

@@ -1,7 +1,7 @@
 //! What can go wrong in this room, and the one place where that becomes what a caller is told.
 
 use agent_worker_protocol::{
-    Code, InstanceRef, PauseCause, Problem, RunMode, Seq, Target,
+    Code, InstanceRef, PauseCause, Permission, Problem, RunMode, Seq, Target,
     api::{ResumeRequest, UnknownMention},
 };
 use agent_worker_store as store;
@@ -24,6 +24,9 @@ pub enum Error {
     /// The caller is known and may not.
     #[error("{0}")]
     Forbidden(&'static str),
+    /// The caller is known, and this was not granted.
+    #[error("only the user may, or a client whose token allows `{0}`")]
+    NotAllowed(Permission),
     /// The token is not known, or its attempt is over.
     #[error("this token is not known, or its attempt is over")]
     Unauthorized,
@@ -135,7 +138,7 @@ impl Error {
         match self {
             Self::Store(error) => store_code(error),
             Self::Script(_) | Self::BadRequest(_) | Self::BadAgent { .. } => Code::BadRequest,
-            Self::Forbidden(_) | Self::Gate { .. } => Code::Forbidden,
+            Self::Forbidden(_) | Self::NotAllowed(_) | Self::Gate { .. } => Code::Forbidden,
             Self::Unauthorized => Code::Unauthorized,
             Self::NoInstance(_) | Self::NoAgent(_) | Self::NoLetter { .. } => Code::NotFound,
             Self::Ambiguous { .. }
@@ -199,6 +202,7 @@ impl Error {
             Self::Script(_)
             | Self::BadRequest(_)
             | Self::Forbidden(_)
+            | Self::NotAllowed(_)
             | Self::Unauthorized
             | Self::Draining
             | Self::Folder(_)

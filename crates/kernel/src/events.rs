@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use agent_worker_protocol::{AttemptId, Event, EventKind, Position, RunId, RunState, WorkflowId};
+use agent_worker_protocol::{
+    AttemptId, Event, EventKind, Permission, Position, RunId, RunState, WorkflowId,
+};
 use agent_worker_store::{Change, EventQuery};
 
 use crate::{
@@ -55,18 +57,14 @@ impl Kernel {
         watched: Watched,
         after: Option<Position>,
     ) -> Result<Feed> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let until = match watched {
             Watched::Run(_) | Watched::Instance(_) => Until::End,
             Watched::RunToRest(_) => Until::Rest,
         };
         let (workflow, run) = match watched {
             Watched::Run(run) | Watched::RunToRest(run) => {
-                let row = self.store.run_get(run).await?;
-                if let Principal::Agent(attempt) = who {
-                    attempt_sees(attempt.fence.workflow, row.workflow)?;
-                }
-                (row.workflow, Some(run))
+                (self.run_known(who, run).await?.workflow, Some(run))
             }
             Watched::Instance(place) => (self.instance_of(who, &place).await?.id, None),
         };
@@ -90,13 +88,6 @@ impl Kernel {
         }
         Ok(feed)
     }
-}
-
-fn attempt_sees(own: WorkflowId, other: WorkflowId) -> Result<()> {
-    if own == other {
-        return Ok(());
-    }
-    Err(crate::Error::Forbidden("an agent watches its own instance only"))
 }
 
 impl Feed {

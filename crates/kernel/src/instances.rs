@@ -1,7 +1,7 @@
 //! Instances as a whole: listed, cleared, removed; whether the store is sound; what is said about the program.
 
 use agent_worker_protocol::{
-    EffectKey, Target,
+    EffectKey, Permission, Target,
     api::{Cleared, FeedbackRequest, FeedbackView, InstanceView, Removed, StoreReport},
 };
 use agent_worker_store::{Error as StoreError, InstanceQuery, RunQuery};
@@ -109,6 +109,7 @@ impl Kernel {
         key: Option<EffectKey>,
         request: FeedbackRequest,
     ) -> Result<FeedbackView> {
+        who.require(Permission::Send)?;
         let by = who.sender()?.to_string();
         if request.message.trim().is_empty() {
             return Err(Error::BadRequest("empty feedback says nothing".into()));

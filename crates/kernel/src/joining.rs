@@ -7,7 +7,8 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, AgentSettings, EffectKey, InstanceRef, Limits, RunId, RunMode, Tag, Target,
+    AgentName, AgentSettings, EffectKey, InstanceRef, Limits, Permission, RunId, RunMode, Tag,
+    Target,
     api::{AgentRequest, AgentView},
 };
 use agent_worker_store::{AgentRow, Error as StoreError, Keep, NewAgent, NewRun, RunQuery};
@@ -44,7 +45,7 @@ impl Kernel {
         key: Option<EffectKey>,
         request: AgentRequest,
     ) -> Result<AgentView> {
-        who.require_user("only the user adds an agent")?;
+        who.require(Permission::Agents)?;
         let (kernel, who) = (self.clone(), who.clone());
         self.scheduler.carry(async move { kernel.join(&who, key, request).await }).await
     }
@@ -67,7 +68,7 @@ impl Kernel {
                 let (target, project) = (request.target.take(), request.project.take());
                 self.instance(who, &Place { target, project }).await?.1
             }
-            Joins::Alone => self.standalone_run().await?,
+            Joins::Alone => self.standalone_run(who).await?,
         };
         let card = self.card(run).await?;
         let team = self.store.agent_list(card.workflow).await?;
@@ -124,9 +125,12 @@ impl Kernel {
     }
 
     /// The one permanent run of standalone agents, made when it is first needed.
-    async fn standalone_run(&self) -> Result<RunId> {
+    async fn standalone_run(&self, who: &Principal) -> Result<RunId> {
         let name = GLOBAL.parse().map_err(|bad| Error::BadRequest(format!("{bad}")))?;
         let instance = InstanceRef { name, tag: Tag::default() };
+        if !who.reaches(EVERYWHERE, &instance) {
+            return Err(Error::NoInstance("place for standalone agents".into()));
+        }
         let id = self.store.instance_open(EVERYWHERE.to_owned(), instance.clone()).await?;
         let newest = self.store.run_list(RunQuery::Of(id, 1)).await?;
         if let Some(live) = newest.into_iter().find(|run| run.state.is_live()) {

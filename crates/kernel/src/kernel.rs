@@ -8,6 +8,7 @@ use std::{
 
 use agent_worker_protocol::{
     AgentName, AgentSettings, InstanceRef, Limits, Millis, RunId, Sender, Tag, WorkflowId,
+    api::TokenView,
 };
 use agent_worker_store::{AgentRow, AttemptRow, By, RunQuery, RunRow, Store, Who};
 use agent_worker_workflow::{Documents, Workflow};
@@ -57,8 +58,8 @@ pub enum Principal {
     User,
     /// One live attempt of one agent.
     Agent(Arc<AttemptRow>),
-    /// A client with a token of its own, by its name.
-    Client(String),
+    /// A client, by its token: what it is called, and good for.
+    Client(TokenView),
     /// Anybody.
     Nobody,
 }
@@ -203,12 +204,22 @@ impl Principal {
         self.who().map(|who| who.sender())
     }
 
+    /// Who did something, as a person reads it.
+    pub(crate) fn called(&self) -> String {
+        match self {
+            Self::User => "the user".to_owned(),
+            Self::Agent(attempt) => attempt.fence.agent.to_string(),
+            Self::Client(token) => Sender::Client(token.name.clone()).to_string(),
+            Self::Nobody => "nobody".to_owned(),
+        }
+    }
+
     /// Who writes, for the store.
     pub(crate) fn who(&self) -> Result<Who> {
         match self {
             Self::User => Ok(Who::User),
             Self::Agent(attempt) => Ok(Who::Agent(attempt.fence.clone())),
-            Self::Client(name) => Ok(Who::Client(name.clone())),
+            Self::Client(token) => Ok(Who::Client(token.name.clone())),
             Self::Nobody => Err(Error::Unauthorized),
         }
     }

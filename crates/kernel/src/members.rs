@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use agent_worker_protocol::{
-    AgentName, RunId,
+    AgentName, Permission, RunId,
     api::{AgentStopped, AgentView},
 };
 use agent_worker_store::{Error as StoreError, Instance};
@@ -42,7 +42,7 @@ impl Kernel {
         place: &Place,
         haste: Haste,
     ) -> Result<AgentStopped> {
-        who.require_user("only the user stops an agent")?;
+        who.require(Permission::Agents)?;
         let (kernel, who, place) = (self.clone(), who.clone(), place.clone());
         self.scheduler
             .carry(async move {
@@ -54,14 +54,14 @@ impl Kernel {
 
     /// Takes an agent out of its run, its processes and its open mail with it.
     pub async fn agent_remove(&self, who: &Principal, place: &Place) -> Result<AgentStopped> {
-        who.require_user("only the user removes an agent")?;
+        who.require(Permission::Agents)?;
         let (kernel, who, place) = (self.clone(), who.clone(), place.clone());
         self.scheduler.carry(async move { kernel.take_out(&who, &place).await }).await
     }
 
     /// Wakes a stopped agent again; one that waits after a failure is tried at once.
     pub async fn agent_resume(&self, who: &Principal, place: &Place) -> Result<AgentView> {
-        who.require_user("only the user resumes an agent")?;
+        who.require(Permission::Agents)?;
         let (instance, run, agent) = self.member(who, place).await?;
         let now = self.clock.now();
         self.store.agent_resume(who.by(None)?, instance.id, agent.clone(), now).await?;
@@ -123,7 +123,7 @@ impl Kernel {
         haste: Haste,
     ) -> Result<AgentStopped> {
         let (by, now) = (who.by(None)?, self.clock.now());
-        let why = "stopped by the user".to_owned();
+        let why = format!("stopped by {}", who.called());
         self.store.agent_stop(by, instance.id, agent.clone(), why, now).await?;
         // Whoever was leased before that has a leash by now; after it nobody is.
         let whose = Whose::Agent(instance.id, agent.clone());

@@ -45,10 +45,13 @@ impl Kernel {
         }
         let project = place.project.as_ref().map(|path| path.to_string_lossy());
         if let Some(target) = &place.target {
-            return target::choose(target, project.as_deref(), self.candidates(target).await?);
+            let mut candidates = self.candidates(target).await?;
+            who.keep_reached(&mut candidates);
+            return target::choose(target, project.as_deref(), candidates);
         }
         // Standalone agents are nobody's run: they are meant by their names.
-        let team = |one: &Instance| !one.instance.is_global();
+        let team =
+            |one: &Instance| !one.instance.is_global() && who.reaches(&one.project, &one.instance);
         let mut known = self.store.instance_list(InstanceQuery::Live).await?;
         known.retain(team);
         if !known.iter().any(|one| target::is_near(one, project.as_deref())) {

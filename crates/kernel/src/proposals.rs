@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, Millis, Proposal, ProposalId, Sender, ToolName,
+    AgentName, EffectKey, Millis, Permission, Proposal, ProposalId, Sender, ToolName,
     api::{CancelRequest, ProposalOutcome, ProposalRequest, ProposalsReply, VoteRequest},
 };
 use agent_worker_store::{
@@ -39,6 +39,7 @@ impl Kernel {
         key: Option<EffectKey>,
         request: ProposalRequest,
     ) -> Result<ProposalOutcome> {
+        who.require(Permission::Send)?;
         let by = who.by(key)?;
         self.pass_gate(who, ToolName::ProposalCreate).await?;
         let place = Place { target: request.target.clone(), project: request.project.clone() };
@@ -66,6 +67,7 @@ impl Kernel {
         id: ProposalId,
         request: VoteRequest,
     ) -> Result<ProposalOutcome> {
+        who.require(Permission::Send)?;
         let by = who.by(key)?;
         self.pass_gate(who, ToolName::Vote).await?;
         let place = Place { target: request.target, project: request.project };
@@ -90,6 +92,7 @@ impl Kernel {
         id: ProposalId,
         request: CancelRequest,
     ) -> Result<ProposalOutcome> {
+        who.require(Permission::Send)?;
         let by = who.by(key)?;
         self.pass_gate(who, ToolName::ProposalCancel).await?;
         let place = Place { target: request.target, project: request.project };
@@ -110,7 +113,7 @@ impl Kernel {
         place: &Place,
         which: Ballots,
     ) -> Result<ProposalsReply> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         let which = match which {
             Ballots::Open => ProposalQuery::Active,
@@ -127,7 +130,7 @@ impl Kernel {
         place: &Place,
         id: ProposalId,
     ) -> Result<Proposal> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         self.proposal_of(&instance, id).await
     }

@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
-use agent_worker_protocol::{ResourceId, ToolName, api::ResourceText};
-use serde::{Deserialize, Serialize};
+use agent_worker_protocol::{
+    Permission, ResourceId, ToolName,
+    api::{ResourceEntry, ResourceKept, ResourceText},
+};
+use agent_worker_store::ResourceInfo;
 
 use crate::{
     detail::whole,
@@ -17,15 +20,7 @@ use crate::{
 const PART: u64 = 64 * 1024;
 /// The most one read gives.
 const MOST: u64 = 1024 * 1024;
-
-/// A resource that is kept.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ResourceKept {
-    /// What to read it by.
-    pub id: ResourceId,
-    /// How long it is.
-    pub bytes: u64,
-}
+const MOST_LISTED: u32 = 1_000;
 
 impl Kernel {
     /// Keeps a resource.
@@ -36,6 +31,7 @@ impl Kernel {
         kind: Option<String>,
         content: String,
     ) -> Result<ResourceKept> {
+        who.require(Permission::Send)?;
         let by = who.by(None)?;
         self.pass_gate(who, ToolName::ResourceCreate).await?;
         sizes::check("a resource", content.len(), sizes::RESOURCE)?;
@@ -46,6 +42,22 @@ impl Kernel {
         Ok(ResourceKept { id, bytes })
     }
 
+    /// Lists the resources of an instance, newest first.
+    pub async fn resource_list(
+        &self,
+        who: &Principal,
+        place: &Place,
+    ) -> Result<Vec<ResourceEntry>> {
+        who.require(Permission::Read)?;
+        let instance = self.instance_of(who, place).await?;
+        let list = self.store.resource_list(instance.id, MOST_LISTED).await?;
+        let entry = |info: ResourceInfo| {
+            let ResourceInfo { id, kind, bytes, ts } = info;
+            ResourceEntry { id, r#type: kind, bytes, kept: ts }
+        };
+        Ok(list.into_iter().map(entry).collect())
+    }
+
     /// Reads a part of a resource. Where more follows, it ends with a whole character, so that parts add up to the text.
     pub async fn resource_read(
         &self,
@@ -54,7 +66,7 @@ impl Kernel {
         id: ResourceId,
         range: Option<Range<u64>>,
     ) -> Result<ResourceText> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         let range = range.unwrap_or(0..PART);
         let start = range.start;

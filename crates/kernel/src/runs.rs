@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use agent_worker_protocol::{
-    EffectKey, InstanceRef, Limits, Role, RunId, RunState, WorkflowId,
+    EffectKey, InstanceRef, Limits, Permission, Role, RunId, RunState, WorkflowId,
     api::{ResumeRequest, RunRequest, RunStarted, RunView},
 };
 use agent_worker_store::{Error as StoreError, Keep, NewAgent, NewRun, RunQuery};
@@ -20,28 +20,36 @@ use crate::{
 impl Kernel {
     /// Makes a run and begins its setup. From here on it is durable. Carried out even if whoever asked goes away.
     pub async fn run_new(&self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
-        who.require_user("only the user starts a run")?;
-        let kernel = self.clone();
-        self.scheduler.carry(async move { kernel.make_run(request).await }).await
+        who.require(Permission::Run)?;
+        let (kernel, who) = (self.clone(), who.clone());
+        self.scheduler.carry(async move { kernel.make_run(&who, request).await }).await
     }
 
-    async fn make_run(&self, request: RunRequest) -> Result<RunStarted> {
+    async fn make_run(&self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
         if self.is_draining() {
             return Err(Error::Draining);
         }
         if !request.file.is_absolute() || !request.cwd.is_absolute() {
             return Err(Error::BadRequest("`file` and `cwd` must be absolute paths".into()));
         }
-        let workflow = read(&request.file).await?;
-        let tag = request.tag.unwrap_or_default();
-        // Wrong parameters are told now, not after the run exists.
-        workflow.scope(&request.params, &request.env, &tag)?;
         let project =
             request.file.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+        let workflow = match read(&request.file).await {
+            Ok(workflow) => workflow,
+            // What a file says is told only to those whose it is.
+            Err(_) if !who.reaches_all_of(&project) => return Err(no_file(&request.file)),
+            Err(error) => return Err(error),
+        };
+        let tag = request.tag.unwrap_or_default();
         let instance = InstanceRef { name: workflow.name.clone(), tag: tag.clone() };
+        if !who.reaches(&project, &instance) {
+            return Err(no_file(&request.file));
+        }
+        // Wrong parameters are told now, not after the run exists.
+        workflow.scope(&request.params, &request.env, &tag)?;
         let id = self.store.instance_open(project, instance.clone()).await?;
         if request.replace {
-            self.stop_live(id).await?;
+            self.stop_live(who, id).await?;
         }
         let (mode, now) = (request.mode, self.clock.now());
         let run = self.dice.run(now)?;
@@ -63,10 +71,10 @@ impl Kernel {
     }
 
     /// Ends whatever run holds an instance.
-    async fn stop_live(&self, workflow: WorkflowId) -> Result<()> {
+    async fn stop_live(&self, who: &Principal, workflow: WorkflowId) -> Result<()> {
         let newest = self.store.run_list(RunQuery::Of(workflow, 1)).await?;
         let Some(live) = newest.into_iter().find(|run| run.state.is_live()) else { return Ok(()) };
-        match self.end_run(live.id).await {
+        match self.end_run(who, live.id).await {
             // It ended by itself meanwhile.
             Ok(_) | Err(Error::Store(StoreError::NoRun)) => Ok(()),
             Err(error) => Err(error),
@@ -96,7 +104,10 @@ impl Kernel {
         run: RunId,
         request: ResumeRequest,
     ) -> Result<RunView> {
-        who.require_user("only the user resumes a run")?;
+        who.require(Permission::Run)?;
+        if request != ResumeRequest::default() {
+            who.require(Permission::Limits)?;
+        }
         let (kernel, who) = (self.clone(), who.clone());
         self.scheduler.carry(async move { kernel.go_on(&who, key, run, request).await }).await
     }
@@ -108,7 +119,7 @@ impl Kernel {
         run: RunId,
         request: ResumeRequest,
     ) -> Result<RunView> {
-        let row = self.store.run_get(run).await?;
+        let row = self.run_known(who, run).await?;
         let limits = Limits {
             hops: request.hops.unwrap_or(row.limits.hops),
             turns: request.turns.or(row.limits.turns),
@@ -132,13 +143,17 @@ impl Kernel {
         let resumed = self.store.run_resume(who.by(key)?, run, limits, now).await;
         self.card_drop(run);
         match resumed {
-            Ok(()) => self.run_view(who, run).await,
+            Ok(()) => self.view(self.store.run_get(run).await?).await,
             Err(StoreError::WrongRunState(_) | StoreError::NoRun) => {
                 Err(Error::NotPaused(row.instance))
             }
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn no_file(file: &Path) -> Error {
+    Error::NoInstance(format!("workflow file {} for you", file.display()))
 }
 
 async fn read(file: &Path) -> Result<Workflow> {

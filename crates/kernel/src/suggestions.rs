@@ -4,7 +4,7 @@
 //! end; then accepting it is the change. In words alone, accepting it is agreeing, and the owner writes.
 
 use agent_worker_protocol::{
-    EffectKey, MessageKind, Priority, Role, RunId, Seq, ToolName,
+    EffectKey, MessageKind, Permission, Priority, Role, RunId, Seq, ToolName,
     api::{SuggestRequest, Suggested, SuggestionRequest, SuggestionView},
 };
 use agent_worker_store::{
@@ -31,6 +31,7 @@ impl Kernel {
         key: Option<EffectKey>,
         request: SuggestRequest,
     ) -> Result<Suggested> {
+        who.require(Permission::Documents)?;
         let by = who.by(key)?;
         if request.suggestion.trim().is_empty() {
             return Err(Error::BadRequest("an empty suggestion says nothing".into()));
@@ -70,6 +71,7 @@ impl Kernel {
         suggestion: Seq,
         request: SuggestionRequest,
     ) -> Result<SuggestionView> {
+        who.require(Permission::Documents)?;
         let by = who.by(key)?;
         let verdict = match (request.accept, request.reason) {
             (true, None) => SuggestionVerdict::Accept,
@@ -117,7 +119,7 @@ impl Kernel {
 
     /// Lists suggestions, newest first.
     pub async fn suggestions(&self, who: &Principal, place: &Place) -> Result<Vec<SuggestionView>> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         Ok(self.store.suggestion_list(instance.id, MOST_SUGGESTIONS).await?)
     }

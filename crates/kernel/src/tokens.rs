@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_worker_protocol::{
     AttemptId, Hash, RunId,
-    api::{TokenCreated, TokenView},
+    api::{TokenCreated, TokenRequest, TokenView},
     hash,
 };
 
@@ -63,15 +63,26 @@ impl Kernel {
     }
 
     /// Makes a client's token; it is shown once.
-    pub async fn token_create(&self, who: &Principal, name: String) -> Result<TokenCreated> {
+    pub async fn token_create(
+        &self,
+        who: &Principal,
+        request: TokenRequest,
+    ) -> Result<TokenCreated> {
         who.require_user("only the user makes tokens")?;
+        let name = request.name.clone();
         let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
             let why = "a token's name is up to 64 letters, digits, `.`, `-` and `_`";
             return Err(Error::BadRequest(why.into()));
         }
+        let scopes = request.scopes();
+        if scopes.allow.is_empty() {
+            return Err(Error::BadRequest(
+                "a token that allows nothing is good for nothing".into(),
+            ));
+        }
         let token = secret(&self.dice, CLIENT)?;
-        self.store.token_put(name.clone(), digest(&token), self.clock.now()).await?;
+        self.store.token_put(name.clone(), digest(&token), scopes, self.clock.now()).await?;
         Ok(TokenCreated { name, token })
     }
 

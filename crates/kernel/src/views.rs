@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use agent_worker_protocol::{
-    AgentSettings, AgentState, DeliveryState, Millis, Outcome, RunId, RunState, WorkflowId,
+    AgentSettings, AgentState, DeliveryState, Millis, Outcome, Permission, RunId, RunState,
+    WorkflowId,
     api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
@@ -44,13 +45,8 @@ pub struct Tally {
 impl Kernel {
     /// One run.
     pub async fn run_view(&self, who: &Principal, run: RunId) -> Result<RunView> {
-        who.require_known()?;
-        let row = self.store.run_get(run).await?;
-        if let Principal::Agent(attempt) = who
-            && attempt.fence.workflow != row.workflow
-        {
-            return Err(Error::Forbidden("an agent sees its own instance only"));
-        }
+        who.require(Permission::Read)?;
+        let row = self.run_known(who, run).await?;
         self.view(row).await
     }
 
@@ -124,19 +120,21 @@ impl Kernel {
         place: &Place,
         breadth: Breadth,
     ) -> Result<Vec<Instance>> {
-        who.require_known()?;
+        who.require(Permission::Read)?;
         if matches!(who, Principal::Agent(_)) || place.target.is_some() {
             return Ok(vec![self.instance_of(who, place).await?]);
         }
         let project = place.project.as_ref().map(|path| path.to_string_lossy().into_owned());
-        match breadth {
-            Breadth::All => Ok(self.store.instance_list(InstanceQuery::All).await?),
+        let mut instances = match breadth {
+            Breadth::All => self.store.instance_list(InstanceQuery::All).await?,
             Breadth::Project => {
                 let mut live = self.store.instance_list(InstanceQuery::Live).await?;
                 live.retain(|instance| target::is_near(instance, project.as_deref()));
-                Ok(live)
+                live
             }
-        }
+        };
+        who.keep_reached(&mut instances);
+        Ok(instances)
     }
 
     /// How a run stands.

@@ -13,7 +13,8 @@ mod tokens;
 pub use agents::{AgentDetail, AgentRequest, AgentStopped, AgentView, AttemptView, LogReply, Mail};
 pub use documents::{
     DocumentDiff, DocumentEntry, DocumentMode, DocumentRequest, DocumentText, DocumentWritten,
-    ResourceText, SuggestRequest, Suggested, SuggestionRequest, SuggestionView,
+    ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestRequest, Suggested,
+    SuggestionRequest, SuggestionView,
 };
 pub use health::{Health, HealthDetail, HealthStatus, ShutdownMode, ShutdownRequest, StoreReport};
 pub use instances::{

@@ -14,6 +14,7 @@ mod mock;
 mod name;
 mod problem;
 mod proposal;
+mod scope;
 mod span;
 mod state;
 mod target;
@@ -40,6 +41,7 @@ pub use proposal::{
     APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, Rule, Terms,
     TieBreaker, Verdict,
 };
+pub use scope::{BadPattern, InstancePattern, NoSuchPermission, Permission, Scopes};
 pub use span::{BadSpan, Span};
 pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,

@@ -1,4 +1,4 @@
-//! The tools an agent may call, by name. What each takes and gives is told by the door that offers it.
+//! The daemon's tools, by name. What each takes and gives is told by the door that offers it.
 
 /// The name of the worker's own tool, a shell. The daemon has none of that name.
 pub const SHELL_TOOL: &str = "shell";
@@ -61,14 +61,37 @@ tools! {
     ProposalCancel => "proposal_cancel",
     /// Asks a person.
     AskHuman => "ask_human",
+    /// Lists instances.
+    WorkflowList => "workflow_list",
+    /// Lists runs.
+    RunList => "run_list",
+    /// Shows one.
+    RunStatus => "run_status",
+    /// Starts one from a file.
+    RunStart => "run_start",
+    /// Ends one.
+    RunStop => "run_stop",
+    /// Lets a paused one go on.
+    RunResume => "run_resume",
+    /// Explains an agent.
+    AgentShow => "agent_show",
+    /// Lets one join.
+    AgentNew => "agent_new",
+    /// Wakes one no more.
+    AgentStop => "agent_stop",
+    /// Wakes one again.
+    AgentResume => "agent_resume",
+    /// Takes one out of its run.
+    AgentRemove => "agent_remove",
 }
 
 impl ToolName {
     /// Names of older designs: understood, and not listed.
-    pub const OLDER: [(&str, Self); 3] = [
+    pub const OLDER: [(&str, Self); 4] = [
         ("channel_peek", Self::ChannelRead),
         ("channel_mentions", Self::InboxCheck),
         ("inbox_read", Self::InboxCheck),
+        ("agent_list", Self::WorkflowAgents),
     ];
 
     /// Whether it changes what others see: what a gate can stand before.
@@ -84,7 +107,14 @@ impl ToolName {
             | Self::ProposalCreate
             | Self::Vote
             | Self::ProposalCancel
-            | Self::AskHuman => true,
+            | Self::AskHuman
+            | Self::RunStart
+            | Self::RunStop
+            | Self::RunResume
+            | Self::AgentNew
+            | Self::AgentStop
+            | Self::AgentResume
+            | Self::AgentRemove => true,
             Self::ChannelRead
             | Self::InboxCheck
             | Self::InboxAck
@@ -93,7 +123,11 @@ impl ToolName {
             | Self::DocumentList
             | Self::ResourceRead
             | Self::ProposalStatus
-            | Self::FeedbackSubmit => false,
+            | Self::FeedbackSubmit
+            | Self::WorkflowList
+            | Self::RunList
+            | Self::RunStatus
+            | Self::AgentShow => false,
         }
     }
 

@@ -17,9 +17,9 @@ pub use model::{
     FinishedAttempt, Hindrances, Instance, InstanceQuery, JournalEntry, Keep, Lease, LeaseFacts,
     LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery, NewAgent, NewAttempt, NewBallot,
     NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NotBefore, Once, Order,
-    ProposalQuery, ProposalStep, Question, QuestionQuery, ReadyAgent, Recipient, ResourcePart,
-    RunFacts, RunQuery, RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer,
-    SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
+    ProposalQuery, ProposalStep, Question, QuestionQuery, ReadyAgent, Recipient, ResourceInfo,
+    ResourcePart, RunFacts, RunQuery, RunRow, RunStep, Said, Settlement, ShownMessage,
+    SuggestionAnswer, SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
 };
 
 pub use sqlite::Sqlite;

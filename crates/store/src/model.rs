@@ -12,7 +12,8 @@ pub use attempts::{
 };
 pub use library::{
     Base, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, FileMemory,
-    FileTake, NewSuggestion, ResourcePart, SuggestionAnswer, SuggestionVerdict, TakeOutcome,
+    FileTake, NewSuggestion, ResourceInfo, ResourcePart, SuggestionAnswer, SuggestionVerdict,
+    TakeOutcome,
 };
 pub use messages::{MessageQuery, NewMessage, Once, Order, Recipient, Wake};
 pub use proposals::{

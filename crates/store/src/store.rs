@@ -7,7 +7,7 @@ use std::ops::Range;
 use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
     Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
-    Receipt, ResourceId, Revision, Role, RunId, Seq, WorkflowId,
+    Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use async_trait::async_trait;
@@ -20,8 +20,8 @@ use crate::{
         DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt,
         Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt,
         NewBallot, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
-        ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery, RunRow,
-        RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, Turn,
+        ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery,
+        RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
 };
 
@@ -374,6 +374,9 @@ pub trait Store: Send + Sync {
         range: Range<u64>,
     ) -> Result<ResourcePart>;
 
+    /// Lists the resources, newest first.
+    async fn resource_list(&self, workflow: WorkflowId, limit: u32) -> Result<Vec<ResourceInfo>>;
+
     // Events
 
     /// Notes something that happened to a live run and is no row of its own: nothing follows the end of a run.
@@ -395,9 +398,9 @@ pub trait Store: Send + Sync {
     // Clients
 
     /// Adds a client's token; a name is given once.
-    async fn token_put(&self, name: String, hash: Hash, now: Millis) -> Result<()>;
+    async fn token_put(&self, name: String, hash: Hash, scopes: Scopes, now: Millis) -> Result<()>;
     /// Finds the client a token belongs to.
-    async fn token_find(&self, hash: Hash) -> Result<Option<String>>;
+    async fn token_find(&self, hash: Hash) -> Result<Option<TokenView>>;
     /// Lists the tokens, without their secrets.
     async fn token_list(&self) -> Result<Vec<TokenView>>;
     /// Takes a token back.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    Limits, MessageKind, Millis, Outcome, Priority, RunId, RunMode, Seq, WorkflowId,
+    Limits, MessageKind, Millis, Outcome, Priority, RunId, RunMode, Scopes, Seq, WorkflowId,
 };
 use agent_worker_store::{
     By, Error, Fence, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Order, Recipient, RunStep,
@@ -150,7 +150,7 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
     let store = Sqlite::open(folder.path()).unwrap();
     store.pulse(NOW).await.unwrap();
     assert!(!store.integrity().await.unwrap().is_empty());
-    let damaged = store.token_put("ci".into(), [1; 32], NOW).await;
+    let damaged = store.token_put("ci".into(), [1; 32], Scopes::default(), NOW).await;
     assert!(matches!(damaged, Err(Error::Database(_))), "{damaged:?}");
     let refused = store.pulse(NOW).await;
     assert!(matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("orrupt")), "{refused:?}");

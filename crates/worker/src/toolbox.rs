@@ -5,7 +5,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use agent_worker_protocol::{EffectKey, Hash, SHELL_TOOL, WorkerEvent, canonical, hash};
+use agent_worker_protocol::{
+    EffectKey, Hash, ResourceId, SHELL_TOOL, ToolName, WorkerEvent, canonical, hash,
+};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -15,15 +18,27 @@ use crate::{
     model::{Call, ToolResult},
     report::Report,
     shell::Shell,
+    text::start,
 };
 
 const KEY: &str = "idempotency_key";
+const KEEP: &str = ToolName::ResourceCreate.word();
+const READ: &str = ToolName::ResourceRead.word();
+/// A result over this becomes a resource, and so much of it stays in place.
+const INLINE: usize = 32 * 1024;
+const PREVIEW: usize = 2 * 1024;
 
 /// How long a call is held while the daemon is away, and how often it is tried.
 const HELD: Duration = Duration::from_secs(45);
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 /// No tool of the daemon takes longer than 50 s.
 const LONGEST_CALL: Duration = Duration::from_mins(1);
+
+/// What the daemon says of a resource it keeps.
+#[derive(Deserialize)]
+struct Kept {
+    id: ResourceId,
+}
 
 /// What an attempt may call.
 pub(crate) struct Toolbox {
@@ -44,6 +59,7 @@ impl Toolbox {
         let began = Instant::now();
         self.log.called(call);
         let result = self.carry_out(call, report).await;
+        let result = self.shorten(call, result, report).await;
         self.log.answered(call, &result, began.elapsed());
         result
     }
@@ -57,6 +73,32 @@ impl Toolbox {
         }
         let args = self.keyed(&call.tool, call.args.clone());
         self.call_daemon(&call.tool, &args, report).await
+    }
+
+    /// Keeps what is too long to be read at once as a resource, and leaves its beginning and its id in place. Where the
+    /// daemon keeps none, it stays as it is.
+    async fn shorten(&mut self, call: &Call, result: ToolResult, report: &Report) -> ToolResult {
+        let text = result.text();
+        // Whoever reads a resource has asked for so much of it.
+        if text.len() <= INLINE || [READ, KEEP].contains(&call.tool.as_str()) {
+            return result;
+        }
+        let mut args = Map::new();
+        args.insert("content".to_owned(), text.into());
+        let args = self.keyed(KEEP, args);
+        let kept = self.call_daemon(KEEP, &args, report).await;
+        let kept: Option<Kept> =
+            if kept.is_done() { serde_json::from_str(kept.text()).ok() } else { None };
+        let Some(Kept { id }) = kept else { return result };
+        let short = format!(
+            "{}\n[{} bytes in all; read the rest with {READ}, id {id}]\n",
+            start(text, PREVIEW),
+            text.len()
+        );
+        match result {
+            ToolResult::Done(_) => ToolResult::Done(short),
+            ToolResult::Failed(_) => ToolResult::Failed(short),
+        }
     }
 
     /// Adds the call's key: the same for the k-th equal call of every attempt.

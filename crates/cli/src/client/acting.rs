@@ -1,13 +1,13 @@
 //! The endpoints of commands that act: agents that join and leave, documents, inboxes, feedback.
 
 use agent_worker_protocol::{
-    DocumentPath, Proposal, ProposalId, QuestionId, ResourceId, Revision, Seq, Target,
+    DocumentPath, Proposal, ProposalId, QuestionId, Revision, Seq, Target,
     api::{
         AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, AnswerRequest, CancelRequest,
         DocumentDiff, DocumentEntry, DocumentRequest, DocumentText, DocumentWritten,
         FeedbackRequest, FeedbackView, InboxReply, ProposalOutcome, ProposalRequest,
-        ProposalsReply, QuestionView, ResourceText, SendReply, StoreReport, SuggestRequest,
-        Suggested, SuggestionRequest, SuggestionView, VoteRequest,
+        ProposalsReply, QuestionView, SendReply, StoreReport, SuggestRequest, Suggested,
+        SuggestionRequest, SuggestionView, VoteRequest,
     },
 };
 
@@ -102,20 +102,6 @@ impl Client {
         request: &SuggestionRequest,
     ) -> Answer<SuggestionView> {
         self.daemon.post_once(&format!("/suggestions/{suggestion}"), key, request).await
-    }
-
-    /// `GET /resources/{id}`, from byte `from` on, as much as one answer holds
-    pub(crate) async fn resource(
-        &self,
-        scope: &Scope,
-        id: ResourceId,
-        from: u64,
-    ) -> Answer<ResourceText> {
-        let query = Query::new(&format!("/resources/{id}"))
-            .with("target", scope.target.as_ref().map(Target::to_string).as_deref())
-            .with("project", scope.project.to_str())
-            .with("range", Some(&format!("{from}..")));
-        self.daemon.get(&query.done()).await
     }
 
     /// `GET /proposals`

@@ -1,7 +1,7 @@
 //! `agent-worker ask`: a question and its answer, as it comes.
 
 use agent_worker_protocol::{
-    AttemptId, DeliveryState, Event, EventKind, Seq, Target, api::SendRequest,
+    AttemptId, DeliveryState, Event, EventKind, Priority, Seq, Target, api::SendRequest,
 };
 use serde_json::Value;
 
@@ -54,6 +54,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         cc: Vec::new(),
         reply_to: None,
         alone: true,
+        priority: Priority::Normal,
     };
     let client = ctx.daemon_of_something().await?;
     let when = match format {

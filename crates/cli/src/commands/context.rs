@@ -4,7 +4,7 @@
 //! agent, anywhere else it is the user, who may look and not speak in an agent's name.
 
 use agent_worker_protocol::{
-    AgentName, Seq, Target,
+    AgentName, Priority, Seq, Target,
     api::{InboxReply, Mail, SendRequest},
 };
 
@@ -129,6 +129,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
                 cc,
                 reply_to: reply_to.map(Seq::new),
                 alone: false,
+                priority: Priority::Normal,
             };
             let reply = send::sent(&request, ctx).await?;
             send::warn_of_nobody(&reply, ctx)?;

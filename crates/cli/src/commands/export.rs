@@ -134,7 +134,7 @@ async fn whole(client: &Client, scope: &Scope, mut message: Message) -> Result<M
     let mut text = String::new();
     let mut from = 0;
     loop {
-        let part = match client.resource(scope, id, from).await {
+        let part = match client.resource(scope, id, Some(&format!("{from}.."))).await {
             Ok(part) => part,
             // Its beginning is better than nothing.
             Err(DialError::Refused(problem)) if problem.code == Code::NotFound => {

@@ -29,6 +29,7 @@ mod propose;
 mod providers;
 mod ps;
 mod receipts;
+mod resource;
 mod restart;
 mod resume;
 mod rm;
@@ -88,6 +89,7 @@ pub(crate) enum Commands {
     Use(use_agent::Args),
     Session(session::Args),
     Doc(doc::Args),
+    Resource(resource::Args),
     Context(context::Args),
     Proposals(proposals::Args),
     Propose(Box<propose::Args>),
@@ -140,6 +142,7 @@ impl Commands {
             Self::Stats(args) => args.output.format(),
             Self::Export(args) => args.format(),
             Self::Receipts(args) => args.output.format(),
+            Self::Resource(args) => args.format(),
             Self::Dead(args) => args.format(),
             Self::Clear(args) => args.output.format(),
             Self::Send(args) => args.output.format(),
@@ -201,6 +204,7 @@ impl Commands {
             Self::Stats(args) => stats::run(args, ctx).await,
             Self::Export(args) => export::run(args, ctx).await,
             Self::Receipts(args) => receipts::run(args, ctx).await,
+            Self::Resource(args) => resource::run(args, ctx).await,
             Self::Dead(args) => dead::run(args, ctx).await,
             Self::Clear(args) => clear::run(args, ctx).await,
             Self::Send(args) => send::run(args, ctx).await,

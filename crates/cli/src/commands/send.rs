@@ -2,7 +2,7 @@
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    AgentName, BadTarget, DeliveryState, Receipt, Seq, Target,
+    AgentName, BadTarget, DeliveryState, Priority, Receipt, Seq, Target,
     api::{ReportError, SendReply, SendRequest},
 };
 use serde::Serialize;
@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// The number of the message it answers
     #[arg(long, value_name = "NUMBER")]
     reply_to: Option<i64>,
+    /// Sort it before others where it waits
+    #[arg(long)]
+    urgent: bool,
     /// Wait until everybody woken has acted, and print the answer
     #[arg(long)]
     wait: bool,
@@ -86,6 +89,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         cc: args.cc,
         reply_to: args.reply_to.map(Seq::new),
         alone: args.wait,
+        priority: if args.urgent { Priority::High } else { Priority::Normal },
     };
     let mut signals = args.wait.then(Signals::listen_or_fail).transpose()?;
     let reply = match &mut signals {

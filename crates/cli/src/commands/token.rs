@@ -1,13 +1,16 @@
 //! `agent-worker token`: named secrets for clients that are not this user on this machine.
 
-use agent_worker_protocol::{Code, api::TokenView};
+use agent_worker_protocol::{
+    Code, InstancePattern, Permission,
+    api::{TokenRequest, TokenView},
+};
 use serde_json::json;
 
 use crate::{
     context::{Context, Format, Output},
     error::CliError,
     line::Line,
-    table::Column::{Figure, Name},
+    table::Column::{Figure, Name, Text},
     text::one_line,
     verdict::Verdict,
 };
@@ -23,14 +26,30 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Ask {
     /// Make a token and print it, this once
-    #[command(after_help = "Example: agent-worker token create ci")]
+    ///
+    /// It is good for reading, sending and writing documents, everywhere, unless told otherwise. Who may `run` or add
+    /// `agents` has commands carried out in your name.
+    #[command(
+        after_help = "Example: agent-worker token create ci --allow read,send,run --instance '@review:*'"
+    )]
     Create {
         /// What it is called
         name: String,
+        /// What may be done with it: read, send, documents, run, agents, letters, limits, shutdown
+        #[arg(
+            long,
+            value_name = "WHAT",
+            value_delimiter = ',',
+            default_value = "read,send,documents"
+        )]
+        allow: Vec<Permission>,
+        /// Where: @workflow:tag with * for any, a folder, or both as /folder@workflow:tag; can be given several times
+        #[arg(long = "instance", value_name = "WHERE")]
+        instances: Vec<InstancePattern>,
         #[command(flatten)]
         output: Output,
     },
-    /// List the tokens' names
+    /// List the tokens, and what each is good for
     #[command(visible_alias = "ls", after_help = "Example: agent-worker token list")]
     List {
         #[command(flatten)]
@@ -61,15 +80,16 @@ impl Args {
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let format = args.format();
     match args.ask {
-        Ask::Create { name, .. } => {
-            let created =
-                ctx.daemon().await?.token_create(name.clone()).await.map_err(|error| {
-                    CliError::from(error).hint_for(Code::Conflict, || {
+        Ask::Create { name, allow, instances, .. } => {
+            let allow = Some(allow.into_iter().collect());
+            let request = TokenRequest { name: name.clone(), allow, instances };
+            let created = ctx.daemon().await?.token_create(request).await.map_err(|error| {
+                CliError::from(error).hint_for(Code::Conflict, || {
                     format!(
                         "choose another name, or take that back: agent-worker token revoke {name}"
                     )
                 })
-                })?;
+            })?;
             match format {
                 Format::Json => ctx.console.json(&created),
                 Format::Text => ctx.console.answer(&Line::plain(created.token)),
@@ -80,12 +100,20 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
                 Some(client) => client.tokens().await?,
                 None => Vec::new(),
             };
-            let row = |token: &TokenView| [one_line(&token.name), token.created.to_string()];
+            let row = |token: &TokenView| {
+                let TokenView { name, created, scopes } = token;
+                let instances = words(&scopes.instances, " ");
+                let place = if instances.is_empty() { "everywhere".to_owned() } else { instances };
+                [one_line(name), words(&scopes.allow, ","), one_line(&place), created.to_string()]
+            };
             let rows: Vec<_> = tokens.iter().map(row).collect();
             match format {
                 Format::Json => ctx.console.json(&tokens),
                 Format::Text if rows.is_empty() => ctx.console.note("there are no tokens"),
-                Format::Text => ctx.console.table([Name("NAME"), Figure("CREATED")], &rows),
+                Format::Text => {
+                    let head = [Name("NAME"), Text("ALLOWS"), Text("WHERE"), Figure("CREATED")];
+                    ctx.console.table(head, &rows)
+                }
             }
         }
         Ask::Revoke { name, .. } => {
@@ -101,4 +129,8 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         }
     }?;
     Ok(Verdict::Done)
+}
+
+fn words<T: ToString>(things: impl IntoIterator<Item = T>, between: &str) -> String {
+    things.into_iter().map(|thing| thing.to_string()).collect::<Vec<_>>().join(between)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use agent_worker_kernel::{Clock, Feed, Principal, Watched};
 use agent_worker_protocol::{
-    Code, Problem, RunId,
+    Code, Permission, Problem, RunId,
     api::{RunReport, RunRequest},
 };
 use axum::{Json, extract::State, response::IntoResponse};
@@ -53,6 +53,8 @@ async fn begin(
     who: &Principal,
     request: RunRequest,
 ) -> Result<(RunId, Feed), Refusal> {
+    // Told before it exists: whoever may not look at it is not to start it and then be refused.
+    who.require(Permission::Read)?;
     let run = doors.kernel.run_new(who, request).await?.run;
     Ok((run, watch(doors, who, run).await?))
 }

@@ -6,7 +6,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use agent_worker_kernel::Principal;
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{Code, Permission, Problem};
 use axum::{
     body::{Body, HttpBody as _},
     extract::{Request, State},
@@ -124,6 +124,17 @@ pub(super) async fn known(
         Some(token) => ear.bind(answer, doors.kernel.clone(), token),
         None => answer,
     })
+}
+
+/// Lets only those pass who may do `what`. Who asks is known by now.
+pub(super) async fn granted(
+    State(what): State<Permission>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let who = request.extensions().get().unwrap_or(&Principal::Nobody);
+    who.require(what)?;
+    Ok(next.run(request).await)
 }
 
 /// A token, where sent, decides alone; else the connection does.

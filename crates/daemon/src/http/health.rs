@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_kernel::{Principal, Tally};
-use agent_worker_protocol::api::{
-    Health, HealthDetail, HealthStatus, ShutdownRequest, StoreReport,
+use agent_worker_protocol::{
+    Permission,
+    api::{Health, HealthDetail, HealthStatus, ShutdownRequest, StoreReport},
 };
 use axum::{Json, extract::State, http::StatusCode};
 
@@ -38,7 +39,7 @@ pub(super) async fn shutdown(
     Who(who): Who,
     Body(request): Body<ShutdownRequest>,
 ) -> Result<StatusCode, Refusal> {
-    who.require_user("only the user stops the daemon")?;
+    who.require(Permission::Shutdown)?;
     doors.shutdown.ask(request.mode);
     Ok(StatusCode::ACCEPTED)
 }

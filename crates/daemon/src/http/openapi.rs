@@ -55,11 +55,13 @@ pub(crate) fn document() -> Value {
 
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let noun = route.path.split('/').nth(1).unwrap_or_default();
+    let token = || json!([{"token": []}, {}]);
     let (who, security) = match route.may {
-        May::Anybody => ("Anybody may.", json!([])),
-        May::Known => ("Whoever is known may.", json!([{"token": []}, {}])),
-        May::User => ("The user alone may.", json!([])),
-        May::Agents => ("Agents alone may.", json!([{"token": []}, {}])),
+        May::Anybody => ("Anybody may.".to_owned(), json!([])),
+        May::Known => ("Whoever is known may.".to_owned(), token()),
+        May::Needs(what) => (format!("A client's token must allow `{what}`."), token()),
+        May::User => ("The user alone may.".to_owned(), json!([])),
+        May::Workers => ("Agents alone may.".to_owned(), token()),
     };
     let mut operation = json!({
         "operationId": id(route),

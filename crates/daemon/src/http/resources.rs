@@ -3,7 +3,10 @@
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
 use agent_worker_kernel::Place;
-use agent_worker_protocol::{Code, Problem, ResourceId, Target, api::ResourceText};
+use agent_worker_protocol::{
+    Code, Problem, ResourceId, Target,
+    api::{ResourceEntry, ResourceKept, ResourceRequest, ResourceText},
+};
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +14,7 @@ use serde::Deserialize;
 use super::{
     Doors,
     refusal::Answer,
-    request::{Path, Query, Who},
+    request::{Body, Path, Query, Scope, Who},
 };
 
 /// Whose resource, and which part of it.
@@ -38,6 +41,26 @@ pub(super) async fn read(
     let range = range.as_deref().map(bytes).transpose()?;
     let place = Place { target, project };
     Ok(Json(doors.kernel.resource_read(&who, &place, id, range).await?))
+}
+
+/// `GET /resources`
+pub(super) async fn list(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    Query(scope): Query<Scope>,
+) -> Answer<Vec<ResourceEntry>> {
+    Ok(Json(doors.kernel.resource_list(&who, &scope.place()).await?))
+}
+
+/// `POST /resources`: the same content is the same resource, however often it comes.
+pub(super) async fn create(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    Body(request): Body<ResourceRequest>,
+) -> Answer<ResourceKept> {
+    let ResourceRequest { target, project, content, r#type } = request;
+    let place = Place { target, project };
+    Ok(Json(doors.kernel.resource_create(&who, &place, r#type, content).await?))
 }
 
 /// Reads `from..to` and `from..`.

@@ -3,16 +3,18 @@
 
 use std::sync::Arc;
 
+use agent_worker_protocol::Permission;
 use axum::{
     Router,
     handler::Handler,
     http::StatusCode,
+    middleware::from_fn_with_state,
     routing::{MethodFilter, MethodRouter, on},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use super::Doors;
+use super::{Doors, gate};
 
 /// One route.
 pub(super) struct Route {
@@ -49,12 +51,14 @@ pub(super) enum Verb {
 pub(super) enum May {
     /// Whoever comes.
     Anybody,
-    /// The user, clients with a token, and agents as far as their own instance goes.
+    /// Whoever has a name: the user, clients, agents. What they get depends on it.
     Known,
+    /// The user, clients whose token allows it, and agents as far as it goes for them in their own instance.
+    Needs(Permission),
     /// The user alone.
     User,
-    /// Agents alone.
-    Agents,
+    /// Agents alone: those at work.
+    Workers,
 }
 
 /// Whether an `Idempotency-Key` makes it happen once.
@@ -80,23 +84,34 @@ pub(super) enum Gives {
 }
 
 impl Route {
-    /// A route for everybody who is known. What it gives is an object of no particular shape until told otherwise.
-    pub(super) fn new<H, T>(verb: Verb, path: &'static str, handler: H, about: &'static str) -> Self
+    /// A route. What it gives is an object of no particular shape until told otherwise.
+    pub(super) fn new<H, T>(
+        may: impl Into<May>,
+        verb: Verb,
+        path: &'static str,
+        handler: H,
+        about: &'static str,
+    ) -> Self
     where
         H: Handler<T, Arc<Doors>>,
         T: 'static,
     {
         let handler = Some(on(verb.filter(), handler));
-        Self { handler, ..Self::elsewhere(verb, path, about) }
+        Self { handler, ..Self::elsewhere(may, verb, path, about) }
     }
 
     /// A route that another room answers.
-    pub(super) fn elsewhere(verb: Verb, path: &'static str, about: &'static str) -> Self {
+    pub(super) fn elsewhere(
+        may: impl Into<May>,
+        verb: Verb,
+        path: &'static str,
+        about: &'static str,
+    ) -> Self {
         Self {
             verb,
             path,
             about,
-            may: May::Known,
+            may: may.into(),
             name: None,
             query: None,
             key: Key::Ignored,
@@ -104,10 +119,6 @@ impl Route {
             gives: Gives::Json(schema::<Map<String, Value>>),
             handler: None,
         }
-    }
-
-    pub(super) fn may(self, may: May) -> Self {
-        Self { may, ..self }
     }
 
     pub(super) fn named<T: JsonSchema>(self) -> Self {
@@ -147,12 +158,24 @@ impl Route {
         Self { gives: Gives::Status(status), ..self }
     }
 
-    /// Opens it.
+    /// Opens it, for those who may.
     pub(super) fn mount(self, router: Router<Arc<Doors>>) -> Router<Arc<Doors>> {
-        match self.handler {
-            Some(handler) => router.route(self.path, handler),
-            None => router,
+        match (self.handler, self.may) {
+            (Some(handler), May::Needs(what)) => {
+                router.route(self.path, handler.layer(from_fn_with_state(what, gate::granted)))
+            }
+            // The kernel says by itself what is for the user or for agents alone.
+            (Some(handler), May::Anybody | May::Known | May::User | May::Workers) => {
+                router.route(self.path, handler)
+            }
+            (None, _) => router,
         }
+    }
+}
+
+impl From<Permission> for May {
+    fn from(what: Permission) -> Self {
+        Self::Needs(what)
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) async fn create(
     Who(who): Who,
     Body(request): Body<TokenRequest>,
 ) -> Answer<TokenCreated> {
-    Ok(Json(doors.kernel.token_create(&who, request.name).await?))
+    Ok(Json(doors.kernel.token_create(&who, request).await?))
 }
 
 /// `GET /tokens`

@@ -1,5 +1,7 @@
 //! One tool call: what was given, and what comes back.
 
+use std::collections::BTreeMap;
+
 use agent_worker_kernel::{self as kernel, Place};
 use agent_worker_protocol::{Code, EffectKey, Problem, Target};
 use serde::{Serialize, de::DeserializeOwned};
@@ -54,6 +56,16 @@ impl Call {
     pub(super) fn args<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
         read(Value::Object(std::mem::take(&mut self.args)))
     }
+}
+
+/// Reads `NAME=VALUE` each.
+pub(super) fn pairs(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let pair = |text: &String| {
+        let parted = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let message = || format!("`{text}` is not NAME=VALUE");
+        parted.ok_or_else(|| Failure::Refused(Problem::new(Code::BadRequest, message())))
+    };
+    texts.iter().map(pair).collect()
 }
 
 /// The kernel's answer, as a tool's.

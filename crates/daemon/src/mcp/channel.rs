@@ -1,7 +1,7 @@
 //! The channel, the inbox and the team, as tools.
 
 use agent_worker_kernel::{Breadth, Kernel, Principal, Reading};
-use agent_worker_protocol::{AgentName, Code, Problem, Seq, api::SendRequest};
+use agent_worker_protocol::{AgentName, Code, Priority, Problem, Seq, api::SendRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,6 +17,8 @@ struct Send {
     #[serde(default)]
     cc: Names,
     reply_to: Option<Seq>,
+    #[serde(default)]
+    priority: Priority,
 }
 
 #[derive(Deserialize)]
@@ -62,9 +64,10 @@ impl TryFrom<Value> for Names {
 
 /// `channel_send`
 pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Send { message, to: Names(to), cc: Names(cc), reply_to } = call.args()?;
+    let Send { message, to: Names(to), cc: Names(cc), reply_to, priority } = call.args()?;
     let target = call.place.target;
-    let request = SendRequest { target, project: None, message, to, cc, reply_to, alone: false };
+    let request =
+        SendRequest { target, project: None, message, to, cc, reply_to, alone: false, priority };
     give(kernel.send(who, call.key, request).await)
 }
 

@@ -43,7 +43,7 @@ fn late() -> Problem {
 
 fn unknown(word: &str, who: &Principal) -> String {
     let listed = tools::list(who);
-    let near = tools::near(word, listed);
+    let near = tools::near(word, &listed);
     if near.is_empty() {
         let all: Vec<_> = listed.iter().map(|tool| tool.name).collect();
         return format!("there is no such tool; there are {}", all.join(", "));

@@ -37,7 +37,7 @@ pub(super) enum Answer {
 pub(super) struct Listed {
     #[serde(flatten)]
     freshness: Option<Freshness>,
-    tools: &'static [Tool],
+    tools: Vec<&'static Tool>,
 }
 
 /// What a client of 2026-07-28 wants to know of an answer: that it is whole, and whether it may be kept.

@@ -2,7 +2,9 @@
 //!
 //! Every turn of every agent pays for each word here; a test keeps the list under 8 KiB.
 
-use agent_worker_protocol::ToolName;
+pub(super) mod others;
+
+use agent_worker_protocol::{Permission, ToolName};
 
 use super::schema::{
     Field,
@@ -14,6 +16,8 @@ use super::schema::{
 pub(super) struct Spec {
     /// Which it is.
     pub(super) name: ToolName,
+    /// What its caller must be allowed.
+    pub(super) needs: Permission,
     /// What a model is told of it.
     pub(super) about: &'static str,
     /// What a call changes.
@@ -31,6 +35,10 @@ pub(super) enum Effect {
     Reads,
     /// Something.
     Writes,
+    /// Sets processes going, each time; no key makes it once.
+    Starts,
+    /// Ends something that does not come back.
+    Ends,
 }
 
 /// The rest of it explains itself to whoever reads one.
@@ -55,10 +63,11 @@ const PROPOSED: &[Field] = &[
 const WRITTEN: &[Field] =
     &[needed("file", Text), needed("revision", Number), optional("deduplicated", Flag)];
 
-/// Every tool, in the order they are listed.
+/// Every tool that agents are shown too, in the order they are listed.
 pub(super) static SPECS: [Spec; 20] = [
     Spec {
         name: ToolName::ChannelSend,
+        needs: Permission::Send,
         about: "Write to the team's channel. Each @name in the text wakes that agent, @all everybody.",
         effect: Effect::Writes,
         takes: &[
@@ -66,6 +75,7 @@ pub(super) static SPECS: [Spec; 20] = [
             optional("to", Texts).about("agents to wake besides those mentioned"),
             optional("cc", Texts).about("agents who get it without being woken"),
             optional("reply_to", Number).about("seq of the message this answers"),
+            optional("priority", Text).about("high: read first"),
         ],
         gives: &[
             needed("seq", Number),
@@ -79,6 +89,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::ChannelRead,
+        needs: Permission::Read,
         about: "Read the newest messages of the channel, oldest first.",
         effect: Effect::Reads,
         takes: &[
@@ -91,6 +102,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::InboxCheck,
+        needs: Permission::Read,
         about: "Show mail that came for you since this turn began. Looking marks nothing as done.",
         effect: Effect::Reads,
         takes: &[],
@@ -98,6 +110,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::InboxAck,
+        needs: Permission::Read,
         about: "Mark mail that inbox_check showed as dealt with in this turn.",
         effect: Effect::Writes,
         takes: &[needed("until", Number).about("up to this seq")],
@@ -105,6 +118,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::WorkflowAgents,
+        needs: Permission::Read,
         about: "List the team: who is there and what each is doing.",
         effect: Effect::Reads,
         takes: &[],
@@ -120,6 +134,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::DocumentRead,
+        needs: Permission::Read,
         about: "Read a shared document.",
         effect: Effect::Reads,
         takes: &[FILE],
@@ -132,6 +147,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::DocumentWrite,
+        needs: Permission::Documents,
         about: "Write a shared document, new or whole. To replace one, read it first.",
         effect: Effect::Writes,
         takes: &[
@@ -143,6 +159,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::DocumentAppend,
+        needs: Permission::Documents,
         about: "Add to the end of a shared document.",
         effect: Effect::Writes,
         takes: &[needed("content", Text), FILE],
@@ -150,6 +167,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::DocumentList,
+        needs: Permission::Read,
         about: "List the shared documents.",
         effect: Effect::Reads,
         takes: &[],
@@ -160,6 +178,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::DocumentCreate,
+        needs: Permission::Documents,
         about: "Create a shared document; refused if it exists.",
         effect: Effect::Writes,
         takes: &[needed("file", Text).about("such as design/api.md"), needed("content", Text)],
@@ -167,6 +186,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::DocumentSuggest,
+        needs: Permission::Documents,
         about: "Suggest a change to the owner of the documents. With old and new, accepting it makes the change.",
         effect: Effect::Writes,
         takes: &[
@@ -183,6 +203,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::SuggestionAnswer,
+        needs: Permission::Documents,
         about: "Accept or reject a suggestion for documents you own.",
         effect: Effect::Writes,
         takes: &[
@@ -194,6 +215,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::ResourceCreate,
+        needs: Permission::Send,
         about: "Keep a long text and get an id to mention in a message.",
         effect: Effect::Writes,
         takes: &[needed("content", Text), optional("type", Text).about("default text/plain")],
@@ -201,6 +223,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::ResourceRead,
+        needs: Permission::Read,
         about: "Read a kept text, 64 KiB unless told otherwise.",
         effect: Effect::Reads,
         takes: &[
@@ -218,6 +241,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::FeedbackSubmit,
+        needs: Permission::Send,
         about: "Tell the makers of this tool what hinders you.",
         effect: Effect::Writes,
         takes: &[needed("message", Text)],
@@ -225,6 +249,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::ProposalCreate,
+        needs: Permission::Send,
         about: "Let the team vote. If binding, the winner gets `role` or message `work`, `approve` opens `gate`.",
         effect: Effect::Writes,
         takes: &[
@@ -247,6 +272,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::Vote,
+        needs: Permission::Send,
         about: "Vote on a proposal, or change your vote.",
         effect: Effect::Writes,
         takes: &[needed("proposal", Number), needed("choice", Text), optional("reason", Text)],
@@ -254,6 +280,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::ProposalStatus,
+        needs: Permission::Read,
         about: "Show one proposal with its votes, or all that are voted on.",
         effect: Effect::Reads,
         takes: &[optional("proposal", Number)],
@@ -264,6 +291,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::ProposalCancel,
+        needs: Permission::Send,
         about: "Take your own proposal back.",
         effect: Effect::Writes,
         takes: &[needed("proposal", Number)],
@@ -271,6 +299,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::AskHuman,
+        needs: Permission::Send,
         about: "Ask a person. End your turn after it: the answer wakes you.",
         effect: Effect::Writes,
         takes: &[needed("question", Text), optional("options", Texts)],

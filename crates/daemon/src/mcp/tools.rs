@@ -3,17 +3,20 @@
 use std::sync::LazyLock;
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::ToolName;
+use agent_worker_protocol::{Permission, ToolName};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    call::{Call, Given},
+    agents,
+    call::{Call, Failure, Given},
     channel, documents, feedback, proposals, resources,
     rpc::JsonObject,
+    runs,
     schema::{self, Field, Kind, optional},
-    table::{Effect, SPECS, Spec},
+    table::{Effect, SPECS, Spec, others},
 };
+use crate::http::problem;
 
 /// How alike a wrong name must be to a right one to be suggested.
 const ALIKE: f64 = 0.75;
@@ -28,10 +31,15 @@ pub(super) struct Tool {
     #[serde(skip_serializing_if = "JsonObject::is_empty")]
     output_schema: JsonObject,
     annotations: Value,
+    #[serde(skip)]
+    needs: Permission,
 }
 
-/// Calls a tool.
+/// Calls a tool, for whoever may.
 pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call: Call) -> Given {
+    let untold = || Failure::Malformed("nobody was told of this tool".into());
+    who.require(needs(tool).ok_or_else(untold)?)
+        .map_err(|error| Failure::Refused(problem(&error)))?;
     match tool {
         ToolName::ChannelSend => channel::send(kernel, who, call).await,
         ToolName::ChannelRead => channel::read(kernel, who, call).await,
@@ -53,7 +61,24 @@ pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call:
         ToolName::ProposalStatus => proposals::status(kernel, who, call).await,
         ToolName::ProposalCancel => proposals::cancel(kernel, who, call).await,
         ToolName::AskHuman => proposals::ask(kernel, who, call).await,
+        ToolName::WorkflowList => runs::workflows(kernel, who, call).await,
+        ToolName::RunList => runs::list(kernel, who, call).await,
+        ToolName::RunStatus => runs::status(kernel, who, call).await,
+        ToolName::RunStart => runs::start(kernel, who, call).await,
+        ToolName::RunStop => runs::stop(kernel, who, call).await,
+        ToolName::RunResume => runs::resume(kernel, who, call).await,
+        ToolName::AgentShow => agents::show(kernel, who, call).await,
+        ToolName::AgentNew => agents::new(kernel, who, call).await,
+        ToolName::AgentStop => agents::stop(kernel, who, call).await,
+        ToolName::AgentResume => agents::resume(kernel, who, call).await,
+        ToolName::AgentRemove => agents::remove(kernel, who, call).await,
     }
+}
+
+/// What the caller of a tool must be allowed.
+fn needs(tool: ToolName) -> Option<Permission> {
+    let spec = SPECS.iter().chain(&others::SPECS).find(|spec| spec.name == tool);
+    spec.map(|spec| spec.needs)
 }
 
 /// Whether only an agent has a use for it: it has an inbox and a person to ask, and no other way to say what it thinks of us.
@@ -66,23 +91,25 @@ fn is_an_agents(tool: ToolName) -> bool {
 
 /// What a principal is shown. An agent has one instance, an inbox in it and a person to ask; others say which they mean.
 /// What a tool gives is described to those who do not pay for it on every turn, and to agents where nobody else has it.
-pub(super) fn list(who: &Principal) -> &'static [Tool] {
+pub(super) fn list(who: &Principal) -> Vec<&'static Tool> {
     static AGENTS: LazyLock<Vec<Tool>> =
         LazyLock::new(|| SPECS.iter().map(|spec| tool(spec, &[], agents_see(spec))).collect());
     static OTHERS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         let target = optional("target", Kind::Text).about("which instance, such as @review:pr-1");
         let theirs = SPECS.iter().filter(|spec| !is_an_agents(spec.name));
+        let theirs = theirs.chain(&others::SPECS);
         theirs.map(|spec| tool(spec, &[target], spec.gives)).collect()
     });
-    match who {
+    let listed: &'static [Tool] = match who {
         Principal::Agent(_) => &AGENTS,
         Principal::User | Principal::Client(_) => &OTHERS,
         Principal::Nobody => &[],
-    }
+    };
+    listed.iter().filter(|tool| who.may(tool.needs)).collect()
 }
 
 /// The listed names most like `word`.
-pub(super) fn near(word: &str, listed: &[Tool]) -> Vec<String> {
+pub(super) fn near(word: &str, listed: &[&Tool]) -> Vec<String> {
     let mut near: Vec<_> = listed
         .iter()
         .map(|tool| (strsim::jaro_winkler(word, tool.name), tool.name))
@@ -99,8 +126,9 @@ fn agents_see(spec: &Spec) -> &'static [Field] {
 fn tool(spec: &Spec, more: &[Field], gives: &[Field]) -> Tool {
     let key = optional("idempotency_key", Kind::Text);
     let mut takes = [spec.takes, more].concat();
-    if spec.effect != Effect::Reads {
-        takes.push(key);
+    match spec.effect {
+        Effect::Reads | Effect::Starts => {}
+        Effect::Writes | Effect::Ends => takes.push(key),
     }
     Tool {
         name: spec.name.word(),
@@ -108,6 +136,7 @@ fn tool(spec: &Spec, more: &[Field], gives: &[Field]) -> Tool {
         input_schema: schema::takes(&takes),
         output_schema: if gives.is_empty() { JsonObject::new() } else { schema::gives(gives) },
         annotations: hints(spec.effect),
+        needs: spec.needs,
     }
 }
 
@@ -116,6 +145,8 @@ fn hints(effect: Effect) -> Value {
     match effect {
         Effect::Reads => json!({ "readOnlyHint": true }),
         Effect::Writes => json!({ "destructiveHint": false, "openWorldHint": false }),
+        Effect::Starts => json!({ "destructiveHint": false, "openWorldHint": true }),
+        Effect::Ends => json!({ "destructiveHint": true, "openWorldHint": false }),
     }
 }
 
@@ -125,7 +156,8 @@ mod tests {
 
     #[test]
     fn every_tool_is_told_of_once_and_in_the_order_of_their_names() {
-        let told: Vec<_> = SPECS.iter().map(|spec| spec.name).collect();
+        let told = SPECS.iter().chain(&others::SPECS);
+        let told: Vec<_> = told.map(|spec| spec.name).collect();
         assert_eq!(told, ToolName::ALL);
     }
 }

@@ -139,12 +139,12 @@ async fn a_reader_that_does_not_read_is_cut_holds_up_nobody_and_goes_on_without_
 async fn taking_a_token_back_ends_the_streams_it_opened_and_no_others() {
     let house = House::open().await;
     let token = house.client_token().await;
-    let another = house.kernel.token_create(&Principal::User, "other".to_owned()).await.unwrap();
+    let another = house.token_for("other", &[], &[]).await;
     let path = "/events?target=@team";
     let mut first = house.client(&token).events(path, None).await.unwrap();
     let mut second = house.client(&token).events(path, None).await.unwrap();
     let mut others = [
-        house.client(&another.token).events(path, None).await.unwrap(),
+        house.client(&another).events(path, None).await.unwrap(),
         house.worker().events(path, None).await.unwrap(),
         house.user().events(path, None).await.unwrap(),
     ];

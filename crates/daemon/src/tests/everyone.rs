@@ -8,7 +8,7 @@ use super::{
 };
 
 /// How each operation is asked for something that makes sense, and what the user is answered.
-fn sensible(house: &House, method: &str, path: &str) -> (Question, u16) {
+pub(super) fn sensible(house: &House, method: &str, path: &str) -> (Question, u16) {
     let (question, status) = if method == "GET" {
         let (path, status) = looked(house, path);
         (Question::get(&path), status)
@@ -23,8 +23,8 @@ fn sensible(house: &House, method: &str, path: &str) -> (Question, u16) {
 fn looked(house: &House, path: &str) -> (String, u16) {
     match path {
         "/health" | "/doctor" | "/openapi.json" | "/tokens" | "/feedback" => (path.to_owned(), 200),
-        "/agents" | "/runs" | "/stats" | "/messages" | "/attention" | "/dead" | "/documents"
-        | "/workflows" | "/proposals" | "/questions" | "/suggestions" => {
+        "/resources" | "/agents" | "/runs" | "/stats" | "/messages" | "/attention" | "/dead"
+        | "/documents" | "/workflows" | "/proposals" | "/questions" | "/suggestions" => {
             (format!("{path}?target=@team"), 200)
         }
         "/runs/{id}" => (format!("/runs/{}", house.run), 200),
@@ -63,7 +63,7 @@ fn deciding(path: &str) -> (String, Option<Value>, u16) {
             let answer = json!({"target": "@team", "answer": "yes"});
             ("/questions/1/answer".to_owned(), Some(answer), 404)
         }
-        "/suggestions" => (same(), Some(json!({"target": "@team", "suggestion": " "})), 400),
+        "/suggestions" => (same(), Some(json!({"target": "@team", "suggestion": "better"})), 200),
         "/suggestions/{seq}" => {
             ("/suggestions/99".to_owned(), Some(json!({"target": "@team", "accept": true})), 404)
         }
@@ -97,6 +97,9 @@ fn done(house: &House, method: &str, path: &str) -> (String, Option<Value>, u16)
         }
         ("POST", "/messages") => {
             (same(), Some(json!({"target": "@team", "message": "hello"})), 200)
+        }
+        ("POST", "/resources") => {
+            (same(), Some(json!({"target": "@team", "content": "long"})), 200)
         }
         ("POST", "/inbox/ack") => (same(), Some(json!({"until": 1})), 403),
         ("POST", "/dead/redrive" | "/dead/drop") => (same(), team(), 404),
@@ -135,8 +138,15 @@ async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route()
         let others = match who_may(&method, &path) {
             "Anybody may." => [200, 200, 200],
             // What an agent points at outside its instance is forbidden, not missing.
-            "Whoever is known may." if path == "/events" => [401, 404, 403],
-            "Whoever is known may." => [401, expected, expected],
+            "A client's token must allow `read`." if path == "/events" => [401, 404, 403],
+            // The agent owns the documents, and suggests nothing to itself.
+            _ if (method.as_str(), path.as_str()) == ("POST", "/suggestions") => [401, 200, 409],
+            // What an agent is always allowed is what a token usually is.
+            "Whoever is known may."
+            | "A client's token must allow `read`."
+            | "A client's token must allow `send`."
+            | "A client's token must allow `documents`." => [401, expected, expected],
+            granted if granted.starts_with("A client's token must allow ") => [401, 403, 403],
             "The user alone may." => [401, 403, 403],
             "Agents alone may." => [401, 403, 200],
             other => panic!("{other}"),

@@ -70,6 +70,7 @@ pub(super) struct House {
     pub(super) hurried: Hurried,
     folder: TempDir,
     doorway: Doorway,
+    jobs: tokio::sync::Mutex<mpsc::UnboundedReceiver<WorkerJob>>,
 }
 
 /// An answer, as it came over the wire.
@@ -137,8 +138,10 @@ impl House {
         doorway.open_socket(UnixListener::bind(folder.path().join("real.sock")).unwrap());
         // A test is the daemon's own process; to be the user it must be told apart by hand.
         serve_as(Caller::User, &folder.path().join("user.sock"), &doorway);
-        let (run, job) = begin(&kernel, &folder, jobs).await;
-        Self { kernel, store, shutdown, address, job, run, hurried, folder, doorway }
+        let mut jobs = jobs;
+        let (run, job) = begin(&kernel, &folder, "team", &mut jobs).await;
+        let jobs = tokio::sync::Mutex::new(jobs);
+        Self { kernel, store, shutdown, address, job, run, hurried, folder, doorway, jobs }
     }
 
     /// The doors as the user's commands see them.
@@ -212,9 +215,14 @@ impl House {
         timeout(DEADLINE, look).await.unwrap();
     }
 
+    /// Starts another team of the same people, @NAME, and waits until its `coder` is at work too.
+    pub(super) async fn start(&self, name: &str) -> (RunId, WorkerJob) {
+        begin(&self.kernel, &self.folder, name, &mut *self.jobs.lock().await).await
+    }
+
     /// A token of a client.
     pub(super) async fn client_token(&self) -> String {
-        self.kernel.token_create(&Principal::User, "ci".to_owned()).await.unwrap().token
+        self.token_for("ci", &[], &[]).await
     }
 
     async fn socket(&self, name: &str, question: Question) -> Answer {
@@ -295,14 +303,15 @@ fn serve_as(caller: Caller, socket: &Path, doorway: &Doorway) {
     doorway.tracker.spawn(serving.into_future());
 }
 
-/// Starts the team and waits until `coder` is at work.
+/// Starts a team and waits until `coder` is at work.
 async fn begin(
     kernel: &Kernel,
     folder: &TempDir,
-    mut jobs: mpsc::UnboundedReceiver<WorkerJob>,
+    name: &str,
+    jobs: &mut mpsc::UnboundedReceiver<WorkerJob>,
 ) -> (RunId, WorkerJob) {
-    let file = folder.path().join("team.yaml");
-    std::fs::write(&file, TEAM).unwrap();
+    let file = folder.path().join(format!("{name}.yaml"));
+    std::fs::write(&file, TEAM.replace("name: team", &format!("name: {name}"))).unwrap();
     let request = RunRequest {
         file,
         cwd: folder.path().to_owned(),

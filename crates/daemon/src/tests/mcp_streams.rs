@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::Principal;
 use serde_json::{Value, json};
 
 use super::{
@@ -88,8 +87,7 @@ async fn only_who_asks_for_a_stream_gets_a_session() {
 async fn a_session_does_not_exist_for_anybody_but_its_owner() {
     let house = House::open().await;
     let ours = house.client_token().await;
-    let theirs =
-        house.kernel.token_create(&Principal::User, "other".to_owned()).await.unwrap().token;
+    let theirs = house.token_for("other", &[], &[]).await;
     let id = begin(&house, Some(&ours)).await;
     let list = || OLD.question("tools/list", json!({}));
     let get = || {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_protocol::{AgentName, AttemptId, RunId, WorkflowId, api::RunStopped};
+use agent_worker_protocol::{AgentName, AttemptId, Permission, RunId, WorkflowId, api::RunStopped};
 use agent_worker_store::{Error as StoreError, RunStep};
 use tokio::time::Instant;
 
@@ -33,26 +33,28 @@ pub(crate) enum Whose {
 impl Kernel {
     /// Ends a run and every process of it; answers when they are gone. Carried out even if whoever asked goes away.
     pub async fn run_stop(&self, who: &Principal, run: RunId) -> Result<RunStopped> {
-        who.require_user("only the user stops a run")?;
-        let kernel = self.clone();
-        self.scheduler.carry(async move { kernel.end_run(run).await }).await
+        who.require(Permission::Run)?;
+        self.run_known(who, run).await?;
+        let (kernel, who) = (self.clone(), who.clone());
+        self.scheduler.carry(async move { kernel.end_run(&who, run).await }).await
     }
 
     /// The same for somebody who does not want to wait: its processes get no time to end by themselves, also those
     /// that are being stopped already.
     pub async fn run_stop_now(&self, who: &Principal, run: RunId) -> Result<RunStopped> {
-        who.require_user("only the user stops a run")?;
-        self.store.run_get(run).await?;
+        who.require(Permission::Run)?;
+        self.run_known(who, run).await?;
         self.runner.run_hurry(run);
         self.run_stop(who, run).await
     }
 
-    pub(crate) async fn end_run(&self, run: RunId) -> Result<RunStopped> {
+    pub(crate) async fn end_run(&self, who: &Principal, run: RunId) -> Result<RunStopped> {
         let card = self.card(run).await?;
         if card.instance.is_global() {
             return Err(Error::Permanent);
         }
-        let decide = Box::new(|facts: &_| idle::stop(facts, "the user"));
+        let by = who.called();
+        let decide = Box::new(move |facts: &_| idle::stop(facts, &by));
         match self.store.run_settle(run, decide, self.clock.now()).await? {
             RunStep::End { .. } => {}
             // Somebody else is stopping it: wait with them.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{Error, Principal, Reading};
-use agent_worker_protocol::{Code, EffectKey, Seq, api::SendReply};
+use agent_worker_protocol::{Code, EffectKey, Priority, Seq, api::SendReply};
 use agent_worker_store::Store as _;
 use serde_json::json;
 
@@ -100,4 +100,19 @@ async fn what_many_say_is_soon_ready_to_be_searched_and_found_newest_first() {
     let found = world.kernel.messages(&Principal::User, &place("@team"), reading).await.unwrap();
     let bodies: Vec<_> = found.messages.iter().map(|message| message.body.as_str()).collect();
     assert_eq!((bodies[0], bodies[1], bodies.len()), ("needle 519", "needle 518", 11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_as_urgent_is_first_in_the_inbox_without_an_urgent_word() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move { worker.hang().await });
+    let run = world.start(&team("coder", "kickoff: '@coder go'")).await;
+    world.working(run, "coder", 1).await;
+    world.say("@coder when you can").await;
+    let mut urgent = request(Some("@team"), "@coder now");
+    urgent.priority = Priority::High;
+    world.kernel.send(&Principal::User, None, urgent).await.unwrap();
+    let inbox = world.kernel.inbox_look(&Principal::User, &place("coder")).await.unwrap();
+    let order: Vec<_> = inbox.messages.iter().map(|mail| mail.message.seq.get()).collect();
+    assert_eq!(order, [3, 2]);
 }

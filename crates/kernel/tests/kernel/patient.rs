@@ -17,7 +17,7 @@ use std::{
 use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
     Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
-    Receipt, ResourceId, Revision, Role, RunId, Seq, WorkflowId,
+    Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use agent_worker_store::{
@@ -25,8 +25,8 @@ use agent_worker_store::{
     DocumentWrite, Error, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt, Hindrances,
     Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt, NewBallot,
     NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
-    QuestionQuery, ReadyAgent, ResourcePart, RunQuery, RunRow, RunStep, Said, Settlement,
-    ShownMessage, Sqlite, Store, SuggestionAnswer, Turn,
+    QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Said,
+    Settlement, ShownMessage, Sqlite, Store, SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -276,11 +276,12 @@ patient! {
     fn conflict_close(workflow: WorkflowId, path: DocumentPath) -> ();
     fn resource_put(by: By, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis) -> ResourceId;
     fn resource_get(workflow: WorkflowId, id: ResourceId, range: Range<u64>) -> ResourcePart;
+    fn resource_list(workflow: WorkflowId, limit: u32) -> Vec<ResourceInfo>;
     fn event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Millis) -> ();
     fn event_list(query: EventQuery) -> Vec<Event>;
     fn event_last(workflow: WorkflowId) -> Position;
-    fn token_put(name: String, hash: Hash, now: Millis) -> ();
-    fn token_find(hash: Hash) -> Option<String>;
+    fn token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ();
+    fn token_find(hash: Hash) -> Option<TokenView>;
     fn token_list() -> Vec<TokenView>;
     fn token_remove(name: String) -> ();
     fn feedback_put(said: FeedbackView) -> ();

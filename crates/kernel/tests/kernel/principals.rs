@@ -5,7 +5,7 @@ use agent_worker_kernel::{
 };
 use agent_worker_protocol::{
     AttemptId, Code, EventsRequest, RunId, RunMode, Sender, Seq,
-    api::{AgentRequest, DeadRequest, FeedbackRequest, ResumeRequest, RunRequest},
+    api::{AgentRequest, DeadRequest, FeedbackRequest, ResumeRequest, RunRequest, TokenRequest},
 };
 use tokio::sync::mpsc;
 
@@ -36,6 +36,10 @@ async fn two() -> Two {
     let other = world.begin(RunMode::Run, "other", &file).await.unwrap().run;
     let stranger = within(working.recv()).await.unwrap();
     Two { world, team, other, coder, stranger }
+}
+
+fn token(name: &str) -> TokenRequest {
+    TokenRequest { name: name.into(), ..TokenRequest::default() }
 }
 
 async fn read(kernel: &Kernel, who: &Principal, place: Place) -> Option<Code> {
@@ -94,7 +98,7 @@ async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 18
         code(kernel.instance_remove(who, nowhere).await),
         code(kernel.store_check(who).await),
         code(kernel.feedback_list(who).await),
-        code(kernel.token_create(who, "mine".into()).await),
+        code(kernel.token_create(who, token("mine")).await),
         code(kernel.token_list(who).await),
         code(kernel.token_revoke(who, "none".into()).await),
         code(kernel.run_stop(who, run).await),
@@ -162,10 +166,13 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
         (write(&kernel, &who, "@team").await, write(&kernel, &who, "@other").await),
         (None, no)
     );
-    assert_eq!((watch(&kernel, &who, team).await, watch(&kernel, &who, other).await), (None, no));
+    // Of a run elsewhere it does not even learn that there is one.
+    let absent = Some(Code::NotFound);
+    let watched = (watch(&kernel, &who, team).await, watch(&kernel, &who, other).await);
+    assert_eq!(watched, (None, absent));
     assert_eq!(document(&kernel, &who, "@team").await, None);
     assert_eq!(document(&kernel, &who, "@other").await, no);
-    assert_eq!(code(kernel.run_view(&who, other).await), no);
+    assert_eq!(code(kernel.run_view(&who, other).await), absent);
     assert_eq!(look(&kernel, &who, &place("@team")).await, [None; 11]);
     assert_eq!(look(&kernel, &who, &Place::default()).await, [None; 11], "it needs no target");
     assert_eq!(look(&kernel, &who, &place("@other")).await, [no; 11]);
@@ -193,7 +200,7 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
 async fn a_client_reads_and_sends_and_rules_nothing() {
     let Two { world, team, other, coder, .. } = two().await;
     let kernel = &world.kernel;
-    let made = kernel.token_create(&Principal::User, "ci".into()).await.unwrap();
+    let made = kernel.token_create(&Principal::User, token("ci")).await.unwrap();
     let who = kernel.principal(&made.token).await.unwrap();
     let no = Some(Code::Forbidden);
     for (target, run) in [("@team", team), ("@other", other)] {

@@ -9,7 +9,7 @@ use std::{
 use agent_worker_kernel::{Acked, Error, Kernel, Principal};
 use agent_worker_protocol::{
     EffectKey, EventsReply, EventsRequest, FailureClass, Finished, LiveEvent, Message, Millis,
-    NumberedEvent, Seq, WorkerEvent, WorkerJob, WorkerOutcome,
+    NumberedEvent, Priority, Seq, WorkerEvent, WorkerJob, WorkerOutcome,
     api::{SendReply, SendRequest},
 };
 use serde_json::json;
@@ -88,6 +88,7 @@ impl Worker {
             cc: Vec::new(),
             reply_to: None,
             alone: false,
+            priority: Priority::Normal,
         })
         .await
     }

@@ -12,7 +12,8 @@ use agent_worker_kernel::{
     Clock, Dice, Error, Kernel, Options, Parts, Place, Principal, Reading, Recovered, Watched,
 };
 use agent_worker_protocol::{
-    Code, Event, EventKind, Message, Millis, Problem, Receipt, RunId, RunMode, Seq, Target,
+    Code, Event, EventKind, Message, Millis, Priority, Problem, Receipt, RunId, RunMode, Seq,
+    Target,
     api::{RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest},
 };
 use agent_worker_store::{Sqlite, Store};
@@ -62,7 +63,16 @@ pub(crate) fn request(target: Option<&str>, message: &str) -> SendRequest {
     let target: Option<Target> = target.map(|target| target.parse().unwrap());
     let message = message.to_owned();
     let (to, cc) = (Vec::new(), Vec::new());
-    SendRequest { target, project: None, message, to, cc, reply_to: None, alone: false }
+    SendRequest {
+        target,
+        project: None,
+        message,
+        to,
+        cc,
+        reply_to: None,
+        alone: false,
+        priority: Priority::Normal,
+    }
 }
 
 impl World {

@@ -187,6 +187,45 @@ pub struct SuggestionRequest {
     pub reason: Option<String>,
 }
 
+/// `POST /resources`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResourceRequest {
+    /// Which instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// The caller's folder: its project's instances come first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<PathBuf>,
+    /// What is kept.
+    pub content: String,
+    /// What it is; absent: `text/plain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<String>,
+}
+
+/// The answer to [`ResourceRequest`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceKept {
+    /// What to read it by: its SHA-256, so that the same content is the same resource.
+    pub id: ResourceId,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// `GET /resources` gives a list of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceEntry {
+    /// Which.
+    pub id: ResourceId,
+    /// What its maker said it is.
+    pub r#type: String,
+    /// How long it is.
+    pub bytes: u64,
+    /// When it was first kept.
+    pub kept: Millis,
+}
+
 /// `GET /resources/{id}`: a part of a resource, as text; bytes that are not text are replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceText {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Mail;
 use crate::{
     id::{RunId, Seq},
-    message::{Message, Receipt},
+    message::{Message, Priority, Receipt},
     name::AgentName,
     target::{InstanceRef, Target},
 };
@@ -37,6 +37,9 @@ pub struct SendRequest {
     /// Whether each recipient gets a turn for it alone (`--wait`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
+    /// `high` sorts it before others in the inboxes it reaches, as an urgent word in it does.
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    pub priority: Priority,
 }
 
 /// The answer to [`SendRequest`]: it is on disk.

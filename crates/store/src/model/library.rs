@@ -1,7 +1,8 @@
 //! Documents, resources and the event log.
 
 use agent_worker_protocol::{
-    AttemptId, DocumentPath, Hash, Millis, PauseCause, Position, Revision, RunId, Seq, WorkflowId,
+    AttemptId, DocumentPath, Hash, Millis, PauseCause, Position, ResourceId, Revision, RunId, Seq,
+    WorkflowId,
 };
 
 use super::messages::NewMessage;
@@ -202,6 +203,19 @@ pub struct ResourcePart {
     pub total: u64,
     /// The bytes asked for.
     pub bytes: Vec<u8>,
+}
+
+/// A resource, without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceInfo {
+    /// Which.
+    pub id: ResourceId,
+    /// What it is, as its maker said.
+    pub kind: String,
+    /// How long it is, in bytes.
+    pub bytes: u64,
+    /// When it was first kept.
+    pub ts: Millis,
 }
 
 /// Which events to read, oldest first.

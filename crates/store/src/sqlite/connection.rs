@@ -12,7 +12,7 @@ use rusqlite::{Connection, config::DbConfig};
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -20,6 +20,7 @@ const STEPS: [&str; 7] = [
     include_str!("schema/5.sql"),
     include_str!("schema/6.sql"),
     include_str!("schema/7.sql"),
+    include_str!("schema/8.sql"),
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
@@ -93,7 +94,9 @@ fn ready(db: &mut Connection) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use agent_worker_protocol::Scopes;
+
+    use super::{super::tokens, *};
 
     #[test]
     fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
@@ -129,7 +132,8 @@ mod tests {
              VALUES (7, 'a', 2, 0, '{}', NULL), (7, 'B', 2, 1, '{}', 'enough');
              INSERT INTO event (workflow, position, run, kind, agent, at)
              VALUES (7, 1, 2, 'run.running', NULL, 31), (7, 2, 2, 'agent.stopped', 'b', 35),
-                    (7, 3, 2, 'run.paused', NULL, 40), (7, 4, 2, 'attempt.ended', 'a', 41);",
+                    (7, 3, 2, 'run.paused', NULL, 40), (7, 4, 2, 'attempt.ended', 'a', 41);
+             INSERT INTO token VALUES ('ci', x'01', 5);",
         )
         .unwrap();
         drop(old);
@@ -155,6 +159,8 @@ mod tests {
         };
         assert_eq!(since("run ORDER BY id"), [20, 40, 50], "ended, paused, in setup");
         assert_eq!(since("agent ORDER BY place"), [30, 35], "took part, stopped");
+        let token = tokens::list(&db).unwrap().pop().unwrap();
+        assert_eq!(token.scopes, Scopes::default(), "what every token could do before");
         // Opened again, nothing is left to do.
         drop(db);
         writing(&path).unwrap();

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use agent_worker_protocol::{
     AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
     Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
-    Receipt, ResourceId, Revision, Role, RunId, Seq, WorkflowId,
+    Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use async_trait::async_trait;
@@ -29,8 +29,8 @@ use crate::{
         DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt,
         Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt,
         NewBallot, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
-        ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourcePart, RunQuery, RunRow,
-        RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, Turn,
+        ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery,
+        RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
     store::Store,
 };
@@ -188,6 +188,8 @@ store! {
             = move |db| projections::conflicts(db, workflow);
         write conflict_close(workflow: WorkflowId, path: DocumentPath) -> ()
             = move |tx| projections::conflict_close(tx, workflow, &path);
+        read resource_list(workflow: WorkflowId, limit: u32) -> Vec<ResourceInfo>
+            = move |db| resources::list(db, workflow, limit);
 
         // Events
         write event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value,
@@ -197,9 +199,9 @@ store! {
         read event_last(workflow: WorkflowId) -> Position = move |db| events::last(db, workflow);
 
         // Clients
-        write token_put(name: String, hash: Hash, now: Millis) -> ()
-            = move |tx| tokens::put(tx, &name, &hash, now);
-        look token_find(hash: Hash) -> Option<String> = move |db| tokens::find(db, &hash);
+        write token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ()
+            = move |tx| tokens::put(tx, &name, &hash, &scopes, now);
+        look token_find(hash: Hash) -> Option<TokenView> = move |db| tokens::find(db, &hash);
         read token_list() -> Vec<TokenView> = tokens::list;
         write token_remove(name: String) -> () = move |tx| tokens::remove(tx, &name);
 

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use super::{Sqlite, author::Author, columns, head::Head, writer::Tx};
 use crate::{
     error::{Error, Result},
-    model::{By, ResourcePart},
+    model::{By, ResourceInfo, ResourcePart},
 };
 
 /// What is longer lies in a file: a row of this size would be copied through the log.
@@ -185,6 +185,23 @@ pub(super) fn get(
             .query_row(params![key.0, key.1, columns::size_column(start), columns::size_column(length)], |row| row.get(0))?,
     };
     Ok(ResourcePart { kind, total, bytes })
+}
+
+/// Lists an instance's, newest first.
+pub(super) fn list(db: &Connection, workflow: WorkflowId, limit: u32) -> Result<Vec<ResourceInfo>> {
+    let sql = "SELECT sha256, kind, bytes, at FROM resource WHERE workflow = ?1 ORDER BY at DESC, sha256 LIMIT ?2";
+    let found = db
+        .prepare_cached(sql)?
+        .query_map((workflow.get(), limit), |row| {
+            Ok(ResourceInfo {
+                id: ResourceId::new(row.get(0)?),
+                kind: row.get(1)?,
+                bytes: columns::size(row, 2)?,
+                ts: columns::millis(row, 3)?,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(found)
 }
 
 fn fill(path: &Path, content: &[u8]) -> io::Result<()> {

@@ -1,35 +1,48 @@
 //! Clients' tokens, and the store's own health.
 
-use agent_worker_protocol::{Hash, Millis, api::TokenView};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use agent_worker_protocol::{Hash, Millis, Scopes, api::TokenView};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use super::{columns, writer::Tx};
 use crate::error::{Error, Result};
 
-pub(super) fn put(tx: &Tx<'_>, name: &str, hash: &Hash, now: Millis) -> Result<()> {
+pub(super) fn put(
+    tx: &Tx<'_>,
+    name: &str,
+    hash: &Hash,
+    scopes: &Scopes,
+    now: Millis,
+) -> Result<()> {
     let added = tx
         .prepare_cached(
-            "INSERT INTO token (name, hash, created) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            "INSERT INTO token (name, hash, created, scopes) VALUES (?1, ?2, ?3, ?4) \
+             ON CONFLICT DO NOTHING",
         )?
-        .execute(params![name, hash, now.get()])?;
+        .execute(params![name, hash, now.get(), serde_json::to_string(scopes)?])?;
     if added == 0 { Err(Error::Exists("token")) } else { Ok(()) }
 }
 
-pub(super) fn find(db: &Connection, hash: &Hash) -> Result<Option<String>> {
+pub(super) fn find(db: &Connection, hash: &Hash) -> Result<Option<TokenView>> {
     Ok(db
-        .prepare_cached("SELECT name FROM token WHERE hash = ?1")?
-        .query_row([hash], |row| row.get(0))
+        .prepare_cached("SELECT name, created, scopes FROM token WHERE hash = ?1")?
+        .query_row([hash], view)
         .optional()?)
 }
 
 pub(super) fn list(db: &Connection) -> Result<Vec<TokenView>> {
     let tokens = db
-        .prepare_cached("SELECT name, created FROM token ORDER BY name")?
-        .query_map([], |row| {
-            Ok(TokenView { name: row.get(0)?, created: columns::millis(row, 1)? })
-        })?
+        .prepare_cached("SELECT name, created, scopes FROM token ORDER BY name")?
+        .query_map([], view)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(tokens)
+}
+
+fn view(row: &Row<'_>) -> rusqlite::Result<TokenView> {
+    Ok(TokenView {
+        name: row.get(0)?,
+        created: columns::millis(row, 1)?,
+        scopes: columns::json(row, 2)?,
+    })
 }
 
 pub(super) fn remove(tx: &Tx<'_>, name: &str) -> Result<()> {

@@ -201,6 +201,14 @@ pub(crate) async fn a_resource_is_kept_once_under_its_hash(store: Arc<dyn Store>
     }
     let elsewhere = store.resource_get(other.workflow, id, 0..3).await;
     assert!(matches!(elsewhere, Err(Error::NotFound("resource"))));
+    let later = NOW.plus(std::time::Duration::from_secs(1));
+    let newer = store.resource_put(user(), team.workflow, "b".into(), vec![1], later);
+    let newer = newer.await.unwrap();
+    let listed = store.resource_list(team.workflow, 9).await.unwrap();
+    let listed: Vec<_> = listed.iter().map(|one| (one.id, one.kind.as_str(), one.bytes)).collect();
+    assert_eq!(listed, [(newer, "b", 1), (id, "text/plain", 3)], "newest first, each once");
+    assert_eq!(store.resource_list(team.workflow, 1).await.unwrap().len(), 1);
+    assert_eq!(store.resource_list(other.workflow, 9).await.unwrap(), []);
 }
 
 pub(crate) async fn a_large_resource_is_read_in_parts(store: Arc<dyn Store>) {

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_protocol::{EventKind, Message, Outcome, Position, api::TokenView};
+use agent_worker_protocol::{
+    EventKind, Message, Outcome, Permission, Position, Scopes, api::TokenView,
+};
 use agent_worker_store::{Change, Error, EventQuery, NotBefore, Settlement, Store, Wait};
 use serde_json::json;
 
@@ -113,14 +115,20 @@ pub(crate) async fn a_change_is_heard_once_it_is_there(store: Arc<dyn Store>) {
 }
 
 pub(crate) async fn a_token_is_given_once_and_can_be_taken_back(store: Arc<dyn Store>) {
-    store.token_put("ci".into(), token(1), NOW).await.unwrap();
-    let taken = store.token_put("ci".into(), token(2), NOW).await;
+    let some = Scopes {
+        allow: [Permission::Run].into(),
+        instances: vec!["/p@review:*".parse().unwrap(), "@*:pr-1".parse().unwrap()],
+    };
+    let usual = Scopes::default;
+    store.token_put("ci".into(), token(1), some.clone(), NOW).await.unwrap();
+    let taken = store.token_put("ci".into(), token(2), usual(), NOW).await;
     assert!(matches!(taken, Err(Error::Exists("token"))));
-    store.token_put("CI".into(), token(3), NOW).await.unwrap();
-    assert_eq!(store.token_find(token(1)).await.unwrap().as_deref(), Some("ci"));
+    store.token_put("CI".into(), token(3), usual(), NOW).await.unwrap();
+    let view = |name: &str, scopes| TokenView { name: name.into(), created: NOW, scopes };
+    assert_eq!(store.token_find(token(1)).await.unwrap(), Some(view("ci", some.clone())));
     assert_eq!(store.token_find(token(2)).await.unwrap(), None);
-    let view = |name: &str| TokenView { name: name.into(), created: NOW };
-    assert_eq!(store.token_list().await.unwrap(), [view("CI"), view("ci")]);
+    let all = [view("CI", usual()), view("ci", some)];
+    assert_eq!(store.token_list().await.unwrap(), all);
     store.token_remove("ci".into()).await.unwrap();
     assert_eq!(store.token_find(token(1)).await.unwrap(), None);
     let gone = store.token_remove("ci".into()).await;

@@ -119,3 +119,25 @@ async fn a_tool_that_fails_is_told_and_the_script_goes_on() {
     let expected = [(false, "no such file"), (false, "worse: scripted"), (true, "good done")];
     assert_eq!(results, expected.map(|(ok, text)| (ok, text.to_owned())));
 }
+
+#[tokio::test]
+async fn a_long_result_becomes_a_resource_and_its_beginning_stays() {
+    let long = |text: &str| json!({"content": [{"type": "text", "text": text}], "isError": false});
+    let id = "ab".repeat(32);
+    let kept = long(&json!({"id": id, "bytes": 40_000}).to_string());
+    let whole = "x".repeat(40_000);
+    let given = long(&whole);
+    let daemon = Daemon::new(move |heard| match heard {
+        Heard::Call { tool, .. } if tool == "resource_create" => Answer::Result(kept.clone()),
+        Heard::Call { .. } => Answer::Result(given.clone()),
+        Heard::Events(_) => Answer::Yes,
+    });
+    let rule = json!({"calls": [{"tool": "channel_read"}, {"tool": "resource_read"}]});
+    let mut worker = Worker::start(&job(&daemon, rule)).await;
+    assert_eq!(worker.finished().await.outcome, WorkerOutcome::Ok);
+    let calls = daemon.calls();
+    let tools: Vec<&str> = calls.iter().map(|(tool, _)| tool.as_str()).collect();
+    assert_eq!(tools, ["channel_read", "resource_create", "resource_read"]);
+    assert_eq!(calls[1].1["content"], json!(whole));
+    assert!(!key(&calls[1].1).is_empty(), "the same text of a second attempt is the same call");
+}

@@ -1,0 +1,58 @@
+//! Agents that join, rest and leave, as tools.
+
+use std::path::PathBuf;
+
+use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_protocol::{AgentName, api::AgentRequest};
+use serde::Deserialize;
+
+use super::call::{Call, Given, give, pairs};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct New {
+    name: Option<AgentName>,
+    backend: Option<String>,
+    model: Option<String>,
+    system: Option<String>,
+    cwd: Option<PathBuf>,
+    #[serde(default)]
+    env: Vec<String>,
+}
+
+/// `agent_show`
+pub(super) async fn show(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
+    let Nothing {} = call.args()?;
+    give(kernel.agent_detail(who, &call.place).await)
+}
+
+/// `agent_new`
+pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
+    let New { name, backend, model, system, cwd, env } = call.args()?;
+    let (target, env) = (call.place.target, pairs(&env)?);
+    let request =
+        AgentRequest { name, backend, model, system, cwd, env, target, ..AgentRequest::default() };
+    give(kernel.agent_new(who, call.key, request).await)
+}
+
+/// `agent_stop`
+pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
+    let Nothing {} = call.args()?;
+    give(kernel.agent_stop(who, &call.place).await)
+}
+
+/// `agent_resume`
+pub(super) async fn resume(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
+    let Nothing {} = call.args()?;
+    give(kernel.agent_resume(who, &call.place).await)
+}
+
+/// `agent_remove`
+pub(super) async fn remove(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
+    let Nothing {} = call.args()?;
+    give(kernel.agent_remove(who, &call.place).await)
+}

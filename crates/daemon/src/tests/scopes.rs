@@ -1,0 +1,205 @@
+//! A token is good for what it allows, where it allows it; what lies elsewhere is as if it were not there.
+
+use agent_worker_kernel::Principal;
+use agent_worker_protocol::{Permission, api::TokenRequest};
+use serde_json::{Value, json};
+
+use super::{
+    contract::{operations, who_may},
+    everyone::sensible,
+    house::{House, Question},
+};
+
+impl House {
+    /// A token of a client that may do this, there; nothing said: what a token is usually good for.
+    pub(super) async fn token_for(
+        &self,
+        name: &str,
+        allow: &[Permission],
+        instances: &[&str],
+    ) -> String {
+        let allow = (!allow.is_empty()).then(|| allow.iter().copied().collect());
+        let instances = instances.iter().map(|pattern| pattern.parse().unwrap()).collect();
+        let request = TokenRequest { name: name.to_owned(), allow, instances };
+        self.kernel.token_create(&Principal::User, request).await.unwrap().token
+    }
+}
+
+/// What the document says that a token must allow.
+fn needed(method: &str, path: &str) -> Option<Permission> {
+    let word = who_may(method, path).strip_prefix("A client's token must allow `")?;
+    Some(word.strip_suffix("`.").unwrap().parse().unwrap())
+}
+
+/// What has no place: it is not in any instance.
+fn is_placeless(path: &str) -> bool {
+    ["/feedback", "/shutdown"].contains(&path)
+}
+
+fn all_but(one: Permission) -> Vec<Permission> {
+    Permission::ALL.iter().copied().filter(|other| *other != one).collect()
+}
+
+#[tokio::test]
+async fn a_token_is_good_for_what_it_allows_and_nothing_else_at_every_route() {
+    let mut seen = Vec::new();
+    for (method, path) in operations() {
+        let Some(what) = needed(&method, &path) else { continue };
+        seen.push(what);
+        let house = House::open().await;
+        let mut just = vec![what];
+        if ["/run", "/serve"].contains(&path.as_str()) {
+            // Its events are told to those who may read.
+            just.push(Permission::Read);
+        }
+        let just = house.token_for("just", &just, &[]).await;
+        let without = house.token_for("without", &all_but(what), &[]).await;
+        let elsewhere = house.token_for("elsewhere", Permission::ALL, &["@elsewhere:*"]).await;
+        let here = house.token_for("here", Permission::ALL, &["@elsewhere:*", "@team"]).await;
+        let (ask, expected) = sensible(&house, &method, &path);
+        let status = async |token: &str| house.over_tcp(ask.clone().token(token)).await.status;
+        assert_eq!(status(&without).await, 403, "without: {method} {path}");
+        let absent = if is_placeless(&path) { expected } else { 404 };
+        assert_eq!(status(&elsewhere).await, absent, "elsewhere: {method} {path}");
+        assert_eq!(status(&just).await, expected, "just: {method} {path}");
+        let repeated = match path.as_str() {
+            // It was stopped, removed or taken a moment ago.
+            "/runs/{id}/stop" => 200..=410,
+            "/agents/{target}" | "/agents" if method != "GET" => 404..=409,
+            "/runs" | "/run" | "/serve" if method == "POST" => 404..=404,
+            _ => expected..=expected,
+        };
+        let again = status(&here).await;
+        assert!(repeated.contains(&again), "here: {method} {path}: {again}");
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    let unused = Permission::ALL.iter().filter(|known| !seen.contains(known)).collect::<Vec<_>>();
+    // It is needed for a part of a request only.
+    assert_eq!(unused, [&Permission::Limits]);
+}
+
+#[tokio::test]
+async fn an_agent_reaches_nothing_of_another_instance_by_any_route() {
+    for (method, path) in operations() {
+        let house = House::open().await;
+        let (_, stranger) = house.start("other").await;
+        let (ask, _) = sensible(&house, &method, &path);
+        let status = house.over_tcp(ask.token(&stranger.token)).await.status;
+        let expected = match (who_may(&method, &path), path.as_str()) {
+            ("Anybody may.", _) => 200,
+            // No name of anybody is in these, or it means what is its own.
+            ("Whoever is known may.", _) => continue,
+            (_, "/feedback") if method == "POST" => 200,
+            (_, "/inbox/ack") => 200,
+            (_, "/runs/{id}") => 404,
+            _ => 403,
+        };
+        assert_eq!(status, expected, "{method} {path}");
+    }
+}
+
+async fn call(house: &House, token: &str, tool: &str, args: Value) -> Value {
+    let params = json!({"name": tool, "arguments": args});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let question = Question::post("/mcp", body.to_string())
+        .header("Accept", "application/json, text/event-stream")
+        .header("MCP-Protocol-Version", "2025-11-25");
+    let answer = house.over_tcp(question.token(token)).await.json();
+    answer["result"]["structuredContent"].clone()
+}
+
+/// Every tool that takes an id or a name, given those of `@team`.
+async fn reaching(house: &House) -> Vec<(&'static str, Value)> {
+    let own = |tool, args| call(house, &house.job.token, tool, args);
+    let kept = own("resource_create", json!({"content": "secret"})).await;
+    own("document_append", json!({"content": "secret"})).await;
+    let run = house.run.to_string();
+    let coder = json!({"target": "coder@team"});
+    let here = |mut args: Value| {
+        args["target"] = "@team".into();
+        args
+    };
+    vec![
+        ("channel_send", here(json!({"message": "hello"}))),
+        ("channel_read", here(json!({}))),
+        ("workflow_agents", here(json!({}))),
+        ("document_read", here(json!({}))),
+        ("document_write", here(json!({"content": "mine"}))),
+        ("document_append", here(json!({"content": "mine"}))),
+        ("document_create", here(json!({"content": "mine", "file": "new.md"}))),
+        ("document_list", here(json!({}))),
+        ("resource_create", here(json!({"content": "mine"}))),
+        ("resource_read", here(json!({"id": kept["id"]}))),
+        ("workflow_list", here(json!({}))),
+        ("run_list", here(json!({}))),
+        ("run_status", json!({"run": run})),
+        ("run_stop", json!({"run": run})),
+        ("run_resume", json!({"run": run})),
+        ("agent_show", coder.clone()),
+        ("agent_stop", coder.clone()),
+        ("agent_resume", coder.clone()),
+        ("agent_remove", coder),
+        ("agent_new", here(json!({"backend": "mock"}))),
+    ]
+}
+
+#[tokio::test]
+async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
+    let house = House::open().await;
+    let (_, stranger) = house.start("other").await;
+    let elsewhere = house.token_for("elsewhere", Permission::ALL, &["@other"]).await;
+    for (tool, args) in reaching(&house).await {
+        let answer = call(&house, &elsewhere, tool, args.clone()).await;
+        assert_eq!(answer["code"], "not_found", "client: {tool}: {answer}");
+        let answer = call(&house, &stranger.token, tool, args.clone()).await;
+        let code = if tool == "run_status" { "not_found" } else { "forbidden" };
+        assert_eq!(answer["code"], code, "agent: {tool}: {answer}");
+        // Its own place, and the other's ids.
+        let mut args = args;
+        if args.as_object_mut().unwrap().remove("target").is_some() && tool == "resource_read" {
+            let answer = call(&house, &stranger.token, tool, args).await;
+            assert_eq!(answer["code"], "not_found", "{tool}: {answer}");
+        }
+    }
+    let answer = call(&house, &elsewhere, "workflow_list", json!({})).await;
+    let listed = answer["workflows"].as_array().unwrap();
+    assert_eq!(listed.iter().map(|one| &one["instance"]).collect::<Vec<_>>(), ["other"]);
+    let answer = call(&house, &elsewhere, "run_list", json!({})).await;
+    assert_eq!(answer["runs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_granted_tool_does_what_the_command_does() {
+    let house = House::open().await;
+    let asked = house.file("third", "agents: {a: {backend: mock, mock: []}}\nkickoff: '@a go'\n");
+    let file = &asked["file"];
+    let allow = [Permission::Read, Permission::Run, Permission::Agents];
+    let token = house.token_for("ci", &allow, &["@third:*", "@team"]).await;
+    let call = |tool, args| call(&house, &token, tool, args);
+    let keyed = call("run_start", json!({"file": file, "idempotency_key": "k"})).await;
+    assert_eq!(keyed["code"], "bad_request");
+    let started = call("run_start", json!({"file": file, "tag": "x", "env": ["A=b"]})).await;
+    assert_eq!(started["instance"], "third:x", "{started}");
+    assert_eq!(call("run_status", json!({"run": started["run"]})).await["instance"], "third:x");
+    let more = call("run_resume", json!({"run": started["run"], "turns": 9})).await;
+    assert_eq!(more["code"], "forbidden", "giving more is `limits`");
+    let stopped = call("run_stop", json!({"run": started["run"]})).await;
+    assert_eq!(stopped["instance"], "third:x", "{stopped}");
+    let over = call("run_status", json!({"run": started["run"]})).await;
+    assert_eq!(over["outcome"], "stopped", "{over}");
+    // A file of another name is as if it were not there, whatever is in it.
+    for text in ["name: other\nagents: {a: {backend: mock, mock: []}}\n", "secret: 1\n"] {
+        let asked = house.file("fourth", text);
+        let answer = call("run_start", json!({"file": asked["file"]})).await;
+        assert_eq!(answer["code"], "not_found", "{answer}");
+        assert!(!answer.to_string().contains("secret"), "{answer}");
+    }
+    let target = json!({"target": "reviewer@team"});
+    assert_eq!(call("agent_stop", target.clone()).await["agent"], "reviewer");
+    let shown = call("agent_show", target.clone()).await;
+    assert_eq!(shown["why"], "stopped by client:ci", "{shown}");
+    assert_eq!(call("agent_resume", target.clone()).await["name"], "reviewer");
+    assert_eq!(call("agent_remove", target.clone()).await["agent"], "reviewer");
+    assert_eq!(call("agent_show", target).await["code"], "not_found");
+}

@@ -1,0 +1,76 @@
+//! Who may do what, and where. Pure, and the one place that decides it: every door asks before it lets anybody in, and
+//! the kernel's own functions ask again, so that a door cannot forget.
+//!
+//! Invariant: what lies outside of somebody's scope is told of as if it were not there.
+
+use std::path::Path;
+
+use agent_worker_protocol::{InstanceRef, Permission, RunId, api::TokenView};
+use agent_worker_store::{Error as StoreError, Instance, RunRow};
+
+use crate::{
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+};
+
+/// What an agent may in its own instance. Nothing else, whatever its file says.
+const AGENTS: [Permission; 3] = [Permission::Read, Permission::Send, Permission::Documents];
+
+impl Principal {
+    /// Whether they may do this at all, wherever it is.
+    pub fn may(&self, what: Permission) -> bool {
+        match self {
+            Self::User => true,
+            Self::Agent(_) => AGENTS.contains(&what),
+            Self::Client(token) => token.scopes.allow.contains(&what),
+            Self::Nobody => false,
+        }
+    }
+
+    /// Lets only those pass who may do this.
+    pub fn require(&self, what: Permission) -> Result<()> {
+        match self {
+            Self::Nobody => Err(Error::Unauthorized),
+            Self::User | Self::Agent(_) | Self::Client(_) if self.may(what) => Ok(()),
+            Self::User | Self::Agent(_) | Self::Client(_) => Err(Error::NotAllowed(what)),
+        }
+    }
+
+    /// Whether an instance is theirs to deal with. An agent's own is known by more than its name, and asked for elsewhere.
+    pub(crate) fn reaches(&self, project: &str, instance: &InstanceRef) -> bool {
+        match self {
+            Self::User => true,
+            Self::Client(TokenView { scopes, .. }) => scopes.reaches(Path::new(project), instance),
+            Self::Agent(_) | Self::Nobody => false,
+        }
+    }
+
+    /// Whether everything of a folder is theirs to deal with, whatever it is called.
+    pub(crate) fn reaches_all_of(&self, project: &str) -> bool {
+        match self {
+            Self::User => true,
+            Self::Client(TokenView { scopes, .. }) => scopes.reaches_all_of(Path::new(project)),
+            Self::Agent(_) | Self::Nobody => false,
+        }
+    }
+
+    /// Takes out of a list what is not theirs to deal with.
+    pub(crate) fn keep_reached(&self, instances: &mut Vec<Instance>) {
+        instances.retain(|one| self.reaches(&one.project, &one.instance));
+    }
+}
+
+impl Kernel {
+    /// A run, for somebody who may know of it.
+    pub(crate) async fn run_known(&self, who: &Principal, run: RunId) -> Result<RunRow> {
+        who.require_known()?;
+        let row = self.store.run_get(run).await?;
+        let theirs = match who {
+            Principal::Agent(attempt) => attempt.fence.workflow == row.workflow,
+            Principal::User | Principal::Client(_) | Principal::Nobody => {
+                who.reaches(&row.project, &row.instance)
+            }
+        };
+        if theirs { Ok(row) } else { Err(StoreError::NotFound("run").into()) }
+    }
+}

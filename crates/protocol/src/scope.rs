@@ -1,0 +1,248 @@
+//! What a client's token is good for: which things may be done with it, and where.
+
+use std::{collections::BTreeSet, fmt, path::Path, str::FromStr};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    name::{BadName, Tag, WorkflowName},
+    target::InstanceRef,
+};
+
+const ANY: &str = "*";
+
+macro_rules! permissions {
+    ($($(#[$about:meta])* $arm:ident => $word:literal),* $(,)?) => {
+        /// One thing that a client may be allowed.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Permission { $($(#[$about])* $arm),* }
+
+        impl Permission {
+            /// Every one.
+            pub const ALL: &[Self] = &[$(Self::$arm),*];
+
+            /// Its word on the wire and on the command line.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$arm => $word),* }
+            }
+        }
+    };
+}
+permissions! {
+    /// Looks at everything: messages, runs, agents, documents, events.
+    Read => "read",
+    /// Sends messages, makes proposals and takes its own back, keeps resources, says what it thinks of the program.
+    Send => "send",
+    /// Writes documents.
+    Documents => "documents",
+    /// Starts, stops, pauses and resumes runs.
+    Run => "run",
+    /// Lets agents join, stops, wakes and removes them.
+    Agents => "agents",
+    /// Tries dead letters again, or gives them up.
+    Letters => "letters",
+    /// Gives a paused run more than its file says.
+    Limits => "limits",
+    /// Stops the daemon.
+    Shutdown => "shutdown",
+}
+
+/// What a token is good for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Scopes {
+    /// What may be done.
+    pub allow: BTreeSet<Permission>,
+    /// Where; empty: everywhere.
+    #[serde(default)]
+    pub instances: Vec<InstancePattern>,
+}
+
+/// Some instances: `@review:*`, `@*:pr-1`, `/home/me/project`, `/home/me/project@review`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct InstancePattern {
+    /// The folder in or beneath which the file lies; none: anywhere.
+    project: Option<String>,
+    /// None: any.
+    name: Option<WorkflowName>,
+    /// None: any.
+    tag: Option<Tag>,
+}
+
+/// Why a pattern was refused.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BadPattern {
+    /// It has no form we know.
+    #[error(
+        "instances are written @workflow:tag, with * for any, or as a whole folder, or both: /folder@workflow:tag"
+    )]
+    Form,
+    /// One of its parts is not a name.
+    #[error(transparent)]
+    Name(#[from] BadName),
+}
+
+/// There is no such permission.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("there is no permission `{0}`; there are {known}", known = words(Permission::ALL))]
+pub struct NoSuchPermission(String);
+
+impl Default for Scopes {
+    /// What a token is good for when nothing is said of it: talking and reading, everywhere.
+    fn default() -> Self {
+        let allow = [Permission::Read, Permission::Send, Permission::Documents].into();
+        Self { allow, instances: Vec::new() }
+    }
+}
+
+impl Scopes {
+    /// Whether an instance of a file in `project` is among them.
+    pub fn reaches(&self, project: &Path, instance: &InstanceRef) -> bool {
+        let covers = |pattern: &InstancePattern| pattern.covers(project, instance);
+        self.instances.is_empty() || self.instances.iter().any(covers)
+    }
+
+    /// Whether every instance of every file in `project` is, whatever it is called.
+    pub fn reaches_all_of(&self, project: &Path) -> bool {
+        let covers = |pattern: &InstancePattern| {
+            let here = pattern.project.as_ref().is_none_or(|folder| project.starts_with(folder));
+            here && pattern.name.is_none() && pattern.tag.is_none()
+        };
+        self.instances.is_empty() || self.instances.iter().any(covers)
+    }
+}
+
+impl InstancePattern {
+    fn covers(&self, project: &Path, instance: &InstanceRef) -> bool {
+        self.project.as_ref().is_none_or(|folder| project.starts_with(folder))
+            && self.name.as_ref().is_none_or(|name| *name == instance.name)
+            && self.tag.as_ref().is_none_or(|tag| *tag == instance.tag)
+    }
+}
+
+impl FromStr for InstancePattern {
+    type Err = BadPattern;
+    fn from_str(text: &str) -> Result<Self, BadPattern> {
+        let (folder, rest) = match text.rsplit_once('@') {
+            Some((folder, rest)) => (folder, Some(rest)),
+            None => (text, None),
+        };
+        if rest.is_none() && folder.is_empty() || !folder.is_empty() && !folder.starts_with('/') {
+            return Err(BadPattern::Form);
+        }
+        let project = Some(folder).filter(|folder| !folder.is_empty()).map(str::to_owned);
+        let Some(rest) = rest else { return Ok(Self { project, name: None, tag: None }) };
+        // As in a target, a workflow without a tag is its `main`.
+        let (name, tag) = match rest.split_once(':') {
+            Some((name, tag)) => (name, Some(tag).filter(|tag| *tag != ANY).map(str::parse)),
+            None if rest == ANY => (rest, None),
+            None => (rest, Some(Ok(Tag::default()))),
+        };
+        let name = Some(name).filter(|name| *name != ANY).map(str::parse);
+        Ok(Self { project, name: name.transpose()?, tag: tag.transpose()? })
+    }
+}
+
+impl fmt::Display for InstancePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(folder) = &self.project {
+            f.write_str(folder)?;
+            if self.name.is_none() && self.tag.is_none() {
+                return Ok(());
+            }
+        }
+        write!(f, "@{}", self.name.as_ref().map_or(ANY, WorkflowName::as_str))?;
+        write!(f, ":{}", self.tag.as_ref().map_or(ANY, Tag::as_str))
+    }
+}
+
+impl TryFrom<String> for InstancePattern {
+    type Error = BadPattern;
+    fn try_from(text: String) -> Result<Self, BadPattern> {
+        text.parse()
+    }
+}
+
+impl From<InstancePattern> for String {
+    fn from(pattern: InstancePattern) -> Self {
+        pattern.to_string()
+    }
+}
+
+impl FromStr for Permission {
+    type Err = NoSuchPermission;
+    fn from_str(word: &str) -> Result<Self, NoSuchPermission> {
+        let known = Self::ALL.iter().find(|known| known.word() == word);
+        known.copied().ok_or_else(|| NoSuchPermission(word.to_owned()))
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+fn words(permissions: &[Permission]) -> String {
+    let words: Vec<_> = permissions.iter().map(|permission| permission.word()).collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_covers_what_it_says_and_nothing_else() {
+        for (pattern, covered, left_out) in [
+            ("@review:*", &["/a review:main", "/b review:pr-1"][..], &["/a docs:pr-1"][..]),
+            ("@*:pr-1", &["/a review:pr-1", "/b docs:pr-1"], &["/a review:pr-10"]),
+            ("@review", &["/a review:main"], &["/a review:pr-1", "/a reviews:main"]),
+            ("@*", &["/a review:main", "/b docs:x"], &[]),
+            ("/a", &["/a review:main", "/a/deep docs:x"], &["/ab review:main", "/ docs:x"]),
+            ("/a@review:*", &["/a review:x"], &["/b review:x", "/a docs:x"]),
+        ] {
+            let pattern: InstancePattern = pattern.parse().unwrap();
+            let covers = |text: &&&str| {
+                let (project, instance) = text.split_once(' ').unwrap();
+                pattern.covers(Path::new(project), &instance.parse().unwrap())
+            };
+            assert_eq!(covered.iter().filter(covers).count(), covered.len(), "{pattern}");
+            assert_eq!(left_out.iter().filter(covers).count(), 0, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_written_as_it_is_read() {
+        for (text, written) in [
+            ("@review", "@review:main"),
+            ("@review:*", "@review:*"),
+            ("@*", "@*:*"),
+            ("@*:pr-1", "@*:pr-1"),
+            ("/a/b", "/a/b"),
+            ("/a@b@review:*", "/a@b@review:*"),
+        ] {
+            let pattern: InstancePattern = text.parse().unwrap();
+            assert_eq!(pattern.to_string(), written);
+            assert_eq!(written.parse::<InstancePattern>().as_ref(), Ok(&pattern));
+        }
+        for bad in ["", "review", "coder@review", "@", "@re view", "@a:b:c", "@../x", "./a"] {
+            assert!(bad.parse::<InstancePattern>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_permission_is_found_by_its_word() {
+        for known in Permission::ALL {
+            assert_eq!(known.word().parse(), Ok(*known));
+            assert_eq!(serde_json::to_value(known).unwrap(), known.word());
+        }
+        let unknown = "rum".parse::<Permission>().unwrap_err().to_string();
+        assert!(unknown.contains("`rum`") && unknown.contains("run, agents"), "{unknown}");
+    }
+}
