@@ -32,4 +32,5 @@ mod shown;
 mod steady;
 mod strangers;
 mod view;
+mod voters;
 mod world;
