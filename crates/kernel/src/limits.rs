@@ -53,10 +53,12 @@ pub(crate) fn has_turns_again(facts: &RunFacts) -> bool {
     mode == RunMode::Start && limited.is_none()
 }
 
-/// What a paused run must be given more of to go on, if with `limits` it would pause again at once.
+/// What a paused run must be given more of to go on, if with `limits` it would pause again at once. `today` are the turns
+/// that count for a `start`, with those under way.
 pub(crate) fn still_limited(
     run: &RunRow,
     agents: &[AgentRow],
+    today: u32,
     limits: &Limits,
     now: Millis,
 ) -> Option<ResumeRequest> {
@@ -77,8 +79,7 @@ pub(crate) fn still_limited(
                     let live = agents.iter().filter(|agent| agent.live.is_some()).count();
                     run.turns.saturating_add(u32::try_from(live).unwrap_or(u32::MAX))
                 }
-                // It counts those of a day, and has had as many as it may.
-                RunMode::Start => before,
+                RunMode::Start => today,
             };
             let more = twice(before.max(taken));
             (enough <= taken).then_some(ResumeRequest { turns: more, ..nothing })

@@ -129,7 +129,8 @@ impl Kernel {
         match &row.state {
             RunState::Paused { cause } => {
                 let agents = self.store.agent_list(row.workflow).await?;
-                if let Some(needs) = limits::still_limited(&row, &agents, &limits, now) {
+                let today = self.turns_today(&row).await?;
+                if let Some(needs) = limits::still_limited(&row, &agents, today, &limits, now) {
                     let (instance, cause, mode) = (row.instance, cause.clone(), row.mode);
                     return Err(Error::StillLimited { instance, cause, mode, needs });
                 }

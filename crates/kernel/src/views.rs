@@ -1,14 +1,23 @@
 //! How things stand, for people: runs and agents with the words that are true of them now.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use agent_worker_protocol::{
-    AgentSettings, AgentState, DeliveryState, Millis, Outcome, Permission, RunId, RunState,
-    WorkflowId,
+    AgentSettings, AgentState, DeliveryState, LimitKind, Millis, Outcome, PauseCause, Permission,
+    RunId, RunMode, RunState, WorkflowId,
     api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
-    AgentRow, Instance, InstanceQuery, ProposalQuery, QuestionQuery, RunQuery, RunRow, Wait,
+    AgentRow, Instance, InstanceQuery, ProposalQuery, QuestionQuery, RunFacts, RunQuery, RunRow,
+    RunStep, Wait,
 };
 use serde::Deserialize;
 
@@ -183,8 +192,29 @@ impl Kernel {
     pub(crate) async fn needs(&self, run: &RunRow) -> Result<ResumeRequest> {
         let RunState::Paused { .. } = run.state else { return Ok(ResumeRequest::default()) };
         let agents = self.store.agent_list(run.workflow).await?;
-        let needs = limits::still_limited(run, &agents, &run.limits, self.clock.now());
+        let (today, now) = (self.turns_today(run).await?, self.clock.now());
+        let needs = limits::still_limited(run, &agents, today, &run.limits, now);
         Ok(needs.unwrap_or_default())
+    }
+
+    /// The turns of a `start` that waits at its turn limit, with those under way, counted as they are when it is settled:
+    /// in one step. Nothing is decided.
+    pub(crate) async fn turns_today(&self, run: &RunRow) -> Result<u32> {
+        let waits = matches!(
+            run.state,
+            RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
+        );
+        if run.mode == RunMode::Run || !waits {
+            return Ok(0);
+        }
+        let counted = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&counted);
+        let ask = Box::new(move |facts: &RunFacts| {
+            count.store(facts.turns_today.saturating_add(facts.attempts), Ordering::Relaxed);
+            RunStep::Stay
+        });
+        self.store.run_settle(run.id, ask, self.clock.now()).await?;
+        Ok(counted.load(Ordering::Relaxed))
     }
 
     pub(crate) async fn agents_of(&self, run: &RunRow) -> Result<Vec<AgentView>> {

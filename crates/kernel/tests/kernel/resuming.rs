@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Error, Options, Principal};
+use agent_worker_kernel::{Error, Options, Principal, Watched};
 use agent_worker_protocol::{
     Code, DeliveryState, EffectKey, EventKind, Outcome, RunId, RunMode, RunState, Span,
     api::{ResumeRequest, RunRequest, RunView},
@@ -99,6 +99,42 @@ async fn a_turn_that_is_under_way_is_one_of_those_allowed_until_it_is_cut_short(
     world.machine.kill_all().await;
     world.come_back().await;
     assert_eq!(resume(&world, run, AS_IT_IS).await.unwrap().state, RunState::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_at_its_turn_limit_does_not_rest_when_its_live_turn_is_cut_short() {
+    let mut world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        match worker.nth {
+            1 => worker.hang().await,
+            _ => End::quiet(),
+        }
+    });
+    let file = team("coder lead", "limits: { turns: 1 }\nkickoff: '@coder go'");
+    let run = world.start(&file).await;
+    world.working(run, "coder", 1).await;
+    world.say("@lead go").await;
+    world.paused(run).await;
+    world.leave().await;
+    world.machine.kill_all().await;
+    // The next daemon has taken over and has not yet looked whether the run goes on.
+    let look = world.store.withhold("agent_ready");
+    world.come_back().await;
+    look.reached().await;
+    let cut_short = world.view(run).await;
+    assert!(matches!(cut_short.state, RunState::Paused { .. }), "{:?}", cut_short.state);
+    assert!(!cut_short.is_at_rest(), "it has a turn left: {:?}", cut_short.needs);
+    look.release();
+    let watched = Watched::RunToRest(run);
+    let mut feed = world.kernel.watch(&Principal::User, watched, None).await.unwrap();
+    let mut resumed = 0;
+    while let Some(event) = within(feed.next()).await.unwrap() {
+        resumed += u32::from(event.cause.as_deref() == Some("resumed"));
+    }
+    assert_eq!(resumed, 1, "it went on by itself, and was watched until it rested");
+    let rests = world.view(run).await;
+    assert!(rests.is_at_rest() && rests.turns == 1, "now it had its turn: {rests:?}");
+    assert_eq!(rests.needs, ResumeRequest { turns: Some(2), ..AS_IT_IS });
 }
 
 #[tokio::test(start_paused = true)]

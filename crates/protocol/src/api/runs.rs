@@ -12,7 +12,7 @@ use crate::{
     message::{Receipt, Usage},
     name::{AgentName, Tag},
     span::Span,
-    state::{AgentState, PauseCause, RunMode, RunState},
+    state::{AgentState, LimitKind, PauseCause, RunMode, RunState},
     target::{InstanceRef, Target},
     time::Millis,
 };
@@ -114,8 +114,21 @@ impl RunView {
         match &self.state {
             RunState::Ended { .. } => true,
             RunState::Setup | RunState::Electing | RunState::Running => false,
-            RunState::Paused { .. } => !self.is_about_to_end() && !self.agents.iter().any(works),
+            RunState::Paused { .. } => {
+                let moves = self.is_about_to_end() || self.is_about_to_go_on();
+                !moves && !self.agents.iter().any(works)
+            }
         }
+    }
+
+    /// Whether it goes on in a moment: a `start` at its turn limit that has turns again, because they are a day old or
+    /// because the one under way was cut short and is none.
+    fn is_about_to_go_on(&self) -> bool {
+        let by_turns = matches!(
+            self.state,
+            RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
+        );
+        by_turns && self.mode == RunMode::Start && self.needs.is_nothing()
     }
 
     /// Whether it ends in a moment: a `run` in which nobody has anything left to do.
@@ -337,6 +350,9 @@ mod tests {
         let limit = json!({"cause": "limit", "limit": "hops", "detail": "51 of 50"});
         let limited = json!({"state": "paused", "cause": limit});
         let cut_off = json!({"state": "paused", "cause": {"cause": "interrupted"}});
+        let turns = json!({"cause": "limit", "limit": "turns", "detail": "3 of 3"});
+        let by_turns = json!({"state": "paused", "cause": turns, "needs": {"turns": 6}});
+        let has_turns_again = json!({"state": "paused", "cause": turns});
         let running = json!({"state": "running"});
         let works = (
             json!({"state": "running", "attempt": "01890a5d-ac96-774b-bcce-b302099a8057",
@@ -352,6 +368,9 @@ mod tests {
             ("run", &limited, vec![idle.clone()], false, true),
             ("run", &limited, vec![idle.clone(), stopped.clone()], false, true),
             ("start", &limited, vec![idle.clone()], true, false),
+            ("start", &by_turns, vec![waits.clone()], true, false),
+            ("start", &has_turns_again, vec![waits.clone()], false, false),
+            ("run", &has_turns_again, vec![waits.clone()], true, false),
             ("run", &cut_off, vec![idle.clone()], true, false),
             ("run", &running, vec![stopped.clone()], false, true),
             ("run", &running, vec![stopped, works.clone()], false, false),
