@@ -281,8 +281,72 @@ fn no_name_and_no_link_leads_out_of_the_folder() {
     }
 }
 
-/// What a path could begin or end with that leads elsewhere.
-const ODD: &str = ".. ../.. . ... a/../.. /etc // ~ ~root %2e%2e %2e%2e%2f ..%2f ..%5c ..\\ C: C:\\ \\\\host\\share CON: nul\0 \
+#[test]
+fn a_link_swapped_in_between_leads_nowhere() {
+    const SWAPS: usize = 200;
+    let world = World::new();
+    begin(&world);
+    let outside = world.project().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("first.md"), "secret\n").unwrap();
+    world.run(&["doc", "create", "plans/first.md", "one"]);
+    let place = documents(&world);
+    wait_for("the file", || place.join("plans/first.md").exists().then_some(()));
+    let [link, file_link] = ["link", "file-link"].map(|name| world.project().join(name));
+    symlink(&outside, &link).unwrap();
+    symlink(outside.join("first.md"), &file_link).unwrap();
+    // The folder, or the file in it, is a link and is none, while there is something to write and something to look at.
+    let (done, over) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = 0;
+            while over.load(Ordering::Relaxed) == 0 {
+                for (there, swapped) in [("plans", &link), ("plans/first.md", &file_link)] {
+                    swap(&place.join(there), swapped);
+                    swap(&place.join(there), swapped);
+                }
+                n += 1;
+                done.store(n, Ordering::Relaxed);
+            }
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let daemon = Daemon::at(world.home().join("daemon.sock"));
+            let body = serde_json::json!({"target": "@team", "content": "two\n", "mode": "append"});
+            let mut written = 0;
+            while written < SWAPS || done.load(Ordering::Relaxed) < SWAPS {
+                let path = format!("/documents/plans/{}.md", ["first", "second"][written % 2]);
+                daemon.post::<_, DocumentWritten>(&path, &body).await.unwrap();
+                written += 1;
+            }
+        });
+        over.store(1, Ordering::Relaxed);
+    });
+    // Something that can be done is done after all that, so it was looked at.
+    world.run(&["doc", "create", "last.md", "last"]);
+    wait_for("the last file", || place.join("last.md").exists().then_some(()));
+    let there: Vec<_> =
+        fs::read_dir(&outside).unwrap().map(|one| one.unwrap().file_name()).collect();
+    assert_eq!(there, ["first.md"], "nothing outside is written");
+    assert_eq!(reads(&outside.join("first.md")), "secret\n");
+    for file in world.json(&["doc", "list", "--json"]).as_array().unwrap() {
+        let name = file["file"].as_str().unwrap();
+        let text = world.json(&["doc", "read", name, "--json"]);
+        let text = text["content"].as_str().unwrap();
+        assert!(!text.contains("secret"), "{name} has what lies outside: {text}");
+    }
+}
+
+/// Puts each in the other's place, in one step.
+fn swap(one: &Path, other: &Path) {
+    let exchange = rustix::fs::RenameFlags::EXCHANGE;
+    // What the daemon has just put elsewhere is swapped the next time.
+    let _ = rustix::fs::renameat_with(rustix::fs::CWD, one, rustix::fs::CWD, other, exchange);
+}
+
+/// What a path could begin or end with that leads elsewhere, here or where names mean more.
+const ODD: &str = ".. ../.. . ... a/../.. /etc // ~ ~root %2e %2e%2e %2e%2e%2f ..%2f ..%5c ..\\ C: C:\\ \\\\host\\share CON: com1: \\\\.\\nul \
+                   \\\\?\\C:\\x file::$DATA a:b nul\0 \
                    a\0b a\u{1}b \u{202e} .hidden -rf* $(id) `id` ;id |id é ? * <x> ' \" # @ a, = + { [ ! ^ & (";
 const TAILS: [&str; 8] =
     ["", "/", "/passwd", "/../x.md", "/./x.md", "//x.md", "\\x.md", "/.git/config"];
@@ -307,6 +371,9 @@ fn hostile_names(world: &World) {
             let path = format!("/documents/{escaped}");
             let written = daemon.post::<_, DocumentWritten>(&path, &body).await;
             assert!(written.is_err(), "{name:?} was taken: {written:?}");
+            // No path at all is the list.
+            let read = daemon.get::<Value>(&format!("{path}?target=@team")).await;
+            assert!(read.is_err() || name.is_empty(), "{name:?} was read: {read:?}");
         }
     });
     let list = world.json(&["doc", "list", "--json"]);

@@ -2,12 +2,17 @@
 
 use std::{
     fs::{self, Permissions},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt as _,
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::world::{World, kill, skipped};
 
@@ -106,4 +111,90 @@ fn an_agent_of_one_home_is_nobody_at_the_daemon_of_another() {
     assert_eq!(agents, Value::Array(Vec::new()));
     kill(daemon.id(), "TERM");
     assert!(daemon.wait().unwrap().success());
+}
+
+/// Listens where clients look for the daemon, says that all is well, and keeps what it hears.
+fn impostor() -> (u16, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heard = Arc::new(Mutex::new(String::new()));
+    let notes = Arc::clone(&heard);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let notes = Arc::clone(&notes);
+            thread::spawn(move || pretend(stream, &notes));
+        }
+    });
+    (port, heard)
+}
+
+fn pretend(mut stream: TcpStream, heard: &Mutex<String>) {
+    heard.lock().unwrap().push_str("somebody came\n");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(n @ 1..) = stream.read(&mut bytes) {
+        heard.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..n]));
+        let body = json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}).to_string();
+        let begins = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length:";
+        write!(stream, "{begins} {}\r\n\r\n{body}", body.len()).ok();
+    }
+}
+
+/// Asks one thing through the bridge, as a program with a token of its own does.
+fn over_the_bridge(world: &World) -> Value {
+    let mut command = world.command(&["mcp", "--client", "editor"]);
+    let mut bridge = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let send =
+        json!({"name": "channel_send", "arguments": {"target": "@team", "message": "sotto voce"}});
+    let said = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": send});
+    writeln!(bridge.stdin.as_mut().unwrap(), "{said}").unwrap();
+    let mut answer = String::new();
+    BufReader::new(bridge.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+    drop(bridge.stdin.take());
+    bridge.wait().unwrap();
+    serde_json::from_str(&answer).unwrap()
+}
+
+#[test]
+fn a_program_that_has_the_daemons_port_hears_nothing_of_what_is_meant_for_it() {
+    let (port, heard) = impostor();
+    let card =
+        json!({"pid": std::process::id(), "port": port, "version": env!("CARGO_PKG_VERSION")});
+    let world = World::with(&[("AGENT_WORKER_PORT", &port.to_string())]);
+    let pretends = || fs::write(world.home().join("daemon.json"), card.to_string()).unwrap();
+    fs::create_dir(world.home()).unwrap();
+    fs::set_permissions(world.home(), Permissions::from_mode(0o700)).unwrap();
+    world.file(
+        "team.yaml",
+        "name: team\nagents: { owl: { backend: mock, mock: [{ say: Hoo. }] } }\n",
+    );
+    // First there is no daemon, and what its file says is not believed; then there is one, which has no port.
+    pretends();
+    let said = world.run(&["up", "team.yaml"]);
+    assert_eq!(said.code, 0, "{said:?}\n{}", world.log());
+    let token = world.json(&["token", "create", "ci", "--json"])["token"].clone();
+    assert!(!token.as_str().unwrap().is_empty());
+    for line in [
+        "ls",
+        "status",
+        "doctor",
+        "send @team sotto-voce",
+        "ask owl@team sotto-voce",
+        "token list",
+        "daemon status",
+    ] {
+        pretends();
+        let said = world.run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(said.code, 0, "{line}: {said:?}");
+    }
+    let sent = over_the_bridge(&world);
+    assert_eq!(sent["result"]["structuredContent"]["instance"], "team", "{sent}");
+    pretends();
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    assert_eq!(*heard.lock().unwrap(), "", "nobody came, and nothing was said");
+    // It would have heard: this is how anybody's words arrive there.
+    TcpStream::connect(("127.0.0.1", port)).unwrap().write_all(b"sotto voce").unwrap();
+    crate::world::wait_for("the impostor", || {
+        heard.lock().unwrap().ends_with("sotto voce").then_some(())
+    });
 }

@@ -19,7 +19,7 @@ const THREE: &str = "name: three\nagents:\n\
 fn in_terminal(world: &World, words: &str) -> Child {
     let like = world.command(&[]);
     let binary = env!("CARGO_BIN_EXE_agent-worker");
-    let command = format!("tty > pty; stty cols 80 rows 24; exec {binary} {words}");
+    let command = format!("tty > pty; stty cols 40 rows 24; exec {binary} {words}");
     Command::new("script")
         .args(["-qefc", &command, "shown"])
         .env_clear()
@@ -59,7 +59,7 @@ fn until(shown: &Path, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
 }
 
 #[test]
-fn three_at_work_are_shown_at_once_and_fit_a_terminal_that_becomes_narrow() {
+fn three_at_work_are_shown_at_once_and_fit_a_terminal_that_becomes_narrow_and_wide() {
     let world = World::new();
     world.file("three.yaml", THREE);
     let mut run = in_terminal(&world, "run three.yaml");
@@ -70,15 +70,25 @@ fn three_at_work_are_shown_at_once_and_fit_a_terminal_that_becomes_narrow() {
             drawn.iter().filter(own).any(|line| line.contains("working"))
         })
     };
-    let wide = until(&shown, working);
-    assert!(wide.iter().any(|line| line.contains("three · running · 0:")), "{wide:#?}");
+    let usual = until(&shown, working);
+    let head = |drawn: &[String]| {
+        drawn.iter().find(|line| line.contains("three · running · 0:")).cloned().unwrap_or_default()
+    };
+    assert!(head(&usual).ends_with('…'), "40 columns are too few: {usual:#?}");
 
     let pty = fs::read_to_string(world.project().join("pty")).unwrap();
-    let resized = Command::new("stty").args(["-F", pty.trim(), "cols", "30"]).status().unwrap();
-    assert!(resized.success());
+    let resize = |columns: &str| {
+        let mut stty = Command::new("stty");
+        assert!(stty.args(["-F", pty.trim(), "cols", columns]).status().unwrap().success());
+    };
+    resize("30");
     let fits = |drawn: &[String]| drawn.iter().all(|line| line.chars().count() < 30);
     let narrow = until(&shown, |drawn| working(drawn) && fits(drawn));
     assert!(narrow.iter().any(|line| line.contains('…')), "the head was cut: {narrow:#?}");
+    // Wider than it was when the run began.
+    resize("120");
+    let wide = until(&shown, |drawn| working(drawn) && head(drawn).ends_with("message"));
+    assert!(head(&wide).chars().count() > 40, "{wide:#?}");
 
     world.file("go", "");
     assert!(run.wait().unwrap().success());

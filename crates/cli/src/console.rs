@@ -89,10 +89,16 @@ impl Console {
 
     /// Two ends read by programs.
     pub fn for_programs(answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
-        let end = |writer, unprinted| {
-            let (colour, reader) = (Colour::Off, Reader::Program);
-            End { writer, colour, reader, unprinted }
-        };
+        Self::read_by(Reader::Program, answers, talk)
+    }
+
+    /// Two ends of a terminal that only knows lines.
+    pub fn for_a_dumb_terminal(answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
+        Self::read_by(Reader::DumbTerminal, answers, talk)
+    }
+
+    fn read_by(reader: Reader, answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
+        let end = |writer, unprinted| End { writer, colour: Colour::Off, reader, unprinted };
         Self { answers: end(answers, Unprinted::Fails), talk: end(talk, Unprinted::IsLetGo) }
     }
 

@@ -1,9 +1,12 @@
 //! `send`, with and without waiting for the answer.
 
+use std::{process::ExitCode, thread};
+
+use agent_worker_cli::Console;
 use serde_json::{Value, json};
 
 use crate::{
-    fake::{Reply, Then, World},
+    fake::{Reply, Sink, Then, World, until},
     stories::{event, receipts, runs, said, send_reply},
 };
 
@@ -180,4 +183,42 @@ fn send_and_wait_for_nobody_fails_at_once() {
     let seen = world.types(&["send", "@review", "hello", "--wait"]);
     assert!(seen.exits(1), "{seen:?}");
     assert!(seen.err.contains("nobody is woken by it"), "{seen:?}");
+}
+
+#[test]
+fn the_words_of_an_answer_are_there_before_it_is_complete() {
+    let attempt = |mut event: Value| {
+        event["attempt"] = "01980000-0000-7000-8000-000000000002".into();
+        event
+    };
+    let world = World::with_daemon(vec![
+        ("POST /messages", Reply::Json(send_reply(&["coder"]))),
+        (
+            "GET /events",
+            Reply::Events(
+                vec![
+                    attempt(event(1, "attempt.starting", &json!({"seqs": [12]}))),
+                    attempt(event(2, "text", &json!({"text": "coder is"}))),
+                ],
+                Then::Hang,
+            ),
+        ),
+        ("GET /runs", runs(&going_on())),
+        ("GET /messages/12/receipts", receipts(&[("coder", "leased")])),
+        ("GET /messages/12/receipts", receipts(&[("coder", "acted")])),
+    ]);
+    let out = Sink::default();
+    thread::scope(|scope| {
+        let asks = scope.spawn(|| {
+            let talk = Box::new(Sink::default());
+            let mut console = Console::for_a_dumb_terminal(Box::new(out.clone()), talk);
+            world.types_into(&["ask", "coder@review", "well?"], &mut console)
+        });
+        until(|| out.text() == "coder is");
+        let told = world.asked("GET /messages/12/receipts").len();
+        assert_eq!((told, asks.is_finished()), (1, false), "nobody was told of an answer yet");
+        let code = asks.join().unwrap();
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+    });
+    assert_eq!(out.text(), "coder is\ncoder is done\n", "the whole of it, on a line of its own");
 }

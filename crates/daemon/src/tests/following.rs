@@ -65,6 +65,32 @@ async fn a_run_is_told_from_its_beginning_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_models_words_are_told_while_it_speaks() {
+    let house = House::open().await;
+    let request = house.file("slow", &QUICK.replace("quick", "slow"));
+    let mut told = house.listen(Question::post("/run", request.to_string())).await;
+    let job = house.jobs.lock().await.recv().await.unwrap();
+    let report = format!("/attempts/{}/events", job.attempt);
+    for word in ["Polly ", "wants"] {
+        let words = json!({"live": [{"kind": "text", "text": word}]});
+        let said =
+            house.as_user(Question::post(&report, words.to_string()).token(&job.token)).await;
+        assert_eq!(said.status, 200, "{said:?}");
+        // Nothing but the stream is waited for: what its reader has not got by now is not told as it comes.
+        let heard = loop {
+            let event = told.next().await.expect("the run goes on");
+            if event["kind"] == "text" {
+                break event;
+            }
+        };
+        assert_eq!((&heard["agent"], &heard["data"]["text"]), (&json!("slow"), &json!(word)));
+        assert_eq!(heard.get("pos"), None, "it is not kept");
+    }
+    let run = house.as_user(Question::get("/runs?target=@slow")).await.json()[0].clone();
+    assert_eq!(run["agents"][0]["state"], "running", "{run}");
+}
+
+#[tokio::test]
 async fn what_a_run_came_to_is_one_document() {
     let house = House::open().await;
     let done = serve(&house, &house.file("quick", QUICK)).await;

@@ -70,7 +70,7 @@ pub(super) struct House {
     pub(super) hurried: Hurried,
     folder: TempDir,
     doorway: Doorway,
-    jobs: tokio::sync::Mutex<mpsc::UnboundedReceiver<WorkerJob>>,
+    pub(super) jobs: tokio::sync::Mutex<mpsc::UnboundedReceiver<WorkerJob>>,
 }
 
 /// An answer, as it came over the wire.

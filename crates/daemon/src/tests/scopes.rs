@@ -1,7 +1,7 @@
 //! A token is good for what it allows, where it allows it; what lies elsewhere is as if it were not there.
 
 use agent_worker_kernel::Principal;
-use agent_worker_protocol::{Permission, api::TokenRequest};
+use agent_worker_protocol::{Permission, ToolName, api::TokenRequest};
 use serde_json::{Value, json};
 
 use super::{
@@ -109,11 +109,14 @@ async fn call(house: &House, token: &str, tool: &str, args: Value) -> Value {
     answer["result"]["structuredContent"].clone()
 }
 
-/// Every tool that takes an id or a name, given those of `@team`.
+/// Every tool, given the names and ids of `@team`.
 async fn reaching(house: &House) -> Vec<(&'static str, Value)> {
     let own = |tool, args| call(house, &house.job.token, tool, args);
     let kept = own("resource_create", json!({"content": "secret"})).await;
     own("document_append", json!({"content": "secret"})).await;
+    let said = own("channel_send", json!({"message": "secret"})).await;
+    let voted_on = own("proposal_create", json!({"title": "secret"})).await;
+    let (seq, proposal) = (&said["seq"], &voted_on["proposal"]);
     let run = house.run.to_string();
     let coder = json!({"target": "coder@team"});
     let here = |mut args: Value| {
@@ -121,27 +124,55 @@ async fn reaching(house: &House) -> Vec<(&'static str, Value)> {
         args
     };
     vec![
-        ("channel_send", here(json!({"message": "hello"}))),
-        ("channel_read", here(json!({}))),
+        ("channel_send", here(json!({"message": "hello", "reply_to": seq}))),
+        ("channel_read", here(json!({"search": "secret"}))),
+        ("inbox_check", here(json!({}))),
+        ("inbox_ack", here(json!({"until": seq}))),
         ("workflow_agents", here(json!({}))),
         ("document_read", here(json!({}))),
-        ("document_write", here(json!({"content": "mine"}))),
+        ("document_write", here(json!({"content": "mine", "base_revision": 1}))),
         ("document_append", here(json!({"content": "mine"}))),
-        ("document_create", here(json!({"content": "mine", "file": "new.md"}))),
         ("document_list", here(json!({}))),
+        ("document_create", here(json!({"content": "mine", "file": "new.md"}))),
+        ("document_suggest", here(json!({"suggestion": "mine", "new": "mine"}))),
+        ("suggestion_answer", here(json!({"suggestion": seq, "accept": true}))),
         ("resource_create", here(json!({"content": "mine"}))),
         ("resource_read", here(json!({"id": kept["id"]}))),
+        ("feedback_submit", here(json!({"message": "mine"}))),
+        ("proposal_create", here(json!({"title": "mine", "work": seq}))),
+        ("vote", here(json!({"proposal": proposal, "choice": "approve"}))),
+        ("proposal_status", here(json!({"proposal": proposal}))),
+        ("proposal_cancel", here(json!({"proposal": proposal}))),
+        ("ask_human", here(json!({"question": "mine?"}))),
         ("workflow_list", here(json!({}))),
         ("run_list", here(json!({}))),
         ("run_status", json!({"run": run})),
+        ("run_start", json!({"file": house.file("team", "x")["file"]})),
         ("run_stop", json!({"run": run})),
         ("run_resume", json!({"run": run})),
         ("agent_show", coder.clone()),
+        ("agent_new", here(json!({"backend": "mock"}))),
         ("agent_stop", coder.clone()),
         ("agent_resume", coder.clone()),
         ("agent_remove", coder),
-        ("agent_new", here(json!({"backend": "mock"}))),
     ]
+}
+
+/// Everything there is of `@team`, as its user sees it.
+async fn all_of_the_team(house: &House) -> Vec<Value> {
+    let mut all = Vec::new();
+    for path in [
+        "/messages?limit=1000&",
+        "/documents?",
+        "/proposals?all=true&",
+        "/resources?",
+        "/attention?",
+    ] {
+        let answer = house.as_user(Question::get(&format!("{path}target=@team"))).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        all.push(answer.json());
+    }
+    all
 }
 
 #[tokio::test]
@@ -149,19 +180,49 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
     let house = House::open().await;
     let (_, stranger) = house.start("other").await;
     let elsewhere = house.token_for("elsewhere", Permission::ALL, &["@other"]).await;
-    for (tool, args) in reaching(&house).await {
-        let answer = call(&house, &elsewhere, tool, args.clone()).await;
-        assert_eq!(answer["code"], "not_found", "client: {tool}: {answer}");
-        let answer = call(&house, &stranger.token, tool, args.clone()).await;
-        let code = if tool == "run_status" { "not_found" } else { "forbidden" };
-        assert_eq!(answer["code"], code, "agent: {tool}: {answer}");
-        // Its own place, and the other's ids.
-        let mut args = args;
-        if args.as_object_mut().unwrap().remove("target").is_some() && tool == "resource_read" {
+    let tools = reaching(&house).await;
+    let named: Vec<_> = tools.iter().map(|(tool, _)| *tool).collect();
+    assert_eq!(named, ToolName::ALL.iter().map(|tool| tool.word()).collect::<Vec<_>>());
+    let before = all_of_the_team(&house).await;
+    // At first it has nothing of its own that could have the same number.
+    for (tool, args) in &tools {
+        let mut args = args.clone();
+        let by_number =
+            ["id", "proposal", "suggestion"].iter().any(|name| args.get(*name).is_some());
+        if by_number && *tool != "document_suggest" {
+            args.as_object_mut().unwrap().remove("target");
             let answer = call(&house, &stranger.token, tool, args).await;
             assert_eq!(answer["code"], "not_found", "{tool}: {answer}");
         }
     }
+    for (tool, args) in tools {
+        let answer = call(&house, &elsewhere, tool, args.clone()).await;
+        let code = match tool {
+            // Nobody's but an agent's own.
+            "inbox_check" | "inbox_ack" | "ask_human" => json!("forbidden"),
+            // It is no instance's.
+            "feedback_submit" => Value::Null,
+            _ => json!("not_found"),
+        };
+        assert_eq!(answer["code"], code, "client: {tool}: {answer}");
+        let answer = call(&house, &stranger.token, tool, args.clone()).await;
+        let code = match tool {
+            "run_status" => json!("not_found"),
+            // They mean what is its own, whatever it says.
+            "inbox_check" | "inbox_ack" | "feedback_submit" | "ask_human" => Value::Null,
+            _ => json!("forbidden"),
+        };
+        assert_eq!(answer["code"], code, "agent: {tool}: {answer}");
+        assert!(!answer.to_string().contains("secret"), "agent: {tool}: {answer}");
+        // Its own place, and the other's ids.
+        let mut args = args;
+        args.as_object_mut().unwrap().remove("target");
+        for token in [&elsewhere, &stranger.token] {
+            let answer = call(&house, token, tool, args.clone()).await.to_string();
+            assert!(!answer.contains("secret"), "{tool}: {answer}");
+        }
+    }
+    assert_eq!(all_of_the_team(&house).await, before, "nothing of it was changed");
     let answer = call(&house, &elsewhere, "workflow_list", json!({})).await;
     let listed = answer["workflows"].as_array().unwrap();
     assert_eq!(listed.iter().map(|one| &one["instance"]).collect::<Vec<_>>(), ["other"]);
