@@ -1,8 +1,13 @@
 //! A run in one request, told as it goes or once it rests; paused, resumed, replaced; what died in it.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::house::{House, Question};
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 const QUICK: &str = "
 name: quick
@@ -76,13 +81,16 @@ async fn a_models_words_are_told_while_it_speaks() {
         let said =
             house.as_user(Question::post(&report, words.to_string()).token(&job.token)).await;
         assert_eq!(said.status, 200, "{said:?}");
-        // Nothing but the stream is waited for: what its reader has not got by now is not told as it comes.
-        let heard = loop {
-            let event = told.next().await.expect("the run goes on");
-            if event["kind"] == "text" {
-                break event;
+        let words = async {
+            loop {
+                let event = told.next().await.expect("the run goes on");
+                if event["kind"] == "text" {
+                    break event;
+                }
             }
         };
+        // Nothing else happens in the run, and nothing ends: they come by themselves or not at all.
+        let heard = timeout(PATIENCE, words).await.expect("they are told as they come");
         assert_eq!((&heard["agent"], &heard["data"]["text"]), (&json!("slow"), &json!(word)));
         assert_eq!(heard.get("pos"), None, "it is not kept");
     }
