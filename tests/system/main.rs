@@ -31,6 +31,7 @@ mod shelf;
 mod shown;
 mod steady;
 mod strangers;
+mod transcript;
 mod view;
 mod voters;
 mod world;

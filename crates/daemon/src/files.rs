@@ -1,8 +1,10 @@
-//! Documents as files in their project, for people, editors and git: put there as they change, and taken back when a
-//! person changes them. The store is the truth; what was last put where is in it.
+//! Files in a project, for people, editors and git. Documents: put there as they change, and taken back when a person
+//! changes them. With `provider: file` also the channel (`channel`). The store is the truth; what was last put where is in
+//! it.
 //!
 //! Invariant: nothing a person wrote is overwritten before it is in the store, or lies aside.
 
+mod channel;
 mod copy;
 mod folder;
 mod watch;
@@ -10,13 +12,13 @@ mod watch;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use agent_worker_kernel::{Change, FileMemory, Shelf};
-use agent_worker_protocol::{DocumentPath, Revision};
+use agent_worker_kernel::{Change, FileMemory, Files, Shelf, Stage};
+use agent_worker_protocol::{BadName, DocumentPath, Revision};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -40,11 +42,40 @@ enum Trouble {
     #[error("a file failed: {0}")]
     File(#[from] io::Error),
     #[error("{0}")]
+    Name(#[from] BadName),
+    #[error("{0}")]
     Kernel(#[from] agent_worker_kernel::Error),
 }
 
-/// Keeps the documents of a run as files until it is over.
-pub(crate) async fn keep(shelf: Shelf, watches: Watches, stop: CancellationToken) {
+/// How the keeping of files ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kept {
+    /// Something is left for the next daemon or the next run.
+    InPart,
+    /// The files say what the store says.
+    Whole,
+}
+
+/// Keeps what of a run is kept as files until it is over.
+pub(crate) async fn keep(files: Files, watches: Watches, stop: CancellationToken) -> Kept {
+    let Files { run: _, shelf, transcript } = files;
+    let documents = async {
+        match shelf {
+            Some(shelf) => keep_documents(shelf, watches, &stop).await,
+            None => Kept::Whole,
+        }
+    };
+    let channel = async {
+        match transcript {
+            Some(transcript) => channel::keep(transcript, &stop).await,
+            None => Kept::Whole,
+        }
+    };
+    let (documents, channel) = tokio::join!(documents, channel);
+    documents.min(channel)
+}
+
+async fn keep_documents(shelf: Shelf, watches: Watches, stop: &CancellationToken) -> Kept {
     let (project, names) = shelf.place();
     let place = project.join(names.join("/"));
     let begin = async {
@@ -54,14 +85,15 @@ pub(crate) async fn keep(shelf: Shelf, watches: Watches, stop: CancellationToken
         }
     };
     let keeper = tokio::select! {
-        () = stop.cancelled() => return,
+        () = stop.cancelled() => return Kept::InPart,
         keeper = begin => keeper,
     };
     match keeper {
-        Ok(Some(mut keeper)) => keeper.work(&stop).await,
-        Ok(None) => {}
+        Ok(Some(mut keeper)) => keeper.work(stop).await,
+        Ok(None) => Kept::Whole,
         Err(error) => {
             tracing::error!(place = %place.display(), %error, "documents are not kept as files here");
+            Kept::InPart
         }
     }
 }
@@ -79,7 +111,7 @@ async fn first(shelf: &Shelf, place: &Path) -> Result<First, Trouble> {
         if !shelf.heads().await?.is_empty() || tokio::fs::try_exists(place).await? {
             return Ok(First::Document);
         }
-        if shelf.is_over().await? {
+        if shelf.stage().await? != Stage::Live {
             return Ok(First::End);
         }
     }
@@ -97,7 +129,7 @@ struct Keeper {
 
 impl Keeper {
     async fn begin(shelf: Shelf, watch: Watch) -> Result<Self, Trouble> {
-        let folder = Arc::new(Self::open(&shelf).await?);
+        let folder = Arc::new(open(shelf.place()).await?);
         let mut copies = BTreeMap::new();
         for FileMemory { path, put, taken } in shelf.memories().await? {
             let mut copy = Copy::new(taken);
@@ -110,24 +142,7 @@ impl Keeper {
         Ok(Self { shelf, folder, watch, copies, unfinished })
     }
 
-    async fn open(shelf: &Shelf) -> io::Result<Folder> {
-        let deadline = Instant::now() + HANDOVER;
-        loop {
-            let (project, names) = shelf.place();
-            let (project, names) = (project.clone(), names.to_vec());
-            match blocking(move || Folder::open(&project, &names)).await {
-                // The keeper before is on its way out: the run before, or a daemon that was killed.
-                Err(error)
-                    if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
-                {
-                    tokio::time::sleep(PACE).await;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    async fn work(&mut self, stop: &CancellationToken) {
+    async fn work(&mut self, stop: &CancellationToken) -> Kept {
         let mut seen = Change::default();
         let mut over: Option<Instant> = None;
         loop {
@@ -139,18 +154,18 @@ impl Keeper {
                     Next::In(AGAIN)
                 }
             };
-            if self.shelf.is_over().await.unwrap_or(false) {
-                let over = over.get_or_insert(began);
-                if next == Next::Rest || over.elapsed() > LAST {
-                    return;
-                }
+            let mut since = || over.get_or_insert(began).elapsed();
+            match (self.shelf.stage().await.unwrap_or(Stage::Live), next) {
+                (Stage::Deleted, _) | (Stage::Over, Next::Rest) => return Kept::Whole,
+                (Stage::Over, Next::In(_)) if since() > LAST => return Kept::InPart,
+                (Stage::Over | Stage::Live, _) => {}
             }
             let pause = match next {
                 Next::Rest => Duration::MAX,
                 Next::In(pause) => pause,
             };
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => return Kept::InPart,
                 change = self.shelf.changed(seen) => seen = change,
                 () = self.watch.stirred() => {}
                 () = tokio::time::sleep(pause) => {}
@@ -162,7 +177,7 @@ impl Keeper {
     /// Looks at everything once; says when to look again though nothing stirs.
     async fn look(&mut self) -> Result<Next, Trouble> {
         if self.folder.is_gone() {
-            self.folder = Arc::new(Self::open(&self.shelf).await?);
+            self.folder = Arc::new(open(self.shelf.place()).await?);
         }
         let (folder, watch) = (Arc::clone(&self.folder), self.watch.clone());
         let listing = blocking(move || folder.list(|fd| watch.add(fd))).await?;
@@ -189,6 +204,23 @@ impl Keeper {
         }
         self.unfinished.clear();
         Ok(next)
+    }
+}
+
+/// Opens a folder, once the keeper before has let go of it.
+async fn open((project, names): (&PathBuf, &[String])) -> io::Result<Folder> {
+    let deadline = Instant::now() + HANDOVER;
+    loop {
+        let (project, names) = (project.clone(), names.to_vec());
+        match blocking(move || Folder::open(&project, &names)).await {
+            // It is on its way out: the run before, or a daemon that was killed.
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
+            {
+                tokio::time::sleep(PACE).await;
+            }
+            other => return other,
+        }
     }
 }
 

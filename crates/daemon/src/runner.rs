@@ -17,14 +17,14 @@ use std::{
 
 use agent_worker_host::{LockFile, marked, marks, walk};
 use agent_worker_kernel::{
-    AttemptPlace, Departure, Runner, Shelf, ShellCommand, ShellEnd, Sighting,
+    AttemptPlace, Departure, Files, Runner, ShellCommand, ShellEnd, Sighting,
 };
 use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    files::{self, Watches},
+    files::{self, Kept, Watches},
     home::{self, Home},
 };
 use hurry::{Hurry, Patience};
@@ -51,6 +51,11 @@ impl Processes {
 
     fn env_file(&self, run: RunId) -> PathBuf {
         self.home.run(run).join("env.json")
+    }
+
+    /// There while files may lag behind their run.
+    fn files_mark(&self, run: RunId) -> PathBuf {
+        self.home.run(run).join("files.due")
     }
 
     fn worker_lock(&self, run: RunId, attempt: AttemptId) -> PathBuf {
@@ -117,8 +122,23 @@ impl Runner for Processes {
         tokio::fs::remove_dir_all(self.home.run(run)).await
     }
 
-    async fn files(&self, documents: Shelf, stop: CancellationToken) {
-        files::keep(documents, self.watches.clone(), stop).await;
+    fn files_due(&self, run: RunId) {
+        if let Err(error) = std::fs::write(self.files_mark(run), "") {
+            tracing::error!(%run, %error, "that files follow a run could not be noted");
+        }
+    }
+
+    fn files_left(&self, run: RunId) -> bool {
+        self.files_mark(run).exists()
+    }
+
+    async fn files(&self, files: Files, stop: CancellationToken) {
+        let mark = self.files_mark(files.run);
+        match files::keep(files, self.watches.clone(), stop).await {
+            Kept::InPart => {}
+            // Where the run was deleted meanwhile, it is gone already.
+            Kept::Whole => _ = std::fs::remove_file(mark),
+        }
     }
 
     fn place(&self, run: RunId, attempt: AttemptId) -> AttemptPlace {

@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{
     DocumentPath, EffectKey, Permission, Revision, ToolName,
-    api::{DocumentDiff, DocumentEntry, DocumentText, DocumentWritten},
+    api::{DocumentDiff, DocumentEntry, DocumentNamed, DocumentText, DocumentWritten},
 };
 use agent_worker_store::{Base, Document, DocumentInfo, DocumentWrite, Error as StoreError};
 
@@ -19,6 +19,17 @@ pub(crate) const DOCUMENT: usize = 4 * 1024 * 1024;
 const MOST_REVISIONS: u32 = 1_000;
 
 impl Kernel {
+    /// The document that is meant when none is named.
+    pub async fn document_default(&self, who: &Principal, place: &Place) -> Result<DocumentNamed> {
+        who.require(Permission::Read)?;
+        let instance = self.instance_of(who, place).await?;
+        let file = match instance.live.or(instance.last) {
+            Some(run) => self.card(run).await?.script.workflow.context.layout.document.clone(),
+            None => DocumentPath::default(),
+        };
+        Ok(DocumentNamed { file })
+    }
+
     /// Reads a document: its newest revision, or an older one.
     pub async fn document_read(
         &self,

@@ -146,7 +146,7 @@ impl Kernel {
         self.cards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn newest_run(&self, workflow: WorkflowId) -> Result<Option<RunId>> {
+    pub(crate) async fn newest_run(&self, workflow: WorkflowId) -> Result<Option<RunId>> {
         let newest = self.store.run_list(RunQuery::Of(workflow, 1)).await?;
         Ok(newest.first().map(|run| run.id))
     }
@@ -186,7 +186,7 @@ impl Card {
         match self.script.workflow.context.documents {
             Documents::File | Documents::Store => Ok(()),
             Documents::Off => {
-                Err(Error::Forbidden("this workflow keeps no documents (context: false)"))
+                Err(Error::Forbidden("this workflow keeps no documents (`context` says so)"))
             }
         }
     }

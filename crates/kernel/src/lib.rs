@@ -41,6 +41,7 @@ mod tally;
 mod target;
 mod terms;
 mod tokens;
+mod transcript;
 mod views;
 
 pub use agent_worker_store::{Base, Change, FileMemory};
@@ -55,5 +56,6 @@ pub use place::Place;
 pub use proposals::Ballots;
 pub use runner::{Departure, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting};
 pub use scheduler::{Options, Recovered};
-pub use shelf::{CONFLICT, Found, Shelf, Taken, candidates};
+pub use shelf::{CONFLICT, Files, Found, Shelf, Stage, Taken, candidates};
+pub use transcript::{Stretch, Transcript};
 pub use views::{Breadth, Tally};

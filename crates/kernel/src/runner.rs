@@ -7,7 +7,7 @@ use agent_worker_workflow::Prepared;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::shelf::Shelf;
+use crate::shelf::Files;
 
 /// What runs outside the daemon's own process.
 #[async_trait]
@@ -29,8 +29,14 @@ pub trait Runner: Send + Sync {
     /// Deletes the logs of a run's workers.
     async fn run_erase(&self, run: RunId) -> io::Result<()>;
 
-    /// Keeps the documents of a run as files until the run is over, or `stop`. Who has no files has nothing to do.
-    async fn files(&self, _documents: Shelf, _stop: CancellationToken) {}
+    /// Notes that files follow a run, until [`Runner::files`] has seen them through. Who has no files has nothing to do.
+    fn files_due(&self, _run: RunId) {}
+    /// Whether files that followed a run may have been left behind.
+    fn files_left(&self, _run: RunId) -> bool {
+        false
+    }
+    /// Keeps what of a run is kept as files until the run is over and they have followed, or `stop`.
+    async fn files(&self, _files: Files, _stop: CancellationToken) {}
 
     /// Where an attempt's folder is and what its worker talks to.
     fn place(&self, run: RunId, attempt: AttemptId) -> Place;

@@ -190,7 +190,7 @@ fn new_run(
         },
         keep: match workflow.context.provider {
             Provider::Memory => Keep::WhileLive,
-            Provider::Sqlite | Provider::Off => Keep::Always,
+            Provider::Sqlite | Provider::File | Provider::Off => Keep::Always,
         },
         script: serde_json::to_string(script).map_err(json)?,
     })

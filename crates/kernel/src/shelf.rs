@@ -1,4 +1,4 @@
-//! The documents of one run as files: what the daemon that keeps the files asks and tells. Not here: files.
+//! What of a run is kept as files, and its documents among it: what the daemon that keeps the files asks and tells. Not here: files.
 
 use std::path::PathBuf;
 
@@ -13,6 +13,7 @@ use crate::{
     error::Result,
     kernel::{Card, Kernel},
     merge::{self, Merged},
+    transcript::Transcript,
 };
 
 /// Who saves a file has read it at most so long ago; longer ago, they knew what they were taking away.
@@ -27,7 +28,27 @@ pub struct Shelf {
     run: RunId,
     workflow: WorkflowId,
     project: PathBuf,
-    folder: [String; 4],
+    folder: Vec<String>,
+}
+
+/// What of a run is kept as files.
+#[derive(Clone)]
+pub struct Files {
+    /// Whose.
+    pub run: RunId,
+    /// Its documents, unless the store alone has them.
+    pub shelf: Option<Shelf>,
+    /// Its channel, with `provider: file`.
+    pub transcript: Option<Transcript>,
+}
+
+impl Files {
+    /// What of a run is kept as files, if anything is.
+    pub(crate) fn of(kernel: &Kernel, card: &Card) -> Option<Self> {
+        let (shelf, transcript) = (Shelf::of(kernel, card), Transcript::of(kernel, card));
+        let any = shelf.is_some() || transcript.is_some();
+        any.then_some(Self { run: card.run, shelf, transcript })
+    }
 }
 
 /// What became of a person's text.
@@ -39,20 +60,42 @@ pub enum Taken {
     Aside,
 }
 
+/// How far a run is, for files that follow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// More may come.
+    Live,
+    /// Nothing more comes.
+    Over,
+    /// It was deleted, and its files are nobody's.
+    Deleted,
+}
+
+impl Kernel {
+    pub(crate) async fn stage(&self, run: RunId) -> Result<Stage> {
+        match self.store.run_get(run).await {
+            Ok(row) if row.state.is_live() => Ok(Stage::Live),
+            Ok(_) => Ok(Stage::Over),
+            Err(StoreError::NotFound(_)) => Ok(Stage::Deleted),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
 impl Shelf {
     /// The shelf of a run that keeps its documents as files.
-    pub(crate) fn of(kernel: &Kernel, card: &Card) -> Option<Self> {
-        match card.script.workflow.context.documents {
+    fn of(kernel: &Kernel, card: &Card) -> Option<Self> {
+        let context = &card.script.workflow.context;
+        match context.documents {
             Documents::File => {}
             Documents::Store | Documents::Off => return None,
         }
-        let (name, tag) = (card.instance.name.to_string(), card.instance.tag.to_string());
         Some(Self {
             kernel: kernel.clone(),
             run: card.run,
             workflow: card.workflow,
             project: PathBuf::from(&card.project),
-            folder: [".workflow".to_owned(), name, tag, "documents".to_owned()],
+            folder: context.layout.document_folder(&card.instance.name, &card.instance.tag),
         })
     }
 
@@ -71,9 +114,9 @@ impl Shelf {
         self.store().change_wait(self.workflow, seen).await
     }
 
-    /// Whether the run is over.
-    pub async fn is_over(&self) -> Result<bool> {
-        Ok(!self.store().run_get(self.run).await?.state.is_live())
+    /// How far the run is.
+    pub async fn stage(&self) -> Result<Stage> {
+        self.kernel.stage(self.run).await
     }
 
     /// The newest revision of every document.

@@ -36,22 +36,24 @@ impl Kernel {
         if request.suggestion.trim().is_empty() {
             return Err(Error::BadRequest("an empty suggestion says nothing".into()));
         }
-        if is_decisions(&request.file) {
-            return Err(Error::Forbidden("what was decided is changed by another proposal alone"));
-        }
         self.pass_gate(who, ToolName::DocumentSuggest).await?;
         let edit = edit(request.old, request.new)?;
         let place = Place { target: request.target, project: request.project };
         let (instance, run) = self.instance(who, &place).await?;
         let card = self.card(run).await?;
         card.require_documents()?;
-        let text = told(&request.file.to_string(), &request.suggestion, edit.as_ref());
+        let named = || card.script.workflow.context.layout.document.clone();
+        let file = request.file.unwrap_or_else(named);
+        if is_decisions(&file) {
+            return Err(Error::Forbidden("what was decided is changed by another proposal alone"));
+        }
+        let text = told(file.as_str(), &request.suggestion, edit.as_ref());
         let hops = hops(who, None);
         let nobody = Recipients::default();
         let message = self.message(&by, &card, text, &nobody, hops, None).await?;
         let new = NewSuggestion {
             workflow: instance.id,
-            path: request.file,
+            path: file,
             text: request.suggestion,
             edit,
             message,

@@ -12,9 +12,9 @@ mod tokens;
 
 pub use agents::{AgentDetail, AgentRequest, AgentStopped, AgentView, AttemptView, LogReply, Mail};
 pub use documents::{
-    DocumentDiff, DocumentEntry, DocumentMode, DocumentRequest, DocumentText, DocumentWritten,
-    ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestRequest, Suggested,
-    SuggestionRequest, SuggestionView,
+    DocumentDiff, DocumentEntry, DocumentMode, DocumentNamed, DocumentRequest, DocumentText,
+    DocumentWritten, ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestRequest,
+    Suggested, SuggestionRequest, SuggestionView,
 };
 pub use health::{Health, HealthDetail, HealthStatus, ShutdownMode, ShutdownRequest, StoreReport};
 pub use instances::{

@@ -5,15 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     complaint::{Complaint, Complaints},
-    fields::{Field, Keys},
+    fields::{Field, Fields, Keys},
+    layout::{self, Layout},
     suggest::nearest,
     tree::Yaml,
 };
 
 const KEYS: Keys = Keys {
-    known: &["provider", "documents", "documentOwner"],
-    later: &["config", "channel", "document"],
+    known: &["provider", "documents", "documentOwner", "config", "dir", "channel", "document"],
+    later: &[],
 };
+/// The keys of the first files.
+const FIRST: [&str; 3] = ["channel", "document", "dir"];
 
 /// What the agents of a workflow share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +28,9 @@ pub struct Context {
     /// Which agent writes them.
     #[serde(default)]
     pub document_owner: DocumentOwner,
+    /// Where the files of it lie.
+    #[serde(default)]
+    pub layout: Layout,
 }
 
 /// Which agent writes the documents. The user always may.
@@ -46,6 +52,8 @@ pub enum DocumentOwner {
 pub enum Provider {
     /// In the daemon's database, for good.
     Sqlite,
+    /// There too, and as files that people read.
+    File,
     /// Until the run ends.
     Memory,
     /// The agents share nothing.
@@ -70,6 +78,7 @@ impl Default for Context {
             provider: Provider::Sqlite,
             documents: Documents::File,
             document_owner: DocumentOwner::Everybody,
+            layout: Layout::default(),
         }
     }
 }
@@ -89,10 +98,16 @@ pub(crate) fn read(field: &Field<'_>, agents: &[&str], complaints: &mut Complain
         }
     }
     let Some(fields) = field.fields(&KEYS, complaints) else { return default };
-    let providers = [("sqlite", Provider::Sqlite), ("memory", Provider::Memory)];
+    let owner = fields.take("documentOwner", complaints, |field| owner(field, agents));
+    let document_owner = owner.unwrap_or(default.document_owner);
+    if FIRST.iter().any(|key| fields.has(key)) {
+        return Context { document_owner, ..first(field, &fields, complaints) };
+    }
+    let providers =
+        [("sqlite", Provider::Sqlite), ("memory", Provider::Memory), ("file", Provider::File)];
     let documents =
         [("file", Documents::File), ("store", Documents::Store), ("sqlite", Documents::Store)];
-    let provider = fields.take("provider", complaints, |field| field.word(&providers, &["file"]));
+    let provider = fields.take("provider", complaints, |field| field.word(&providers, &[]));
     let documents = fields.take("documents", complaints, |field| {
         match (field.word(&documents, &[])?, provider) {
             (Documents::File, Some(Provider::Memory)) => Err(field
@@ -103,13 +118,62 @@ pub(crate) fn read(field: &Field<'_>, agents: &[&str], complaints: &mut Complain
     });
     let usual = match provider {
         Some(Provider::Memory) => Documents::Store,
-        Some(Provider::Sqlite | Provider::Off) | None => default.documents,
+        Some(Provider::Sqlite | Provider::File | Provider::Off) | None => default.documents,
     };
-    let owner = fields.take("documentOwner", complaints, |field| owner(field, agents));
-    Context {
-        provider: provider.unwrap_or(default.provider),
-        documents: documents.unwrap_or(usual),
-        document_owner: owner.unwrap_or(default.document_owner),
+    let (provider, documents) = (provider.unwrap_or(default.provider), documents.unwrap_or(usual));
+    let config = fields.get("config");
+    let layout = config.map(|field| {
+        let (layout, given) = layout::config(&field, complaints);
+        for key in given {
+            if let Some(needs) = needs(key, provider, documents) {
+                let useless = format!("`context.config.{key}` says where there is no file");
+                complaints.add(field.complaint(useless).hint(format!("it needs `{needs}`")));
+            }
+        }
+        layout
+    });
+    Context { provider, documents, document_owner, layout: layout.unwrap_or_default() }
+}
+
+/// The form of the first files: what is named there is there, as a file.
+fn first(whole: &Field<'_>, fields: &Fields<'_>, complaints: &mut Complaints) -> Context {
+    for key in ["config", "documents"] {
+        if let Some(field) = fields.get(key) {
+            complaints.add(
+                field
+                    .complaint(format!(
+                        "`context.{key}` says again what `channel` and `document` say"
+                    ))
+                    .hint("use one of the two forms"),
+            );
+        }
+    }
+    fields.take("provider", complaints, |field| match field.text()? {
+        "file" => Ok(()),
+        _ => Err(field
+            .complaint("`channel` and `document` are files: that is `provider: file`")
+            .hint("leave out `provider`, or both of them")),
+    });
+    if !fields.has("channel") {
+        complaints.add(
+            whole
+                .complaint("without a channel the agents cannot be woken, nor tell each other of a document")
+                .hint("add `channel:`"),
+        );
+    }
+    let documents = if fields.has("document") { Documents::File } else { Documents::Off };
+    let layout = layout::first(whole, fields, complaints);
+    Context { provider: Provider::File, documents, layout, ..Context::default() }
+}
+
+/// What a key of `config` has no meaning without.
+fn needs(key: &str, provider: Provider, documents: Documents) -> Option<&'static str> {
+    let (has_channel, has_documents) = (provider == Provider::File, documents == Documents::File);
+    match key {
+        "channel" if !has_channel => Some("provider: file"),
+        "documentDir" if !has_documents => Some("documents: file"),
+        "dir" if !has_channel && !has_documents => Some("provider: file"),
+        _ => None,
     }
 }
 

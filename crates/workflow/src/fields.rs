@@ -202,6 +202,17 @@ impl<'a> Fields<'a> {
         (!matches!(field.node.value, Yaml::Null)).then(|| field.clone())
     }
 
+    /// Whether a key is written, with a value or without one.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|(found, _)| found.text == key)
+    }
+
+    /// Takes a key out, so that nobody else complains about it.
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Field<'a>> {
+        let at = self.entries.iter().position(|(found, _)| found.text == key)?;
+        Some(self.entries.remove(at).1)
+    }
+
     /// What `read` makes of a key's value; nothing if it is absent, or wrong and complained about.
     pub(crate) fn take<T>(
         &self,

@@ -14,6 +14,7 @@ mod context;
 mod error;
 mod fields;
 mod file;
+mod layout;
 mod limits;
 mod load;
 mod mention;
@@ -35,6 +36,7 @@ mod workflow;
 
 pub use context::{Context, DocumentOwner, Documents, Provider};
 pub use error::{Error, Paint};
+pub use layout::Layout;
 pub use limits::LimitSettings;
 pub use load::{load, parse};
 pub use mention::{Mentions, mentions};

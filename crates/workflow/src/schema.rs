@@ -15,6 +15,8 @@ const AGENT_NAME: &str = "^[A-Za-z][A-Za-z0-9_-]{0,31}$";
 const PLACE_NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
 const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]{0,63}$";
 const SPAN: &str = "^[0-9]+(ms|s|m|h|d)$";
+const FILE: &str = r"^(\./)?[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$";
+const FOLDER: &str = "^[^/]";
 const PROGRAM: &str = r"^[^\s]+$";
 
 /// The JSON Schema of a workflow file.
@@ -173,15 +175,15 @@ fn call() -> Value {
 }
 
 fn context() -> Value {
-    let whole = mapping(
+    let mut whole = mapping(
         "What the agents share.",
         &[],
         [
             (
                 "provider",
                 word(
-                    "Where it is kept; memory: until ten seconds after the run ends.",
-                    &["sqlite", "memory"],
+                    "Where it is kept; memory: until ten seconds after the run ends; file: also as files to read.",
+                    &["sqlite", "memory", "file"],
                 ),
             ),
             ("documents", word("Where documents are kept.", &["file", "store", "sqlite"])),
@@ -189,12 +191,43 @@ fn context() -> Value {
                 "documentOwner",
                 shaped("The agent that alone writes documents; the others suggest.", AGENT_NAME),
             ),
+            ("config", config()),
+            ("dir", shaped("As config.dir, in the form of the first files.", FOLDER)),
+            ("channel", named("What is said, as a file to read.")),
+            ("document", named("The document meant when none is named; absent: no documents.")),
         ],
     );
+    // The form of the first files stands alone.
+    whole["dependencies"] = json!({
+        "dir": ["channel"],
+        "document": ["channel"],
+        "channel": {
+            "properties": { "provider": { "const": "file" } },
+            "not": { "anyOf": [{ "required": ["config"] }, { "required": ["documents"] }] },
+        },
+    });
     json!({
         "description": "What the agents share; false: nothing.",
         "anyOf": [whole, { "const": false }, { "type": "null" }],
     })
+}
+
+fn named(description: &str) -> Value {
+    let named = mapping(description, &[], [("file", shaped("What it is called.", FILE))]);
+    json!({ "anyOf": [named, { "type": "null" }] })
+}
+
+fn config() -> Value {
+    mapping(
+        "Where the files lie and what they are called.",
+        &[],
+        [
+            ("dir", shaped("The folder of them all, beneath this file's.", FOLDER)),
+            ("channel", shaped("What is said (channel.md), with provider: file.", FILE)),
+            ("documentDir", shaped("The folder of the documents in dir (documents/).", FOLDER)),
+            ("document", shaped("The document meant when none is named (notes.md).", FILE)),
+        ],
+    )
 }
 
 fn step() -> Value {

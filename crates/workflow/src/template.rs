@@ -4,6 +4,7 @@
 
 use std::{convert::Infallible, ops::Range};
 
+use agent_worker_protocol::{Tag, WorkflowName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -112,6 +113,19 @@ impl Template {
         let rendered: Result<_, Infallible> = self.render_by(|_| Ok(value));
         let Ok(rendered) = rendered;
         rendered
+    }
+
+    /// Fills in the name and the tag of an instance; there is nothing else in it.
+    pub(crate) fn render_names(&self, name: &WorkflowName, tag: &Tag) -> String {
+        let rendered: Result<_, Infallible> = self.render_by(|reference| {
+            Ok(match reference {
+                Reference::WorkflowName => name.as_str(),
+                Reference::Tag => tag.as_str(),
+                Reference::Output(_) | Reference::Param(_) | Reference::Env(_) => "",
+            })
+        });
+        let Ok(rendered) = rendered;
+        rendered.text
     }
 
     fn render_by<'v, E>(

@@ -4,7 +4,7 @@ use agent_worker_protocol::{
     DocumentPath, Proposal, ProposalId, QuestionId, Revision, Seq, Target,
     api::{
         AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, AnswerRequest, CancelRequest,
-        DocumentDiff, DocumentEntry, DocumentRequest, DocumentText, DocumentWritten,
+        DocumentDiff, DocumentEntry, DocumentNamed, DocumentRequest, DocumentText, DocumentWritten,
         FeedbackRequest, FeedbackView, InboxReply, ProposalOutcome, ProposalRequest,
         ProposalsReply, QuestionView, SendReply, StoreReport, SuggestRequest, Suggested,
         SuggestionRequest, SuggestionView, VoteRequest,
@@ -39,6 +39,11 @@ impl Client {
     /// `GET /documents`
     pub(crate) async fn documents(&self, scope: &Scope) -> Answer<Vec<DocumentEntry>> {
         self.daemon.get(&scope.query("/documents").done()).await
+    }
+
+    /// `GET /document`: the one that is meant when none is named.
+    pub(crate) async fn document_named(&self, scope: &Scope) -> Answer<DocumentNamed> {
+        self.daemon.get(&scope.query("/document").done()).await
     }
 
     /// `GET /documents/{path}`: its newest revision, or an older one.

@@ -21,9 +21,6 @@ use crate::{
     verdict::Verdict,
 };
 
-/// What agents call it when they name none.
-const NOTES: &str = "notes.md";
-
 /// Read and write a team's documents
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -70,9 +67,8 @@ enum Ask {
     /// Print a document as it is
     #[command(after_help = "Example: agent-worker doc read notes.md --revision 2")]
     Read {
-        /// Which document
-        #[arg(default_value = NOTES)]
-        file: DocumentPath,
+        /// Which document [default: the team's, notes.md unless its file says otherwise]
+        file: Option<DocumentPath>,
         /// An older revision of it
         #[arg(long, value_name = "REVISION")]
         revision: Option<i64>,
@@ -120,9 +116,8 @@ enum Ask {
     /// List a document's revisions, newest first
     #[command(after_help = "Example: agent-worker doc history notes.md --diff")]
     History {
-        /// Which document
-        #[arg(default_value = NOTES)]
-        file: DocumentPath,
+        /// Which document [default: the team's, notes.md unless its file says otherwise]
+        file: Option<DocumentPath>,
         /// Show what each changed
         #[arg(long)]
         diff: bool,
@@ -161,7 +156,9 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let desk = |client| Desk { client, scope: scope.clone() };
     match args.ask {
         Ask::Read { file, revision, .. } => {
-            let found = desk(reader(ctx).await?).read(&file, revision.map(Revision::new)).await?;
+            let desk = desk(reader(ctx).await?);
+            let file = desk.named(file).await?;
+            let found = desk.read(&file, revision.map(Revision::new)).await?;
             show_text(&found, format, ctx)
         }
         Ask::List { .. } => {
@@ -170,6 +167,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         }
         Ask::History { file, diff, .. } => {
             let desk = desk(reader(ctx).await?);
+            let file = desk.named(file).await?;
             let entries = desk.client.revisions(&desk.scope, &file).await?;
             if diff {
                 changes::show_each(&desk, &entries, format, ctx).await

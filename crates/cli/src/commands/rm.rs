@@ -22,7 +22,8 @@ const MOST_RUNS: usize = 100;
 
 /// Delete an instance for good
 ///
-/// Its runs, messages, documents and logs are gone. Its file stays. Asks nothing.
+/// Its runs, messages, documents and logs are gone. Its file stays, and what was written into .workflow/ or its `dir`.
+/// Asks nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker rm @review:pr-123 --force")]
 pub(crate) struct Args {

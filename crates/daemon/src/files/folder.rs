@@ -1,4 +1,4 @@
-//! The folder of one instance's documents. Every step is taken from an open folder and follows no link, so that no path and
+//! A folder of one instance: of its documents, or of its channel. Every step is taken from an open folder and follows no link, so that no path and
 //! nothing put in its way reads or writes anywhere else.
 
 use std::{
@@ -153,6 +153,35 @@ impl Folder {
         Ok(key)
     }
 
+    /// Opens a file that grows, making it if need be; refused if writing it would write elsewhere.
+    pub(super) fn open_log(&self, path: &DocumentPath) -> io::Result<(std::fs::File, Key)> {
+        let (folder, name) = self.parent(path, Way::Make)?;
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = fs::openat(&folder, name, flags, Mode::from_raw_mode(0o644))?;
+        let stat = fs::fstat(&file)?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_file || stat.st_nlink != 1 {
+            return Err(io::Error::other(format!("{path} is no file of its own")));
+        }
+        Ok((file.into(), Key::of(&stat)))
+    }
+
+    /// Puts a text under a name in one step, whatever was there. Nobody's words are lost: nobody writes there.
+    pub(super) fn replace(&self, path: &DocumentPath, text: &str) -> io::Result<()> {
+        let (folder, name) = self.parent(path, Way::Make)?;
+        let unfinished = format!(".{name}.tmp");
+        match fs::unlinkat(&folder, &unfinished, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o644);
+        let mut file = std::fs::File::from(fs::openat(&folder, &unfinished, flags, mode)?);
+        file.write_all(text.as_bytes())?;
+        Ok(fs::renameat(&folder, &unfinished, &folder, name)?)
+    }
+
     /// Lays a person's text aside under the first free name.
     pub(super) fn set_aside(&self, path: &DocumentPath, slot: Slot) -> io::Result<()> {
         let (folder, name) = self.parent(path, Way::Find)?;
@@ -226,6 +255,11 @@ impl Slot {
 }
 
 impl Key {
+    /// An open file as it stands now.
+    pub(super) fn now(file: &std::fs::File) -> io::Result<Self> {
+        Ok(Self::of(&fs::fstat(file)?))
+    }
+
     fn of(stat: &Stat) -> Self {
         let mtime = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0));
         Self { ino: stat.st_ino, mtime, size: u64::try_from(stat.st_size).unwrap_or(0) }

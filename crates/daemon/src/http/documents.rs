@@ -6,8 +6,8 @@ use agent_worker_kernel::{Base, Place};
 use agent_worker_protocol::{
     Code, DocumentPath, Problem, Revision, Seq, Target,
     api::{
-        DocumentDiff, DocumentEntry, DocumentMode, DocumentRequest, DocumentText, DocumentWritten,
-        SuggestRequest, Suggested, SuggestionRequest, SuggestionView,
+        DocumentDiff, DocumentEntry, DocumentMode, DocumentNamed, DocumentRequest, DocumentText,
+        DocumentWritten, SuggestRequest, Suggested, SuggestionRequest, SuggestionView,
     },
 };
 use axum::{Json, extract::State};
@@ -41,6 +41,15 @@ pub(super) async fn list(
     Query(scope): Query<Scope>,
 ) -> Answer<Vec<DocumentEntry>> {
     Ok(Json(doors.kernel.document_list(&who, &scope.place()).await?))
+}
+
+/// `GET /document`
+pub(super) async fn named(
+    State(doors): State<Arc<Doors>>,
+    Who(who): Who,
+    Query(scope): Query<Scope>,
+) -> Answer<DocumentNamed> {
+    Ok(Json(doors.kernel.document_default(&who, &scope.place()).await?))
 }
 
 /// `GET /documents/{path}`

@@ -7,13 +7,13 @@ use agent_worker_protocol::{
     api::{
         AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AnswerRequest,
         AttentionItem, CancelRequest, Cleared, DeadLetter, DeadReply, DeadRequest, DocumentDiff,
-        DocumentEntry, DocumentRequest, DocumentText, DocumentWritten, FeedbackRequest,
-        FeedbackView, Health, InboxReply, InstanceRequest, InstanceView, LogReply, MessagesReply,
-        ProposalOutcome, ProposalRequest, ProposalsReply, QuestionView, ReceiptsReply, Removed,
-        ResourceEntry, ResourceKept, ResourceRequest, ResourceText, ResumeRequest, RunReport,
-        RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest, ShutdownRequest,
-        StatsView, StoreReport, SuggestRequest, Suggested, SuggestionRequest, SuggestionView,
-        TokenCreated, TokenRequest, TokenView, VoteRequest,
+        DocumentEntry, DocumentNamed, DocumentRequest, DocumentText, DocumentWritten,
+        FeedbackRequest, FeedbackView, Health, InboxReply, InstanceRequest, InstanceView, LogReply,
+        MessagesReply, ProposalOutcome, ProposalRequest, ProposalsReply, QuestionView,
+        ReceiptsReply, Removed, ResourceEntry, ResourceKept, ResourceRequest, ResourceText,
+        ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply,
+        SendRequest, ShutdownRequest, StatsView, StoreReport, SuggestRequest, Suggested,
+        SuggestionRequest, SuggestionView, TokenCreated, TokenRequest, TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
@@ -41,6 +41,7 @@ pub(super) fn routes() -> Vec<Route> {
         messages(),
         attention(),
         documents(),
+        suggestions(),
         resources(),
         proposals(),
         workflows(),
@@ -322,6 +323,15 @@ fn documents() -> Vec<Route> {
         Route::new(
             Read,
             Get,
+            "/document",
+            documents::named,
+            "The document that is meant when none is named.",
+        )
+        .asks::<request::Scope>()
+        .gives::<DocumentNamed>(),
+        Route::new(
+            Read,
+            Get,
             "/diffs/{*path}",
             documents::diff,
             "What changed between two revisions.",
@@ -329,6 +339,29 @@ fn documents() -> Vec<Route> {
         .named::<DocumentPath>()
         .asks::<documents::Between>()
         .gives::<DocumentDiff>(),
+        Route::new(
+            Read,
+            Get,
+            "/documents/{*path}",
+            documents::read,
+            "A document, or an older revision.",
+        )
+        .named::<DocumentPath>()
+        .asks::<documents::Which>()
+        .gives::<DocumentText>(),
+        Route::new(Documents, Post, "/documents/{*path}", documents::write, "Writes a document.")
+            .named::<DocumentPath>()
+            .takes_once::<DocumentRequest>()
+            .gives::<DocumentWritten>(),
+        Route::new(Read, Get, "/revisions/{*path}", documents::history, "A document's revisions.")
+            .named::<DocumentPath>()
+            .asks::<request::Scope>()
+            .gives::<Vec<DocumentEntry>>(),
+    ]
+}
+
+fn suggestions() -> Vec<Route> {
+    vec![
         Route::new(Read, Get, "/suggestions", documents::suggestions, "Suggestions, newest first.")
             .asks::<request::Scope>()
             .gives::<Vec<SuggestionView>>(),
@@ -351,24 +384,6 @@ fn documents() -> Vec<Route> {
         .named::<Seq>()
         .takes_once::<SuggestionRequest>()
         .gives::<SuggestionView>(),
-        Route::new(
-            Read,
-            Get,
-            "/documents/{*path}",
-            documents::read,
-            "A document, or an older revision.",
-        )
-        .named::<DocumentPath>()
-        .asks::<documents::Which>()
-        .gives::<DocumentText>(),
-        Route::new(Documents, Post, "/documents/{*path}", documents::write, "Writes a document.")
-            .named::<DocumentPath>()
-            .takes_once::<DocumentRequest>()
-            .gives::<DocumentWritten>(),
-        Route::new(Read, Get, "/revisions/{*path}", documents::history, "A document's revisions.")
-            .named::<DocumentPath>()
-            .asks::<request::Scope>()
-            .gives::<Vec<DocumentEntry>>(),
     ]
 }
 

@@ -70,11 +70,17 @@ pub(super) fn pairs(texts: &[String]) -> Result<BTreeMap<String, String>, Failur
 
 /// The kernel's answer, as a tool's.
 pub(super) fn give<T: Serialize>(answer: Result<T, kernel::Error>) -> Given {
-    let answer = answer.map_err(|error| Failure::Refused(problem(&error)))?;
+    let answer = answer.map_err(refused)?;
     serde_json::to_value(answer).map_err(|error| {
         tracing::error!(%error, "an answer could not be written as JSON");
         Failure::Refused(Problem::new(Code::Internal, "the answer could not be written"))
     })
+}
+
+/// What the kernel refused.
+#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
+pub(super) fn refused(error: kernel::Error) -> Failure {
+    Failure::Refused(problem(&error))
 }
 
 fn malformed(message: impl Into<String>) -> Failure {

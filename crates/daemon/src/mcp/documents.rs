@@ -8,7 +8,7 @@ use agent_worker_protocol::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::{Call, Given, give};
+use super::call::{Call, Failure, Given, give, refused};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,20 +62,23 @@ struct Nothing {}
 /// `document_read`
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
     let Read { file } = call.args()?;
-    give(kernel.document_read(who, &call.place, file.unwrap_or_default(), None).await)
+    let file = named(kernel, who, &call, file).await?;
+    give(kernel.document_read(who, &call.place, file, None).await)
 }
 
 /// `document_write`: without `base_revision` it follows what this attempt last read.
 pub(super) async fn write(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
     let Write { content, file, base_revision } = call.args()?;
     let base = base_revision.map_or(Base::Seen, Base::Revision);
-    put(kernel, who, call, file.unwrap_or_default(), content, base).await
+    let file = named(kernel, who, &call, file).await?;
+    put(kernel, who, call, file, content, base).await
 }
 
 /// `document_append`
 pub(super) async fn append(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
     let Append { content, file } = call.args()?;
-    put(kernel, who, call, file.unwrap_or_default(), content, Base::Append).await
+    let file = named(kernel, who, &call, file).await?;
+    put(kernel, who, call, file, content, Base::Append).await
 }
 
 /// `document_create`
@@ -95,7 +98,6 @@ pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: Call) -> Gi
 pub(super) async fn suggest(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
     let Suggest { suggestion, file, old, new } = call.args()?;
     let Place { target, project } = call.place;
-    let file = file.unwrap_or_default();
     let request = SuggestRequest { target, project, file, suggestion, old, new };
     give(kernel.suggest(who, call.key, request).await)
 }
@@ -111,6 +113,19 @@ pub(super) async fn answer(kernel: &Kernel, who: &Principal, mut call: Call) -> 
         Some(revision) => json!({ "state": state, "revision": revision }),
         None => json!({ "state": state }),
     }))
+}
+
+/// The document that is named, else the one that is meant.
+async fn named(
+    kernel: &Kernel,
+    who: &Principal,
+    call: &Call,
+    file: Option<DocumentPath>,
+) -> Result<DocumentPath, Failure> {
+    match file {
+        Some(file) => Ok(file),
+        None => Ok(kernel.document_default(who, &call.place).await.map_err(refused)?.file),
+    }
 }
 
 async fn put(

@@ -61,7 +61,11 @@ static PARTS: [Part; 3] = [
     Part {
         name: "document_owner",
         about: "Keep a shared document true, whole and short.",
-        takes: &[Slot { name: FILE, about: "which document", unless_given: "notes.md" }],
+        takes: &[Slot {
+            name: FILE,
+            about: "which document",
+            unless_given: "that is meant when none is named",
+        }],
         says: "You own the document {{file}}: others suggest, you write.\n\
                1. document_read it before you change it, and pass its revision as base_revision.\n\
                2. Take in what is true and new, leave out what is said already, and delete what is no longer true.\n\

@@ -48,7 +48,7 @@ const MESSAGE: &[Field] = &[
     needed("body", Text),
     optional("resource", Text).about("id of the whole text"),
 ];
-const FILE: Field = optional("file", Text).about("default notes.md");
+const FILE: Field = optional("file", Text).about("default: the team's (notes.md)");
 const PROPOSED: &[Field] = &[
     needed("proposal", Number),
     needed("state", Text),

@@ -24,9 +24,8 @@ fn looked(house: &House, path: &str) -> (String, u16) {
     match path {
         "/health" | "/doctor" | "/openapi.json" | "/tokens" | "/feedback" => (path.to_owned(), 200),
         "/resources" | "/agents" | "/runs" | "/stats" | "/messages" | "/attention" | "/dead"
-        | "/documents" | "/workflows" | "/proposals" | "/questions" | "/suggestions" => {
-            (format!("{path}?target=@team"), 200)
-        }
+        | "/document" | "/documents" | "/workflows" | "/proposals" | "/questions"
+        | "/suggestions" => (format!("{path}?target=@team"), 200),
         "/runs/{id}" => (format!("/runs/{}", house.run), 200),
         "/agents/{target}" => ("/agents/coder%40team".to_owned(), 200),
         "/logs" | "/inbox" => (format!("{path}?target=coder@team"), 200),

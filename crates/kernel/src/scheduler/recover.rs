@@ -177,7 +177,13 @@ impl Kernel {
                 Err(StoreError::NotFound(_)) => None,
                 Err(_) => continue,
             };
-            // A daemon that was cut off may not have put the environment away.
+            // A daemon that was cut off may not have written all of its files.
+            if let Some(row) = &row
+                && self.runner.files_left(run)
+            {
+                self.go_on_with_files(row).await;
+            }
+            // Nor have put the environment away.
             if self.runner.run_env(run).await.is_ok() {
                 self.runner.run_close(run).await;
             }
@@ -186,6 +192,16 @@ impl Kernel {
             if !recent && let Err(error) = self.runner.run_erase(run).await {
                 tracing::error!(%run, %error, "old logs could not be deleted");
             }
+        }
+    }
+
+    /// Lets files catch up with a run that is over. A later run of the instance does that with its own.
+    async fn go_on_with_files(&self, run: &RunRow) {
+        let newest = self.newest_run(run.workflow).await;
+        if newest.is_ok_and(|newest| newest == Some(run.id))
+            && let Some(card) = self.readable(run.id).await
+        {
+            self.begin_files(&card);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{
     proposals::everybody,
     recipients::{Address, recipients},
     runner::{ShellCommand, ShellEnd},
-    shelf::Shelf,
+    shelf::Files,
     sizes::{self, Text},
 };
 
@@ -34,10 +34,7 @@ impl Kernel {
     pub(crate) fn begin_run(&self, card: Arc<Card>, busy: Busy) {
         let kernel = self.clone();
         let stop = self.scheduler.adopt_run(card.run);
-        if let Some(shelf) = Shelf::of(self, &card) {
-            let (runner, closing) = (Arc::clone(&self.runner), self.scheduler.closing.clone());
-            self.scheduler.tracker.spawn(async move { runner.files(shelf, closing).await });
-        }
+        self.begin_files(&card);
         self.scheduler.tracker.spawn(async move {
             let settled = tokio::select! {
                 // First, so that a command that ends because of the stop tells nothing of a run that is over.
@@ -53,6 +50,14 @@ impl Kernel {
             }
             kernel.tend(&card, busy, stop).await;
         });
+    }
+
+    /// Lets files follow a run, from wherever they are.
+    pub(super) fn begin_files(&self, card: &Card) {
+        let Some(files) = Files::of(self, card) else { return };
+        let (runner, closing) = (Arc::clone(&self.runner), self.scheduler.closing.clone());
+        runner.files_due(card.run);
+        self.scheduler.tracker.spawn(async move { runner.files(files, closing).await });
     }
 
     /// Waits until a run's time is up; for ever, if it has as long as it likes.

@@ -110,7 +110,7 @@ async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became
             let request = SuggestRequest {
                 target: None,
                 project: None,
-                file: "notes.md".parse().unwrap(),
+                file: Some("notes.md".parse().unwrap()),
                 suggestion: "name @third here".into(),
                 old: Some("nobody".into()),
                 new: Some("@third".into()),
@@ -199,7 +199,7 @@ async fn a_gate_before_writing_is_before_accepting_too() {
     let request = SuggestRequest {
         target: Some("@team".parse().unwrap()),
         project: None,
-        file: "notes.md".parse().unwrap(),
+        file: None,
         suggestion: "a line".into(),
         old: None,
         new: Some("line\n".into()),

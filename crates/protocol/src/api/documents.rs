@@ -88,6 +88,13 @@ pub enum DocumentMode {
     Create,
 }
 
+/// `GET /document`: the document that is meant when none is named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentNamed {
+    /// Where.
+    pub file: DocumentPath,
+}
+
 /// What a write made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentWritten {
@@ -110,9 +117,9 @@ pub struct SuggestRequest {
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Which document; absent: `notes.md`.
-    #[serde(default)]
-    pub file: DocumentPath,
+    /// Which document; absent: the one of `GET /document`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<DocumentPath>,
     /// What, in words.
     pub suggestion: String,
     /// A passage that occurs in it exactly once, to be replaced by `new`.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Where a mapping is in the schema, and a file with a key there that nobody knows.
-const MAPPINGS: [(&str, &str); 11] = [
+const MAPPINGS: [(&str, &str); 14] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
@@ -34,6 +34,18 @@ const MAPPINGS: [(&str, &str); 11] = [
         "agents: { a: { backend: mock, requires: { xqzxqzxqz: gate } } }",
     ),
     ("/properties/context/anyOf/0", "agents: { a: { backend: mock } }\ncontext: { xqzxqzxqz: 1 }"),
+    (
+        "/properties/context/anyOf/0/properties/config",
+        "agents: { a: { backend: mock } }\ncontext: { config: { xqzxqzxqz: 1 } }",
+    ),
+    (
+        "/properties/context/anyOf/0/properties/channel/anyOf/0",
+        "agents: { a: { backend: mock } }\ncontext: { channel: { xqzxqzxqz: 1 } }",
+    ),
+    (
+        "/properties/context/anyOf/0/properties/document/anyOf/0",
+        "agents: { a: { backend: mock } }\ncontext: { channel: , document: { xqzxqzxqz: 1 } }",
+    ),
     ("/properties/setup/items", "agents: { a: { backend: mock } }\nsetup: [{ xqzxqzxqz: 1 }]"),
     ("/properties/limits", "agents: { a: { backend: mock } }\nlimits: { xqzxqzxqz: 1 }"),
 ];
@@ -145,7 +157,6 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         beside("params: [{ name: tag }]"),
         beside("params: [{ name: a, required: true, default: x }]"),
         beside("context: true"),
-        beside("context: { provider: file }"),
         beside("context: { documents: files }"),
         beside("setup: [{ as: x }]"),
         beside("setup: [{ shell: x, shell_program: sh -x }]"),
@@ -169,5 +180,32 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
     ] {
         parse(&text, Path::new("team.yaml")).unwrap();
         assert!(validator.is_valid(&as_json(&text)), "{text}");
+    }
+}
+
+#[test]
+fn where_files_lie_is_the_same_to_the_reader_and_to_an_editor() {
+    let validator = validator();
+    let beside = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\ncontext: {text}");
+    for text in [
+        "{ config: { db: team.db } }",
+        "{ document: { file: a.md } }",
+        "{ channel: { file: /a.md } }",
+        "{ provider: sqlite, channel: { file: a.md } }",
+        "{ channel: { file: a.md }, documents: store }",
+        "{ channel: , config: { document: a.md } }",
+        "{ dir: a }",
+        "{ provider: file, config: { dir: /tmp } }",
+    ] {
+        assert!(parse(&beside(text), Path::new("team.yaml")).is_err(), "{text}");
+        assert!(!validator.is_valid(&as_json(&beside(text))), "{text}");
+    }
+    for text in [
+        "{ provider: file, config: { dir: a/b/, channel: talk.md, document: a/b.md } }",
+        "{ dir: ./my-context/, channel: { file: talk.md }, document: { file: a.md } }",
+        "{ channel: null }",
+    ] {
+        parse(&beside(text), Path::new("team.yaml")).unwrap();
+        assert!(validator.is_valid(&as_json(&beside(text))), "{text}");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use agent_worker_protocol::{
     AgentSettings, Backend, MockCall, MockFailure, MockRule, Retry, RunMode, Span,
 };
-use agent_worker_workflow::{Context, DocumentOwner, Documents, Param, Provider, Workflow};
+use agent_worker_workflow::{Context, DocumentOwner, Documents, Layout, Param, Provider, Workflow};
 
 use crate::{read, read_with_agent};
 
@@ -165,10 +165,15 @@ fn context_is_on_unless_it_is_false() {
         ("context: { provider: sqlite, documents: store }\n", P::Sqlite, D::Store),
         ("context: { documents: sqlite }\n", P::Sqlite, D::Store),
         ("context: { documents: file }\n", P::Sqlite, D::File),
+        ("context: { provider: file }\n", P::File, D::File),
+        ("context: { provider: file, documents: store }\n", P::File, D::Store),
+        ("context: { channel: , document: }\n", P::File, D::File),
+        ("context: { channel: }\n", P::File, D::Off),
     ] {
         let context = read_with_agent(section).unwrap().context;
         let document_owner = DocumentOwner::Everybody;
-        assert_eq!(context, Context { provider, documents, document_owner }, "{section}");
+        let layout = Layout::default();
+        assert_eq!(context, Context { provider, documents, document_owner, layout }, "{section}");
     }
 }
 

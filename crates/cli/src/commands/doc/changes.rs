@@ -9,7 +9,7 @@ use agent_worker_protocol::{
 };
 use uuid::Uuid;
 
-use super::{Desk, NOTES, Whose, reader};
+use super::{Desk, Whose, reader};
 use crate::{
     client::Scope,
     context::{Context, Format},
@@ -27,9 +27,8 @@ pub(super) enum Ask {
   agent-worker doc diff notes.md 3        what revision 3 changed
   agent-worker doc diff notes.md 1..3     what changed from 1 to 3")]
     Diff {
-        /// Which document
-        #[arg(default_value = NOTES)]
-        file: DocumentPath,
+        /// Which document [default: the team's, notes.md unless its file says otherwise]
+        file: Option<DocumentPath>,
         /// Which revision, or from which to which: `3`, `1..3`, `1..`
         between: Option<Between>,
         #[command(flatten)]
@@ -122,9 +121,10 @@ pub(super) async fn run(
 ) -> Result<(), CliError> {
     match ask {
         Ask::Diff { file, between, .. } => {
-            let client = reader(ctx).await?;
+            let desk = Desk { client: reader(ctx).await?, scope: scope.clone() };
+            let file = desk.named(file).await?;
             let Between { from, to } = between.unwrap_or(Between { from: None, to: None });
-            show_diff(&client.diff(scope, &file, [from, to]).await?, format, ctx)
+            show_diff(&desk.client.diff(scope, &file, [from, to]).await?, format, ctx)
         }
         Ask::Suggestions { .. } => {
             let list = reader(ctx).await?.suggestions(scope).await?;
@@ -134,7 +134,7 @@ pub(super) async fn run(
             let request = SuggestRequest {
                 target: scope.target.clone(),
                 project: Some(scope.project.clone()),
-                file,
+                file: Some(file),
                 suggestion: text,
                 old,
                 new,

@@ -36,6 +36,14 @@ pub(super) struct Desk {
 }
 
 impl Desk {
+    /// The document that is named, else the one that is meant.
+    pub(super) async fn named(&self, file: Option<DocumentPath>) -> Result<DocumentPath, CliError> {
+        match file {
+            Some(file) => Ok(file),
+            None => Ok(self.client.document_named(&self.scope).await?.file),
+        }
+    }
+
     /// A document: its newest revision, or an older one.
     pub(super) async fn read(
         &self,

@@ -1,0 +1,214 @@
+//! Where the files of an instance lie, and what they are called. Two spellings are read: that of `context.config`, and the
+//! first one, `context.dir`, `context.channel` and `context.document`.
+
+use agent_worker_protocol::{BadName, DocumentPath, Tag, WorkflowName};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    complaint::{Complaint, Complaints},
+    fields::{Field, Fields, Keys},
+    reference::{Known, Reference},
+    template::Template,
+};
+
+const CONFIG: Keys = Keys { known: &["dir", "channel", "documentDir", "document"], later: &[] };
+const ONE: Keys = Keys { known: &["file"], later: &[] };
+/// Where the daemon writes how things stand.
+const STATE: &str = "_state";
+/// The longest name a folder has.
+const LONGEST: usize = 200;
+
+/// Where the files of an instance lie, and what they are called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// The folder of them all, beneath the workflow file's; absent: `.workflow/<workflow>/<tag>`.
+    dir: Option<Template>,
+    /// What is said, in that folder.
+    pub channel: DocumentPath,
+    /// The folder of the documents, in that folder.
+    document_dir: DocumentPath,
+    /// The document that is meant when none is named.
+    pub document: DocumentPath,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            dir: None,
+            channel: fixed("channel.md"),
+            document_dir: fixed("documents"),
+            document: DocumentPath::default(),
+        }
+    }
+}
+
+impl Layout {
+    /// The folder of an instance: names, each in the one before.
+    pub fn folder(&self, name: &WorkflowName, tag: &Tag) -> Vec<String> {
+        match &self.dir {
+            None => vec![".workflow".to_owned(), name.to_string(), tag.to_string()],
+            Some(dir) => names(&dir.render_names(name, tag)),
+        }
+    }
+
+    /// The folder of its documents.
+    pub fn document_folder(&self, name: &WorkflowName, tag: &Tag) -> Vec<String> {
+        let mut folder = self.folder(name, tag);
+        folder.extend(self.document_dir.as_str().split('/').map(str::to_owned));
+        folder
+    }
+}
+
+/// Reads `context.config`.
+pub(crate) fn config(
+    field: &Field<'_>,
+    complaints: &mut Complaints,
+) -> (Layout, Vec<&'static str>) {
+    let fields = complaints.keep(field.fields_unchecked());
+    let Some(mut fields) = fields else { return Default::default() };
+    if let Some(field) = fields.remove("db") {
+        complaints.add(no_database(&field));
+    }
+    fields.refuse_strangers(&CONFIG, complaints);
+    let given = CONFIG.known.iter().copied().filter(|key| fields.get(key).is_some());
+    let usual = Layout::default();
+    let layout = Layout {
+        dir: fields.take("dir", complaints, dir),
+        channel: fields.take("channel", complaints, path).unwrap_or(usual.channel),
+        document_dir: fields.take("documentDir", complaints, folder).unwrap_or(usual.document_dir),
+        document: fields.take("document", complaints, path).unwrap_or(usual.document),
+    };
+    apart(&layout, field, complaints);
+    (layout, given.collect())
+}
+
+/// Reads `dir`, `channel` and `document` as the first files had them.
+pub(crate) fn first(whole: &Field<'_>, fields: &Fields<'_>, complaints: &mut Complaints) -> Layout {
+    let mut named = |key: &str| {
+        let one = fields.get(key)?.fields(&ONE, complaints)?;
+        one.take("file", complaints, path)
+    };
+    let (channel, document) = (named("channel"), named("document"));
+    let usual = Layout::default();
+    let layout = Layout {
+        dir: fields.take("dir", complaints, dir),
+        channel: channel.unwrap_or(usual.channel),
+        document: document.unwrap_or(usual.document),
+        document_dir: usual.document_dir,
+    };
+    apart(&layout, whole, complaints);
+    layout
+}
+
+/// One folder must not be taken for another's file.
+fn apart(layout: &Layout, field: &Field<'_>, complaints: &mut Complaints) {
+    let first = |path: &DocumentPath| path.as_str().split('/').next().map(str::to_ascii_lowercase);
+    let (channel, documents) = (first(&layout.channel), first(&layout.document_dir));
+    let state = Some(STATE.to_owned());
+    if channel == documents || channel == state || documents == state {
+        complaints.add(
+            field
+                .complaint("the channel, the documents and `_state` must lie apart")
+                .hint("give the channel's file a name of its own"),
+        );
+    }
+}
+
+fn no_database(field: &Field<'_>) -> Complaint {
+    field
+        .complaint("a team has no database of its own: a daemon keeps all of them in one")
+        .hint("leave out `db`; AGENT_WORKER_HOME=DIR before the command is a daemon and a database of their own")
+}
+
+fn path(field: &Field<'_>) -> Result<DocumentPath, Complaint> {
+    let text = field.text_as_is()?;
+    let text = text.strip_prefix("./").unwrap_or(text);
+    text.parse().map_err(|bad: BadName| field.complaint(bad.to_string()))
+}
+
+fn folder(field: &Field<'_>) -> Result<DocumentPath, Complaint> {
+    let text = field.text_as_is()?;
+    let text = text.strip_prefix("./").unwrap_or(text);
+    let text = text.strip_suffix('/').unwrap_or(text);
+    text.parse().map_err(|_: BadName| beneath(field))
+}
+
+fn dir(field: &Field<'_>) -> Result<Template, Complaint> {
+    let text = field.text()?;
+    let template = Template::read(text, &Known::default()).map_err(|flaws| {
+        let what = flaws.first().map_or("it cannot be read", |flawed| flawed.flaw.message.as_str());
+        field.complaint(what).hint("there are `workflow.name` and `workflow.tag`")
+    })?;
+    let known = |reference| matches!(reference, &Reference::WorkflowName | &Reference::Tag);
+    if !template.references().all(known) {
+        return Err(field
+            .complaint(
+                "a folder is known before the run: by `workflow.name` and `workflow.tag` alone",
+            )
+            .hint("for example `.workflow/${{ workflow.name }}/${{ workflow.tag }}/`"));
+    }
+    // A name and a tag begin with a letter or a digit and have no `..`: one stands for all.
+    let filled = template.render_with("x").text;
+    let is_shaped = |name: &String| {
+        name != ".." && name.len() <= LONGEST && !name.chars().any(char::is_control)
+    };
+    if text.is_empty() || filled.starts_with('/') || !names(&filled).iter().all(is_shaped) {
+        return Err(beneath(field));
+    }
+    Ok(template)
+}
+
+fn beneath(field: &Field<'_>) -> Complaint {
+    field.must("a folder beneath the workflow file's").hint("a relative path without `..`")
+}
+
+fn names(path: &str) -> Vec<String> {
+    path.split('/').filter(|name| !matches!(*name, "" | ".")).map(str::to_owned).collect()
+}
+
+#[expect(clippy::expect_used, reason = "two words of this file, and a test that reads them")]
+fn fixed(path: &str) -> DocumentPath {
+    path.parse().expect("a path")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::parse;
+
+    /// Where the channel, the documents and the default document of `review:pr-1` lie.
+    fn places(context: &str) -> String {
+        let text = format!("agents: {{ a: {{ backend: mock }} }}\ncontext:\n{context}");
+        let layout = parse(&text, Path::new("review.yaml")).unwrap().context.layout;
+        let (name, tag) = ("review".parse().unwrap(), "pr-1".parse().unwrap());
+        let folder = layout.folder(&name, &tag).join("/");
+        let documents = layout.document_folder(&name, &tag).join("/");
+        format!("{folder} {} {documents} {}", layout.channel, layout.document)
+    }
+
+    #[test]
+    fn both_spellings_say_where_files_lie() {
+        let usual = ".workflow/review/pr-1 channel.md .workflow/review/pr-1/documents notes.md";
+        for (context, expected) in [
+            ("  provider: file", usual),
+            ("  documents: file", usual),
+            ("  channel:\n  document:", usual),
+            (
+                "  dir: ./my-context/\n  channel: { file: discussion.md }\n  document: { file: workspace.md }",
+                "my-context discussion.md my-context/documents workspace.md",
+            ),
+            (
+                "  dir: .workflow/${{ instance }}/\n  channel:",
+                ".workflow/pr-1 channel.md .workflow/pr-1/documents notes.md",
+            ),
+            (
+                "  provider: file\n  config:\n    dir: a/${{ workflow.name }}-${{ workflow.tag }}\n    channel: ./log/talk.md\n    documentDir: texts/\n    document: plans/first.md",
+                "a/review-pr-1 log/talk.md a/review-pr-1/texts plans/first.md",
+            ),
+            ("  config: { dir: . }", " channel.md documents notes.md"),
+        ] {
+            assert_eq!(places(context), expected, "{context}");
+        }
+    }
+}
