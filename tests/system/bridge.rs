@@ -294,6 +294,33 @@ fn a_program_is_told_of_the_daemon_by_its_own_command_and_gets_a_token_of_its_ow
 }
 
 #[test]
+fn a_program_may_what_it_was_given_and_is_given_something_else_when_asked() {
+    let world = started();
+    let path = stand_ins(&world, &["claude"]);
+    let install = |words: &[&str]| {
+        let mut command = world.command(&[&["mcp", "install", "claude"], words].concat());
+        let done = command.env("PATH", &path).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(if words == ["--json"] { done.stdout } else { done.stderr }).unwrap()
+    };
+    let send = json!({"target": "@team", "message": "hello"});
+    let told = install(&[]);
+    assert!(told.contains("claude may read,send,documents, everywhere"), "{told}");
+    let told = install(&["--allow", "read", "--instance", "@team:*"]);
+    assert!(told.contains("claude may read, @team:*"), "{told}");
+    let mut bridge = Bridge::start(&world, &["--client", "claude"]);
+    bridge.begin();
+    let refused = bridge.call("channel_send", &send);
+    assert_eq!(refused["result"]["structuredContent"]["code"], "forbidden", "{refused}");
+    let again: Value = serde_json::from_str(&install(&["--json"])).unwrap();
+    let token = json!({"name": "mcp-claude", "allow": ["read"], "instances": ["@team:*"]});
+    assert_eq!(again["token"], token, "asked for nothing else, it stays as it is");
+    let read = bridge.call("channel_read", &json!({"target": "@team"}));
+    assert_eq!(read["result"]["isError"], json!(false), "{read}");
+    assert_eq!(bridge.end(), 0);
+}
+
+#[test]
 fn a_program_speaks_with_its_token_until_that_is_taken_back() {
     let world = started();
     let send = json!({"target": "@team", "message": "hello"});

@@ -1,10 +1,14 @@
-//! A team that votes: an owner is elected, a decision binds, a non-owner's write is refused, a person is asked.
+//! A team that votes: an owner is elected, a decision binds, a non-owner's write is refused and its suggestions are
+//! answered, a person is asked.
+
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{World, wait_for};
 
-/// Three agents who elect `scribe`, then decide something together. `critic` writes what is not its own.
+/// Three agents who elect `scribe`, then decide something together. `critic` writes what is not its own, and then suggests:
+/// first what was decided otherwise, then something better.
 const TEAM: &str = r#"
 name: council
 context: { documentOwner: elect }
@@ -19,7 +23,7 @@ agents:
           - { tool: proposal_create, args: { title: "Which database?", options: [sqlite, postgres], rule: unanimous, binding: true } }
           - { tool: vote, args: { proposal: 2, choice: sqlite, reason: one file } }
       - on: "[RESOLVED] #2"
-        calls: [{ tool: channel_send, args: { message: "@scribe write it down. @critic try to" } }]
+        calls: [{ tool: channel_send, args: { message: "@scribe write it down" } }]
   scribe:
     backend: mock
     mock:
@@ -28,7 +32,13 @@ agents:
       - on: "[PROPOSAL] #2"
         calls: [{ tool: vote, args: { proposal: 2, choice: sqlite } }]
       - on: "write it down"
-        calls: [{ tool: document_append, args: { content: "We use sqlite.\n" } }]
+        calls:
+          - { tool: document_append, args: { content: "We use sqlite.\n" } }
+          - { tool: channel_send, args: { message: "@critic try to" } }
+      - on: "let us take postgres"
+        calls: [{ tool: suggestion_answer, args: { suggestion: 8, accept: false, reason: "it was decided" } }]
+      - on: "say why"
+        calls: [{ tool: suggestion_answer, args: { suggestion: 10, accept: true } }]
   critic:
     backend: mock
     mock:
@@ -37,7 +47,11 @@ agents:
       - on: "[PROPOSAL] #2"
         calls: [{ tool: vote, args: { proposal: 2, choice: sqlite } }]
       - on: "try to"
-        calls: [{ tool: document_append, args: { content: "We use postgres.\n" } }]
+        calls:
+          - { tool: document_append, args: { content: "We use postgres.\n" } }
+          - { tool: document_suggest, args: { suggestion: "let us take postgres", old: sqlite, new: postgres } }
+      - on: "Rejected for notes.md: it was decided"
+        calls: [{ tool: document_suggest, args: { suggestion: "say why", old: "sqlite.", new: "sqlite, one file less to run." } }]
 kickoff: "@lead begin"
 "#;
 
@@ -48,7 +62,7 @@ fn bodies(world: &World, target: &str) -> Vec<String> {
 }
 
 #[test]
-fn three_agents_elect_an_owner_decide_and_keep_to_it() {
+fn three_agents_elect_an_owner_debate_by_suggestions_decide_and_keep_to_it() {
     let world = World::new();
     let file = world.file("council.yaml", TEAM);
     let run = world.run(&["run", file.to_str().unwrap()]);
@@ -64,7 +78,25 @@ fn three_agents_elect_an_owner_decide_and_keep_to_it() {
     assert!(at(elected) < at("@lead begin"), "{said:#?}");
     assert!(at("@lead begin") < at("[RESOLVED] #2 Which database?: sqlite"), "{said:#?}");
     let notes = world.json(&["doc", "read", "notes.md", "--target", "@council", "--json"]);
-    assert_eq!(notes["content"], "We use sqlite.\n", "only its owner wrote it");
+    assert_eq!(notes["content"], "We use sqlite, one file less to run.\n", "{said:#?}");
+    assert!(at("Suggestion for notes.md:\nlet us") < at("Rejected for notes.md: it was decided"));
+    assert!(
+        at("Suggestion for notes.md:\nsay why") < at("Accepted: notes.md has what you suggested")
+    );
+    let history = world.json(&["doc", "history", "notes.md", "--target", "@council", "--json"]);
+    let authors: Vec<_> = history.as_array().unwrap().iter().map(|one| &one["author"]).collect();
+    assert_eq!(authors, ["scribe", "scribe"], "only its owner wrote it");
+    let thread = world.run(&["peek", "@council", "--thread", "10"]);
+    assert!(
+        thread.stdout.contains("#11 scribe (cc critic) (reply to #10): Accepted"),
+        "{thread:?}"
+    );
+    assert_eq!(thread.stdout.matches("ago #").count(), 2, "{thread:?}");
+    let transcript = world.run(&["export", "@council", "--format", "md"]);
+    assert!(
+        transcript.stdout.contains("## #11 scribe (cc critic) (reply to #10)"),
+        "{transcript:?}"
+    );
     let list = world.json(&["proposals", "--all", "--target", "@council", "--json"]);
     let states: Vec<_> =
         list["proposals"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
@@ -131,4 +163,49 @@ fn a_person_proposes_votes_and_vetoes_from_the_command_line() {
     let one = world.run(&["proposals", "1"]);
     assert!(one.stdout.contains("it is time"), "{one:?}");
     assert_eq!(world.run(&["down", "--all"]).code, 0);
+}
+
+/// `run` at a terminal, where somebody sits.
+fn at_a_terminal(world: &World, words: &str) -> Child {
+    let like = world.command(&[]);
+    let binary = env!("CARGO_BIN_EXE_agent-worker");
+    Command::new("script")
+        .args(["-qec", &format!("{binary} {words}"), "/dev/null"])
+        .env_clear()
+        .envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .env("TERM", "xterm")
+        .current_dir(world.project())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn state(world: &World, what: &[&str]) -> String {
+    world.json(what)["state"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_run_somebody_watches_waits_for_their_answer() {
+    let world = World::new();
+    world.file("asking.yaml", ASKING);
+    let mut watched = at_a_terminal(&world, "run asking.yaml");
+    let waits = || {
+        let shown = world.run(&["why", "coder@asking"]);
+        shown.stdout.contains("is waiting for an answer (#1)").then_some(shown)
+    };
+    let shown = wait_for("the question", waits);
+    assert!(shown.stdout.contains("agent-worker answer 1 TEXT --target @asking"), "{shown:?}");
+    for words in
+        [&["ls", "@asking"][..], &["ps"], &["status", "coder@asking"], &["status", "@asking"]]
+    {
+        let shown = world.run(words);
+        assert!(shown.stdout.contains("waiting for an answer (#1)"), "{words:?} {shown:?}");
+    }
+    assert_eq!(state(&world, &["status", "@asking", "--json"]), "running", "somebody is there");
+    assert_eq!(world.run(&["answer", "1", "yes"]).code, 0, "from another terminal");
+    let ended = watched.wait().unwrap();
+    assert_eq!(ended.code(), Some(0));
+    let shown = world.run(&["ls", "@asking", "--all"]);
+    assert!(!shown.stdout.contains("waiting for an answer"), "{shown:?}");
 }

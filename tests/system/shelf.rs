@@ -6,7 +6,7 @@ use std::{
     collections::HashSet,
     fs,
     io::{Seek as _, SeekFrom, Write as _},
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -63,6 +63,36 @@ fn head(world: &World) -> String {
 
 fn reads(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn what_was_decided_is_a_file_to_read_and_nobody_elses() {
+    let world = World::new();
+    begin(&world);
+    let file = documents(&world).join("decisions.md");
+    assert!(!file.exists(), "nothing was decided yet");
+    let decide = |n: usize| {
+        let title = format!("Ship number {n}?");
+        assert_eq!(world.run(&["propose", &title, "--target", "@team"]).code, 0);
+        assert_eq!(world.run(&["veto", &n.to_string(), "--target", "@team"]).code, 0);
+        wait_for("the file", || reads(&file).contains(&format!("## #{n} {title}")).then_some(()));
+    };
+    decide(1);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o444);
+    let listed = world.json(&["doc", "list", "--target", "@team", "--json"]);
+    assert_eq!(listed[0]["file"], "decisions.md", "{listed}");
+    decide(2);
+    assert!(reads(&file).contains("## #1 "), "what was decided before stays");
+    // Somebody replaces it all the same: theirs lies aside, and what was decided is there again.
+    let theirs = documents(&world).join("theirs");
+    fs::write(&theirs, "I decide.\n").unwrap();
+    fs::rename(&theirs, &file).unwrap();
+    let aside = documents(&world).join("decisions.md.conflict");
+    wait_for("theirs to lie aside", || (reads(&aside) == "I decide.\n").then_some(()));
+    wait_for("ours again", || reads(&file).starts_with("# Decisions\n").then_some(()));
+    let left = fs::read_dir(documents(&world)).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name == ".decisions.md.out"), "{left:?}");
 }
 
 /// Appends lines through the daemon, each until it is acknowledged, whoever kills it meanwhile.

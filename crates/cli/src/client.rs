@@ -52,8 +52,19 @@ pub(crate) struct Page {
     pub(crate) limit: u32,
     /// Only those with this text in them.
     pub(crate) search: Option<String>,
+    /// This one and what replies to it; then the first so many.
+    pub(crate) thread: Option<Seq>,
     /// The live (else the last) run's, or the whole log.
     pub(crate) runs: Runs,
+}
+
+/// Who reads what a run tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Somebody who can answer what is asked in it.
+    Person,
+    /// Nobody who could.
+    Program,
 }
 
 /// Which runs' messages.
@@ -71,7 +82,7 @@ pub(crate) enum Watched {
     /// One run, from its start to its end.
     Run(RunId),
     /// One run, from its start until it is over, or paused and nobody works any more.
-    RunToRest(RunId),
+    RunToRest(RunId, Reader),
     /// What is near the caller.
     Scope(Scope),
 }
@@ -129,7 +140,8 @@ impl Client {
             .query("/messages")
             .with("limit", Some(&page.limit.to_string()))
             .with("all_runs", all_runs)
-            .with("search", page.search.as_deref());
+            .with("search", page.search.as_deref())
+            .with("thread", page.thread.map(|seq| seq.to_string()).as_deref());
         self.daemon.get(&query.done()).await
     }
 
@@ -170,9 +182,13 @@ impl Client {
     ) -> Answer<EventStream> {
         let query = match watched {
             Watched::Run(run) => Query::new("/events").with("run", Some(&run.to_string())),
-            Watched::RunToRest(run) => {
+            Watched::RunToRest(run, reader) => {
                 let query = Query::new("/events").with("run", Some(&run.to_string()));
-                query.with("until", Some("rest"))
+                let person = match reader {
+                    Reader::Person => Some("true"),
+                    Reader::Program => None,
+                };
+                query.with("until", Some("rest")).with("person", person)
             }
             Watched::Scope(scope) => scope.query("/events"),
         };

@@ -4,13 +4,14 @@
 use std::{fs, io, path::PathBuf, time::Duration};
 
 use agent_worker_host::DialError;
-use agent_worker_protocol::{Code, api::TokenRequest};
+use agent_worker_protocol::{Code, Scopes};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     client::Client,
     discovery,
     error::{CliError, Kind},
+    grant::Grant,
     memory::exchange,
     settings::Settings,
 };
@@ -37,24 +38,29 @@ impl ClientToken {
     pub(crate) async fn get(&self, settings: &Settings) -> Result<String, CliError> {
         match self.read()? {
             Some(token) => Ok(token),
-            None => self.make(&discovery::open(settings).await?).await,
+            None => self.make(&discovery::open(settings).await?, &Grant::default()).await,
         }
     }
 
-    /// Makes sure that there is one that counts: made anew where it was taken back.
-    pub(crate) async fn renew(&self, client: &Client) -> Result<(), CliError> {
-        let counts = client.tokens().await?.iter().any(|token| token.name == self.name);
-        if counts && self.read()?.is_some() {
-            return Ok(());
+    /// Makes sure that there is one that counts, and tells what it is good for: made anew where it was taken back, or was
+    /// good for something else than what is asked for now.
+    pub(crate) async fn renew(&self, client: &Client, grant: &Grant) -> Result<Scopes, CliError> {
+        let tokens = client.tokens().await?;
+        if let Some(there) = tokens.into_iter().find(|token| token.name == self.name) {
+            let fits = !grant.is_said() || grant.scopes() == there.scopes;
+            if fits && self.read()?.is_some() {
+                return Ok(there.scopes);
+            }
+            if !fits {
+                client.token_revoke(&self.name).await?;
+            }
         }
-        self.make(client).await.map(drop)
+        self.make(client, grant).await?;
+        Ok(grant.scopes())
     }
 
-    async fn make(&self, client: &Client) -> Result<String, CliError> {
-        match client
-            .token_create(TokenRequest { name: self.name.clone(), ..TokenRequest::default() })
-            .await
-        {
+    async fn make(&self, client: &Client, grant: &Grant) -> Result<String, CliError> {
+        match client.token_create(grant.request(&self.name)).await {
             Ok(created) => {
                 exchange(&self.file, created.token.as_bytes())
                     .map_err(|error| self.failed(error))?;

@@ -102,6 +102,14 @@ impl Console {
         Self { answers: end(answers, Unprinted::Fails), talk: end(talk, Unprinted::IsLetGo) }
     }
 
+    /// Whether somebody sits before it who reads along.
+    pub(crate) fn has_a_person(&self) -> bool {
+        match self.talk.reader {
+            Reader::Terminal | Reader::DumbTerminal => true,
+            Reader::Program => false,
+        }
+    }
+
     /// Prints a line of the answer.
     pub(crate) fn answer(&mut self, line: &Line) -> Printed {
         self.answers.line(line)

@@ -177,6 +177,7 @@ impl Fate {
             | AgentState::Running { .. }
             | AgentState::BackingOff { .. }
             | AgentState::Parked { .. }
+            | AgentState::Waiting { .. }
             | AgentState::Paused { .. }
             | AgentState::Stopping => None,
         }

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    client::{Client, Watched},
+    client::{Client, Reader, Watched},
     discovery,
     error::CliError,
     settings::Settings,
@@ -40,7 +40,7 @@ pub(crate) enum News {
 /// The receiving end. Dropping it ends the reading.
 pub(crate) struct Feed {
     news: Receiver<Result<News, CliError>>,
-    _reader: JoinSet<()>,
+    _task: JoinSet<()>,
 }
 
 impl Feed {
@@ -49,19 +49,19 @@ impl Feed {
     pub(crate) fn open(
         client: Client,
         settings: Settings,
-        run: (RunId, RunMode),
+        run: (RunId, RunMode, Reader),
         after: Option<String>,
     ) -> Self {
-        let (run, mode) = run;
+        let (run, mode, reader) = run;
         let (sender, news) = mpsc::channel(AHEAD);
-        let mut reader = JoinSet::new();
-        reader.spawn(async move {
-            let reading = Reading { client, settings, run, mode, after, losses: 0 };
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let reading = Reading { client, settings, run, mode, reader, after, losses: 0 };
             let last = reading.read_on(&sender).await;
             // Nobody listening any more is how reading usually ends.
             sender.send(last).await.ok();
         });
-        Self { news, _reader: reader }
+        Self { news, _task: task }
     }
 
     /// Waits for the next piece of news. May be dropped while it waits; nothing is lost.
@@ -75,6 +75,7 @@ struct Reading {
     settings: Settings,
     run: RunId,
     mode: RunMode,
+    reader: Reader,
     after: Option<String>,
     losses: u32,
 }
@@ -109,7 +110,7 @@ impl Reading {
         sender: &Sender<Result<News, CliError>>,
     ) -> Result<Broken, DialError> {
         let watched = match self.mode {
-            RunMode::Run => Watched::RunToRest(self.run),
+            RunMode::Run => Watched::RunToRest(self.run, self.reader),
             RunMode::Start => Watched::Run(self.run),
         };
         let mut events = self.client.events(&watched, self.after.clone()).await?;

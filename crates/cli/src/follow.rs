@@ -13,7 +13,7 @@ use agent_worker_protocol::{
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
-    client::{Client, Grace},
+    client::{Client, Grace, Reader},
     clock,
     context::Context,
     discovery,
@@ -211,7 +211,11 @@ impl Follower {
 
     fn feed(&self, ctx: &Context<'_>, show: &Show) -> Feed {
         let after = Some(show.last.clone()).filter(|id| !id.is_empty());
-        let run = (self.started.run, self.mode);
+        let reader = match self.answers {
+            Answers::Out if ctx.console.has_a_person() => Reader::Person,
+            Answers::Out | Answers::Aside | Answers::Unread => Reader::Program,
+        };
+        let run = (self.started.run, self.mode, reader);
         Feed::open(self.client.clone(), ctx.settings.clone(), run, after)
     }
 

@@ -18,6 +18,7 @@ mod fate;
 mod feed;
 mod follow;
 mod given;
+mod grant;
 mod invocation;
 mod launch;
 mod line;

@@ -14,10 +14,10 @@ use agent_worker_protocol::{
     api::{AgentView, RunView},
 };
 
-pub(crate) use self::told::message_lines;
 use self::told::{
     aside, call, cause_of, conflict, failed, field, numbers, result, told, undelivered,
 };
+pub(crate) use self::told::{message_lines, replies};
 use crate::{
     line::{Line, Tone},
     text::{self, one_line},
@@ -60,6 +60,8 @@ struct Row {
     since: Millis,
     /// What waits for it.
     mail: BTreeSet<i64>,
+    /// What it asked a person and nobody answered.
+    asked: BTreeSet<i64>,
 }
 
 #[derive(Debug)]
@@ -81,6 +83,7 @@ impl View {
             doing: Doing::Idle,
             since: Millis::default(),
             mail: BTreeSet::new(),
+            asked: BTreeSet::new(),
         };
         Self {
             instance,
@@ -98,7 +101,13 @@ impl View {
         let row = |agent: &AgentView| {
             let (doing, since) = Doing::of(&agent.state);
             let since = since.unwrap_or(run.started);
-            Row { name: agent.name.clone(), doing, since, mail: BTreeSet::new() }
+            let asked = match &agent.state {
+                AgentState::Waiting { questions, .. } => {
+                    questions.iter().map(|id| id.get()).collect()
+                }
+                _ => BTreeSet::new(),
+            };
+            Row { name: agent.name.clone(), doing, since, mail: BTreeSet::new(), asked }
         };
         Self {
             phase: run.state.to_string(),
@@ -159,13 +168,12 @@ impl View {
                 self.agents.retain(|row| Some(&row.name) != event.agent.as_ref());
                 self.in_detail(event, "left")
             }
+            EventKind::QuestionOpen | EventKind::QuestionAnswered => self.asked(event),
             // The message that tells of it follows.
             EventKind::ProposalActive
             | EventKind::ProposalResolved
             | EventKind::ProposalExpired
             | EventKind::ProposalCancelled
-            | EventKind::QuestionOpen
-            | EventKind::QuestionAnswered
             | EventKind::DeliveryPending
             | EventKind::Usage
             | EventKind::Text
@@ -177,6 +185,18 @@ impl View {
         let why = cause_of(event);
         self.set(event, Doing::Stopped { why: why.clone() });
         told(event, Tone::Bad, &format!("stopped: {why}"))
+    }
+
+    /// The message that tells of it follows.
+    fn asked(&mut self, event: &Event) -> Vec<Above> {
+        let row = self.agents.iter_mut().find(|row| Some(&row.name) == event.agent.as_ref());
+        if let (Some(row), Some(question)) = (row, event.data["question"].as_i64()) {
+            match event.kind {
+                EventKind::QuestionOpen => row.asked.insert(question),
+                _ => row.asked.remove(&question),
+            };
+        }
+        Vec::new()
     }
 
     fn written(&self, event: &Event) -> Vec<Above> {
@@ -256,8 +276,8 @@ impl View {
         let Some(name) = &event.agent else { return };
         let at = self.agents.iter().position(|row| row.name == *name);
         let Some(row) = at.and_then(|at| self.agents.get_mut(at)) else {
-            let mail = BTreeSet::new();
-            self.agents.push(Row { name: name.clone(), doing, since: event.ts, mail });
+            let (mail, asked) = (BTreeSet::new(), BTreeSet::new());
+            self.agents.push(Row { name: name.clone(), doing, since: event.ts, mail, asked });
             return;
         };
         if !(row.doing.is_a_turn() && doing.is_a_turn()) {
@@ -278,7 +298,9 @@ impl Doing {
     /// What a state amounts to, and since when where that is known.
     fn of(state: &AgentState) -> (Self, Option<Millis>) {
         match state {
-            AgentState::Idle | AgentState::Paused { .. } => (Self::Idle, None),
+            AgentState::Idle | AgentState::Waiting { .. } | AgentState::Paused { .. } => {
+                (Self::Idle, None)
+            }
             AgentState::Queued => (Self::Queued, None),
             AgentState::Running { since, .. } => (Self::Working, Some(*since)),
             AgentState::BackingOff { until, why } | AgentState::Parked { until, why } => {

@@ -24,6 +24,7 @@ pub(crate) fn agent(state: &AgentState, now: Millis) -> String {
         AgentState::Stopped { why } if why.starts_with("stopped ") => why.clone(),
         AgentState::Idle
         | AgentState::Queued
+        | AgentState::Waiting { .. }
         | AgentState::Paused { .. }
         | AgentState::Stopping
         | AgentState::Stopped { .. } => state.to_string(),

@@ -6,6 +6,7 @@
 
 mod channel;
 mod copy;
+mod decisions;
 mod folder;
 mod watch;
 
@@ -108,7 +109,8 @@ async fn first(shelf: &Shelf, place: &Path) -> Result<First, Trouble> {
     let mut seen = Change::default();
     loop {
         seen = shelf.changed(seen).await;
-        if !shelf.heads().await?.is_empty() || tokio::fs::try_exists(place).await? {
+        let has_any = !shelf.heads().await?.is_empty() || shelf.decisions().await?.is_some();
+        if has_any || tokio::fs::try_exists(place).await? {
             return Ok(First::Document);
         }
         if shelf.stage().await? != Stage::Live {
@@ -147,6 +149,8 @@ impl Keeper {
         let mut over: Option<Instant> = None;
         loop {
             let began = Instant::now();
+            // Asked before the look, so that what its end brought about is seen by it.
+            let stage = self.shelf.stage().await.unwrap_or(Stage::Live);
             let next = match self.look().await {
                 Ok(next) => next,
                 Err(error) => {
@@ -155,7 +159,7 @@ impl Keeper {
                 }
             };
             let mut since = || over.get_or_insert(began).elapsed();
-            match (self.shelf.stage().await.unwrap_or(Stage::Live), next) {
+            match (stage, next) {
                 (Stage::Deleted, _) | (Stage::Over, Next::Rest) => return Kept::Whole,
                 (Stage::Over, Next::In(_)) if since() > LAST => return Kept::InPart,
                 (Stage::Over | Stage::Live, _) => {}
@@ -189,7 +193,14 @@ impl Keeper {
             }
         }
         let mut next = Next::Rest;
-        let paths: BTreeSet<_> = heads.keys().chain(&listing.files).cloned().collect();
+        let mut paths: BTreeSet<_> = heads.keys().chain(&listing.files).cloned().collect();
+        match decisions::keep(&self.shelf, &self.folder).await {
+            Ok(ours) => paths.retain(|path| Some(path) != ours.as_ref()),
+            Err(error) => {
+                tracing::error!(%error, "keeping decisions as a file failed; trying again");
+                next = Next::In(AGAIN);
+            }
+        }
         for path in paths {
             let copy = self.copies.entry(path.clone()).or_default();
             copy.aside_due = self.unfinished.contains(&path) && !listing.aside.contains(&path);

@@ -1,11 +1,13 @@
 //! Sending and reading: the same functions for the command line, the agents and every other client.
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, MessageKind, Permission, Priority, ResourceId, Role, RunId, RunState,
-    Sender, Seq, ToolName,
+    AgentName, EffectKey, Message, MessageKind, Permission, Priority, ResourceId, Role, RunId,
+    RunState, Sender, Seq, ToolName,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
-use agent_worker_store::{By, Error as StoreError, Hindrances, MessageQuery, NewMessage, Order};
+use agent_worker_store::{
+    By, Error as StoreError, Hindrances, Instance, MessageQuery, NewMessage, Order,
+};
 
 use crate::{
     error::{Error, Result},
@@ -36,8 +38,12 @@ pub struct Reading {
     pub limit: Option<u32>,
     /// Containing this text.
     pub search: Option<String>,
+    /// This message and everything that replies to it, in whichever run.
+    pub thread: Option<Seq>,
     /// The whole log, not only the live or last run.
     pub all_runs: bool,
+    /// Whether to tell where those stand that are the reader's own; the user's are all.
+    pub receipts: bool,
 }
 
 impl Kernel {
@@ -151,6 +157,26 @@ impl Kernel {
     ) -> Result<MessagesReply> {
         who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
+        let receipts = reading.receipts;
+        let messages = self.read(&instance, reading).await?;
+        let mut reply = MessagesReply { instance: instance.instance, messages, receipts: vec![] };
+        if receipts {
+            for message in reply.messages.iter().filter(|message| is_own(who, message)) {
+                reply.receipts.extend(self.store.message_receipts(instance.id, message.seq).await?);
+            }
+        }
+        Ok(reply)
+    }
+
+    async fn read(&self, instance: &Instance, reading: Reading) -> Result<Vec<Message>> {
+        let limit = reading.limit.unwrap_or(50).min(MOST_MESSAGES);
+        if let Some(seq) = reading.thread {
+            if reading.search.is_some() {
+                return Err(Error::BadRequest("a thread is read, not searched".into()));
+            }
+            let after = reading.since.unwrap_or_default();
+            return Ok(self.store.message_thread(instance.id, seq, after, limit).await?);
+        }
         let run = if reading.all_runs { None } else { instance.live.or(instance.last) };
         let query = MessageQuery {
             run,
@@ -158,17 +184,17 @@ impl Kernel {
             order: if reading.since.is_some() { Order::OldestFirst } else { Order::NewestFirst },
             after: reading.since.unwrap_or_default(),
             search: reading.search,
-            limit: reading.limit.unwrap_or(50).min(MOST_MESSAGES),
+            limit,
         };
         let newest_first = query.search.is_some() && query.order == Order::NewestFirst;
         let mut messages = self.store.message_list(instance.id, query).await?;
         if newest_first {
             messages.reverse();
         }
-        Ok(MessagesReply { instance: instance.instance, messages })
+        Ok(messages)
     }
 
-    /// Tells where each delivery of a message stands.
+    /// Tells where each delivery of a message stands: its sender, or the user.
     pub async fn receipts(
         &self,
         who: &Principal,
@@ -177,7 +203,14 @@ impl Kernel {
     ) -> Result<ReceiptsReply> {
         who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
-        Ok(ReceiptsReply { receipts: self.store.message_receipts(instance.id, seq).await? })
+        let receipts = self.store.message_receipts(instance.id, seq).await?;
+        let (after, order) = (Seq::new(seq.get() - 1), Order::OldestFirst);
+        let query = MessageQuery { run: None, after, search: None, order, limit: 1 };
+        let message = self.store.message_list(instance.id, query).await?;
+        if !message.iter().all(|message| is_own(who, message)) {
+            return Err(Error::Forbidden("where a message stands is told to whoever sent it"));
+        }
+        Ok(ReceiptsReply { receipts })
     }
 
     /// A message ready for the store; what is too long for it is a resource first.
@@ -215,6 +248,16 @@ impl Kernel {
         let content = text.as_bytes().to_vec();
         let now = self.clock.now();
         Ok(self.store.resource_put(by, card.workflow, "text/plain".into(), content, now).await?)
+    }
+}
+
+/// Whether somebody is told where a message stands.
+fn is_own(who: &Principal, message: &Message) -> bool {
+    match who {
+        Principal::User => true,
+        Principal::Agent(_) | Principal::Client(_) | Principal::Nobody => {
+            who.sender().is_ok_and(|sender| sender == message.from)
+        }
     }
 }
 

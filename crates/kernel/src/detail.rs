@@ -167,6 +167,8 @@ fn since(
         }
         AgentState::Stopping | AgentState::Stopped { .. } => Some(agent.since),
         AgentState::Idle | AgentState::Paused { .. } => Some(free),
+        // However its run stood meanwhile, it has waited since the turn it asked in.
+        AgentState::Waiting { asked, .. } => Some(agent.since.max(rested.unwrap_or(*asked))),
         AgentState::BackingOff { .. } | AgentState::Parked { .. } => Some(free.max(woken?)),
         AgentState::Queued => {
             let due = agent.not_before.as_ref().map_or(free, |wait| wait.at);
@@ -199,6 +201,10 @@ fn wakes_when(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> Strin
         (_, RunState::Ended { .. }) => format!("a new run of {team}"),
         (_, RunState::Setup) => "its run's setup is done".to_owned(),
         (AgentState::Idle, RunState::Electing) => "its team has elected an owner".to_owned(),
+        (AgentState::Waiting { questions, .. }, _) => {
+            let number = questions.first().map(ToString::to_string).unwrap_or_default();
+            format!("somebody answers: agent-worker answer {number} TEXT --target {team}")
+        }
         (AgentState::Paused { .. }, _) => format!("its run goes on: {}", needs.typed(&team)),
         (AgentState::Stopped { .. }, _) => format!("it is resumed: agent-worker resume {own}"),
         (AgentState::Stopping, _) => {
@@ -217,7 +223,9 @@ fn wakes_when(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{InstanceRef, Limits, Outcome, RunMode, Usage, WorkflowId};
+    use agent_worker_protocol::{
+        InstanceRef, Limits, Outcome, PauseCause, QuestionId, RunMode, Usage, WorkflowId,
+    };
     use agent_worker_store::{Keep, NotBefore, Wait};
 
     use super::*;
@@ -271,6 +279,8 @@ mod tests {
         let backs_off = AgentState::BackingOff { until: at(99), why: why() };
         let paused = AgentState::Paused { why: why() };
         let stopped = AgentState::Stopped { why: why() };
+        let waits = AgentState::Waiting { questions: vec![QuestionId::new(1)], asked: at(29) };
+        let people = || run(RunState::Paused { cause: PauseCause::Human }, at(40));
         let live = || run(RunState::Running, at(10));
         let over = || run(RunState::Ended { outcome: Outcome::Done }, at(90));
         // Each: joined, stopped or resumed; free again; the last turn's end; the oldest mail.
@@ -280,6 +290,8 @@ mod tests {
             (&AgentState::Idle, live(), 20, None, None, None, Some(20)),
             (&AgentState::Idle, live(), 5, None, Some(30), None, Some(30)),
             (&AgentState::Idle, live(), 5, None, Some(8), None, Some(10)),
+            (&waits, live(), 5, None, Some(30), None, Some(30)),
+            (&waits, people(), 5, None, Some(30), None, Some(30)),
             (&paused, live(), 5, None, Some(30), Some(40), Some(30)),
             (&backs_off, live(), 5, Some(99), Some(30), Some(20), Some(30)),
             (&backs_off, live(), 5, Some(99), Some(30), Some(40), Some(40)),

@@ -1,7 +1,7 @@
 //! The team's shared documents, in the store.
 
 use agent_worker_protocol::{
-    DocumentPath, EffectKey, Permission, Revision, ToolName,
+    DocumentPath, EffectKey, Permission, Revision, ToolName, WorkflowId,
     api::{DocumentDiff, DocumentEntry, DocumentNamed, DocumentText, DocumentWritten},
 };
 use agent_worker_store::{Base, Document, DocumentInfo, DocumentWrite, Error as StoreError};
@@ -11,6 +11,7 @@ use crate::{
     kernel::{Kernel, Principal},
     lines,
     place::Place,
+    proposals::Decisions,
     shelf::CONFLICT,
 };
 
@@ -41,7 +42,7 @@ impl Kernel {
         who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         if is_decisions(&file) {
-            let (count, content) = self.decisions_md(&instance).await?;
+            let Decisions { count, content, .. } = self.decisions_md(instance.id).await?;
             let (revision, author) = (Revision::new(count), "system".to_owned());
             return Ok(DocumentText { file, revision, author, content });
         }
@@ -65,7 +66,24 @@ impl Kernel {
         who.require(Permission::Read)?;
         let instance = self.instance_of(who, place).await?;
         let list = self.store.document_list(instance.id).await?;
-        Ok(list.into_iter().map(entry).collect())
+        let mut list: Vec<_> = list.into_iter().map(entry).collect();
+        list.extend(self.decisions_entry(instance.id).await?);
+        list.sort_by(|one, other| one.file.as_str().cmp(other.file.as_str()));
+        Ok(list)
+    }
+
+    /// What was decided, as an entry of a list; none while nothing was.
+    async fn decisions_entry(&self, workflow: WorkflowId) -> Result<Option<DocumentEntry>> {
+        let Decisions { count, content, last } = self.decisions_md(workflow).await?;
+        let (Some(written), Ok(file)) = (last, DECISIONS.parse()) else { return Ok(None) };
+        Ok(Some(DocumentEntry {
+            file,
+            revision: Revision::new(count),
+            author: "system".to_owned(),
+            attempt: None,
+            bytes: content.len() as u64,
+            written,
+        }))
     }
 
     /// Lists a document's revisions, newest first.
@@ -161,8 +179,10 @@ fn doors(base: Base) -> &'static [ToolName] {
 }
 
 /// The document that nobody writes: what was decided, read from the proposals themselves.
+pub const DECISIONS: &str = "decisions.md";
+
 pub(crate) fn is_decisions(file: &DocumentPath) -> bool {
-    file.as_str() == "decisions.md"
+    file.as_str() == DECISIONS
 }
 
 /// Says how long a document may be where it would be longer.

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use agent_worker_protocol::{
-    AttemptId, Event, EventKind, Permission, Position, RunId, RunState, WorkflowId,
+    AttemptId, Event, EventKind, PauseCause, Permission, Position, RunId, RunState, WorkflowId,
 };
 use agent_worker_store::{Change, EventQuery};
 
 use crate::{
+    attendance::Present,
     error::Result,
     kernel::{Kernel, Principal},
     live::LiveReader,
@@ -40,6 +41,8 @@ pub struct Feed {
     page: VecDeque<Event>,
     live: LiveReader,
     over: bool,
+    /// The person who reads it, while they do.
+    _present: Option<Present>,
 }
 
 /// When the watch of a run ends by itself.
@@ -82,6 +85,7 @@ impl Kernel {
             page: VecDeque::new(),
             live: self.live.watch(),
             over: false,
+            _present: None,
         };
         if run.is_none() && after.is_none() {
             feed.skip_to_now().await?;
@@ -91,6 +95,18 @@ impl Kernel {
 }
 
 impl Feed {
+    /// Says that a person reads this who can answer: while they do, the run does not pause for want of one.
+    #[must_use]
+    pub fn by_a_person(self, who: &Principal) -> Self {
+        let can_answer = match who {
+            Principal::User | Principal::Client(_) => who.may(Permission::Approve),
+            Principal::Agent(_) | Principal::Nobody => false,
+        };
+        let run = self.run.filter(|_| can_answer);
+        let present = run.map(|run| self.kernel.attendance.enter(run));
+        Self { _present: present, ..self }
+    }
+
     /// The next event; none once the run that is watched is over, or the attempt that watches.
     pub async fn next(&mut self) -> Result<Option<Event>> {
         loop {
@@ -148,6 +164,12 @@ impl Feed {
         let row = self.kernel.store.run_get(run).await?;
         Ok(match (self.until, &row.state) {
             (_, RunState::Ended { .. }) => true,
+            // Whom it waited for is there: it goes on in a moment.
+            (Until::Rest, RunState::Paused { cause: PauseCause::Human })
+                if self.kernel.attendance.is_there(run) =>
+            {
+                false
+            }
             // Boxed, so that every other watch stays small.
             (Until::Rest, RunState::Paused { .. }) => {
                 let team = self.kernel.store.agent_list(row.workflow).await?;

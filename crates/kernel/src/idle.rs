@@ -5,8 +5,15 @@ use agent_worker_store::{RunFacts, RunStep};
 
 use crate::limits;
 
+/// Whether a person follows a run who can answer what is asked in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Person {
+    There,
+    Away,
+}
+
 /// Decides about a run from what is true of it now.
-pub(crate) fn settle(facts: &RunFacts, now: Millis) -> RunStep {
+pub(crate) fn settle(facts: &RunFacts, person: Person, now: Millis) -> RunStep {
     match &facts.state {
         RunState::Running => {}
         RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
@@ -14,8 +21,10 @@ pub(crate) fn settle(facts: &RunFacts, now: Millis) -> RunStep {
         {
             return RunStep::Resume;
         }
-        // Somebody said something meanwhile, or nothing is left that only a person could do.
-        RunState::Paused { cause: PauseCause::Human } if !is_for_people_alone(facts) => {
+        // Somebody said something meanwhile, nothing is left that only a person could do, or one has come.
+        RunState::Paused { cause: PauseCause::Human }
+            if !is_for_people_alone(facts) || person == Person::There =>
+        {
             return RunStep::Resume;
         }
         // Its live turns finished, and did all there was: nothing is left to wait for.
@@ -30,7 +39,9 @@ pub(crate) fn settle(facts: &RunFacts, now: Millis) -> RunStep {
     }
     match facts.mode {
         RunMode::Run if is_idle(facts) => return over(facts),
-        RunMode::Run if is_for_people_alone(facts) => return RunStep::Pause(PauseCause::Human),
+        RunMode::Run if is_for_people_alone(facts) && person == Person::Away => {
+            return RunStep::Pause(PauseCause::Human);
+        }
         RunMode::Run | RunMode::Start => {}
     }
     wall(facts, now).map_or(RunStep::Stay, RunStep::Pause)
@@ -129,7 +140,11 @@ mod tests {
     }
 
     fn word(facts: &RunFacts, now: i64) -> String {
-        match settle(facts, Millis::new(now)) {
+        with(Person::Away, facts, now)
+    }
+
+    fn with(person: Person, facts: &RunFacts, now: i64) -> String {
+        match settle(facts, person, Millis::new(now)) {
             RunStep::Stay => "stay".into(),
             RunStep::Pause(cause) => cause.to_string(),
             RunStep::Resume => "resume".into(),
@@ -199,6 +214,22 @@ mod tests {
             (RunFacts { questions: 0, ..waiting }, "resume"),
         ] {
             assert_eq!(word(&facts, 1), expected, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_does_not_pause_for_a_person_who_is_there() {
+        let asked = RunFacts { questions: 1, ..facts() };
+        let waits = RunState::Paused { cause: PauseCause::Human };
+        let paused = RunState::Paused { cause: PauseCause::User };
+        for (facts, now, expected) in [
+            (asked.clone(), 1, "stay"),
+            (asked.clone(), 100_000, "wall limit (100s allowed)"),
+            (RunFacts { state: waits, ..asked.clone() }, 1, "resume"),
+            (RunFacts { state: paused, ..asked }, 1, "stay"),
+            (facts(), 1, "done: nobody has anything left to do"),
+        ] {
+            assert_eq!(with(Person::There, &facts, now), expected, "{facts:?}");
         }
     }
 

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::{
+    attendance::Attendance,
     clock::{Clock, Dice},
     error::{Error, Result},
     live::Live,
@@ -32,6 +33,7 @@ pub struct Kernel {
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) scheduler: Scheduler,
     pub(crate) live: Live,
+    pub(crate) attendance: Attendance,
     /// Whoever joins or leaves does so alone: what is kept for them is read, changed and written back.
     pub(crate) roster: Arc<Semaphore>,
     cards: Arc<Mutex<Cards>>,
@@ -107,6 +109,7 @@ impl Kernel {
             runner: parts.runner,
             scheduler: Scheduler::new(parts.options),
             live: Live::default(),
+            attendance: Attendance::default(),
             roster: Arc::new(Semaphore::new(1)),
             cards: Arc::default(),
         }

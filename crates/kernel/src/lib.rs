@@ -5,6 +5,7 @@
 //! Not here: HTTP, MCP, SQL, processes. Time and chance are parameters.
 
 mod attempts;
+mod attendance;
 mod attention;
 mod channel;
 mod clock;
@@ -48,6 +49,7 @@ pub use agent_worker_store::{Base, Change, FileMemory};
 pub use attention::Burial;
 pub use channel::Reading;
 pub use clock::{Clock, Dice};
+pub use documents::DECISIONS;
 pub use error::Error;
 pub use events::{Feed, Watched};
 pub use inbox::{Acked, Inbox};

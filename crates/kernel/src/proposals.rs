@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, Millis, Permission, Proposal, ProposalId, Sender, ToolName,
+    AgentName, EffectKey, Millis, Permission, Proposal, ProposalId, Sender, ToolName, WorkflowId,
     api::{CancelRequest, ProposalOutcome, ProposalRequest, ProposalsReply, VoteRequest},
 };
 use agent_worker_store::{
-    Deciding, Error as StoreError, Instance, NewBallot, NewProposal, ProposalQuery, Said,
+    Deciding, Error as StoreError, Instance, NewBallot, NewCancel, NewProposal, ProposalQuery,
+    Right, Said,
 };
 
 use crate::{
@@ -29,6 +30,17 @@ pub enum Ballots {
     Open,
     /// All there ever were.
     All,
+}
+
+/// What was decided in an instance, as a document. Invariant: nothing in it ever changes, and what is decided comes at
+/// its end.
+pub(crate) struct Decisions {
+    /// How many there are.
+    pub(crate) count: i64,
+    /// What they were, in the order in which they were over.
+    pub(crate) content: String,
+    /// When the last one was.
+    pub(crate) last: Option<Millis>,
 }
 
 impl Kernel {
@@ -67,7 +79,7 @@ impl Kernel {
         id: ProposalId,
         request: VoteRequest,
     ) -> Result<ProposalOutcome> {
-        who.require(Permission::Send)?;
+        who.require(Permission::Approve)?;
         let by = who.by(key)?;
         self.pass_gate(who, ToolName::Vote).await?;
         let place = Place { target: request.target, project: request.project };
@@ -77,14 +89,15 @@ impl Kernel {
         let choice = terms::choice(&proposal, &request.choice).map_err(Error::BadRequest)?;
         let reason = request.reason.map(|why| terms::short(&why, "a reason")).transpose();
         let reason = reason.map_err(Error::BadRequest)?;
-        let ballot = NewBallot { proposal: id, choice, reason, said: said(who, &card) };
+        let (right, said) = (right(who), said(who, &card));
+        let ballot = NewBallot { proposal: id, choice, reason, right, said };
         let (deciding, now) = (self.deciding()?, self.clock.now());
         let once = self.store.ballot_cast(by, instance.id, ballot, deciding, now).await?;
         let deduplicated = once.is_deduplicated();
         Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
     }
 
-    /// Takes a proposal back: whoever made it, or the user, whose word against it is a veto.
+    /// Takes a proposal back: whoever made it, or a person, whose word against it is a veto.
     pub async fn proposal_cancel(
         &self,
         who: &Principal,
@@ -100,8 +113,9 @@ impl Kernel {
         let said = said(who, &*self.card(run).await?);
         let why = request.why.map(|why| terms::short(&why, "a reason")).transpose();
         let why = why.map_err(Error::BadRequest)?;
+        let cancel = NewCancel { proposal: id, why, right: right(who), said };
         let now = self.clock.now();
-        let once = self.store.proposal_cancel(by, instance.id, id, why, said, now).await?;
+        let once = self.store.proposal_cancel(by, instance.id, cancel, now).await?;
         let deduplicated = once.is_deduplicated();
         Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
     }
@@ -161,12 +175,16 @@ impl Kernel {
         Ok(decided.iter().filter_map(Proposal::decision).collect())
     }
 
-    /// Everything that was ever decided in an instance, as a document, and how many decisions these are.
-    pub(crate) async fn decisions_md(&self, instance: &Instance) -> Result<(i64, String)> {
-        let proposals = self.store.proposal_list(instance.id, ProposalQuery::All).await?;
-        let over: Vec<_> = proposals.iter().filter(|proposal| proposal.ended.is_some()).collect();
-        let count = i64::try_from(over.len()).unwrap_or(i64::MAX);
-        Ok((count, decisions_text(&over)))
+    /// Everything that was ever decided in an instance.
+    pub(crate) async fn decisions_md(&self, workflow: WorkflowId) -> Result<Decisions> {
+        let proposals = self.store.proposal_list(workflow, ProposalQuery::All).await?;
+        let mut over: Vec<_> = proposals.iter().filter(|one| one.ended.is_some()).collect();
+        over.sort_by_key(|one| (one.ended, one.id));
+        Ok(Decisions {
+            count: i64::try_from(over.len()).unwrap_or(i64::MAX),
+            content: decisions_text(&over),
+            last: over.last().and_then(|one| one.ended),
+        })
     }
 
     /// Lets an agent call a tool unless its file names a gate for it that no vote has opened. An open gate stays open.
@@ -186,6 +204,15 @@ impl Kernel {
         let secret = self.dice.secret()?;
         let dice = secret.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         Ok(Deciding { tally: tally::tally, dice })
+    }
+}
+
+/// By what right they vote and take back: an agent by its own, whatever else it may.
+fn right(who: &Principal) -> Right {
+    match who {
+        Principal::User => Right::Persons,
+        Principal::Client(_) if who.may(Permission::Approve) => Right::Persons,
+        Principal::Client(_) | Principal::Agent(_) | Principal::Nobody => Right::Own,
     }
 }
 

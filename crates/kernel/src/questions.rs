@@ -1,7 +1,7 @@
 //! Questions to a person. The turn that asked ends; the answer wakes whoever asked.
 
 use agent_worker_protocol::{
-    EffectKey, QuestionId, ToolName,
+    EffectKey, Permission, QuestionId, ToolName,
     api::{AnswerRequest, AskRequest, Asked, QuestionView, SendReply},
 };
 use agent_worker_store::{Error as StoreError, Instance, NewQuestion, Question, QuestionQuery};
@@ -61,7 +61,10 @@ impl Kernel {
         id: QuestionId,
         request: AnswerRequest,
     ) -> Result<SendReply> {
-        who.require_user("only the user answers a question")?;
+        if let Principal::Agent(_) = who {
+            return Err(Error::Forbidden("what an agent asks a person is answered by a person"));
+        }
+        who.require(Permission::Approve)?;
         let place = Place { target: request.target, project: request.project };
         let (instance, _) = self.instance(who, &place).await?;
         let all = self.store.question_list(instance.id, QuestionQuery::All).await?;

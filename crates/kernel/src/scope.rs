@@ -13,8 +13,10 @@ use crate::{
     kernel::{Kernel, Principal},
 };
 
-/// What an agent may in its own instance. Nothing else, whatever its file says.
-const AGENTS: [Permission; 3] = [Permission::Read, Permission::Send, Permission::Documents];
+/// What an agent may in its own instance. Nothing else, whatever its file says. Of what is decided it votes on what it is
+/// asked about, and takes its own proposals back.
+const AGENTS: [Permission; 4] =
+    [Permission::Read, Permission::Send, Permission::Documents, Permission::Approve];
 
 impl Principal {
     /// Whether they may do this at all, wherever it is.

@@ -125,6 +125,12 @@ impl Shelf {
         Ok(list.into_iter().map(|info| (info.path, info.revision)).collect())
     }
 
+    /// What was decided, as the file of it holds it; none while nothing was. What it once held is how it begins.
+    pub async fn decisions(&self) -> Result<Option<String>> {
+        let decisions = self.kernel.decisions_md(self.workflow).await?;
+        Ok(decisions.last.map(|_| decisions.content))
+    }
+
     /// What earlier keepers of these files remembered.
     pub async fn memories(&self) -> Result<Vec<FileMemory>> {
         Ok(self.store().file_list(self.workflow).await?)

@@ -16,8 +16,8 @@ use agent_worker_protocol::{
     api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
-    AgentRow, Instance, InstanceQuery, ProposalQuery, QuestionQuery, RunFacts, RunQuery, RunRow,
-    RunStep, Wait,
+    AgentRow, Instance, InstanceQuery, ProposalQuery, Question, QuestionQuery, RunFacts, RunQuery,
+    RunRow, RunStep, Wait,
 };
 use serde::Deserialize;
 
@@ -220,6 +220,7 @@ impl Kernel {
     pub(crate) async fn agents_of(&self, run: &RunRow) -> Result<Vec<AgentView>> {
         let now = self.clock.now();
         let rows = self.store.agent_list(run.workflow).await?;
+        let open = self.store.question_list(run.workflow, QuestionQuery::Open).await?;
         let with_settings = rows.into_iter().map(|row| (settings(&row), row));
         Ok(with_settings
             .map(|(settings, row)| AgentView {
@@ -230,7 +231,11 @@ impl Kernel {
                     Some(_) if !run.state.is_live() || row.stopped.is_some() => {
                         AgentState::Stopping
                     }
-                    _ => state(&row, &run.state, run.error.as_ref(), now),
+                    _ => {
+                        let asked = open.iter().filter(|question| question.agent == row.name);
+                        let asked: Vec<_> = asked.collect();
+                        state(&row, &run.state, run.error.as_ref(), &asked, now)
+                    }
                 },
                 name: row.name,
                 instance: run.instance.clone(),
@@ -265,7 +270,13 @@ pub(crate) fn settings(row: &AgentRow) -> Option<AgentSettings> {
 }
 
 /// What an agent is doing, from what is stored of it. Derived each time, so it cannot be stale.
-fn state(row: &AgentRow, run: &RunState, error: Option<&RunError>, now: Millis) -> AgentState {
+fn state(
+    row: &AgentRow,
+    run: &RunState,
+    error: Option<&RunError>,
+    asked: &[&Question],
+    now: Millis,
+) -> AgentState {
     if let RunState::Ended { outcome } = run {
         return AgentState::Stopped { why: over(*outcome, error) };
     }
@@ -275,11 +286,17 @@ fn state(row: &AgentRow, run: &RunState, error: Option<&RunError>, now: Millis) 
     if let Some(live) = &row.live {
         return AgentState::Running { attempt: live.attempt, since: live.since };
     }
+    let waiting = asked.first().filter(|_| row.waiting == 0).map(|first| AgentState::Waiting {
+        questions: asked.iter().map(|question| question.id).collect(),
+        asked: first.asked,
+    });
     if let RunState::Paused { cause } = run {
-        return AgentState::Paused { why: cause.to_string() };
+        // An answer is what such a run is paused for, and lets it go on.
+        let waiting = waiting.filter(|_| *cause == PauseCause::Human);
+        return waiting.unwrap_or_else(|| AgentState::Paused { why: cause.to_string() });
     }
     match &row.not_before {
-        _ if row.waiting == 0 => AgentState::Idle,
+        _ if row.waiting == 0 => waiting.unwrap_or(AgentState::Idle),
         Some(wait) if wait.at > now => match wait.wait {
             Wait::BackOff => AgentState::BackingOff { until: wait.at, why: wait.why.clone() },
             Wait::Park => AgentState::Parked { until: wait.at, why: wait.why.clone() },
@@ -300,14 +317,13 @@ fn over(outcome: Outcome, error: Option<&RunError>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{AttemptId, PauseCause, Usage};
+    use agent_worker_protocol::{AttemptId, QuestionId, Usage};
     use agent_worker_store::{LiveAttempt, NotBefore};
 
     use super::*;
 
-    #[test]
-    fn an_agents_word_is_derived_from_what_is_true_now() {
-        let idle = AgentRow {
+    fn agent() -> AgentRow {
+        AgentRow {
             name: "coder".parse().unwrap(),
             settings: String::new(),
             stopped: None,
@@ -318,7 +334,12 @@ mod tests {
             turns: 0,
             messages: 0,
             usage: Usage::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn an_agents_word_is_derived_from_what_is_true_now() {
+        let idle = agent();
         let mail = AgentRow { waiting: 1, ..idle.clone() };
         let attempt = AttemptId::new(uuid::Uuid::nil());
         let live = Some(LiveAttempt { attempt, since: Millis::new(0) });
@@ -364,7 +385,35 @@ mod tests {
             ),
             (&mail, &ended, 0, "stopped: its run is done".into()),
         ] {
-            let state = state(row, run, None, Millis::new(now));
+            let state = state(row, run, None, &[], Millis::new(now));
+            assert_eq!(state.to_string(), expected, "{row:?} {run}");
+        }
+    }
+
+    #[test]
+    fn an_agent_whose_questions_are_open_waits_for_an_answer_unless_something_else_keeps_it() {
+        let asked = |id| Question {
+            id: QuestionId::new(id),
+            run: RunId::new(uuid::Uuid::nil()),
+            agent: "coder".parse().unwrap(),
+            question: "Which?".into(),
+            options: Vec::new(),
+            asked: Millis::new(7),
+            answer: None,
+        };
+        let asked = [&asked(1), &asked(4)];
+        let idle = agent();
+        let mail = AgentRow { waiting: 1, ..agent() };
+        let stopped = AgentRow { stopped: Some("auth: 401".into()), ..agent() };
+        let paused = |cause| RunState::Paused { cause };
+        for (row, run, expected) in [
+            (&idle, RunState::Running, "waiting for an answer (#1, #4)"),
+            (&idle, paused(PauseCause::Human), "waiting for an answer (#1, #4)"),
+            (&idle, paused(PauseCause::User), "paused: by the user"),
+            (&mail, RunState::Running, "queued"),
+            (&stopped, RunState::Running, "stopped: auth: 401"),
+        ] {
+            let state = state(row, &run, None, &asked, Millis::new(9));
             assert_eq!(state.to_string(), expected, "{row:?} {run}");
         }
     }

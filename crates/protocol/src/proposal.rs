@@ -318,15 +318,24 @@ impl Proposal {
         self.terms.options.iter().map(|option| (option.id.as_str(), votes(&option.id))).collect()
     }
 
-    /// Whether a vote of theirs is counted: of the electorate, and of the user, who may always vote.
+    /// Whether a vote of theirs is counted: of the electorate, and of the user, who may always vote. A client that is let
+    /// vote has a person's right.
     pub fn counts_for(&self, voter: &Sender) -> bool {
-        *voter == Sender::User || self.terms.electorate.contains(voter)
+        match voter {
+            Sender::User => true,
+            Sender::Client(_) => !self.breaks_ties(voter),
+            Sender::Agent(_) | Sender::System => self.terms.electorate.contains(voter),
+        }
     }
 
-    /// Whether they may vote at all: also whoever decides a tie.
+    /// Whether they may vote in their own right: the electorate, the user, and whoever decides a tie.
     pub fn may_vote(&self, voter: &Sender) -> bool {
-        let breaks_ties = self.terms.tie_breaker == TieBreaker::CreatorDecides;
-        self.counts_for(voter) || (breaks_ties && *voter == self.created_by)
+        let is_asked = *voter == Sender::User || self.terms.electorate.contains(voter);
+        is_asked || self.breaks_ties(voter)
+    }
+
+    fn breaks_ties(&self, voter: &Sender) -> bool {
+        self.terms.tie_breaker == TieBreaker::CreatorDecides && *voter == self.created_by
     }
 
     /// Those of the electorate who have not voted.

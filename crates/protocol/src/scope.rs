@@ -45,6 +45,8 @@ permissions! {
     Agents => "agents",
     /// Tries dead letters again, or gives them up.
     Letters => "letters",
+    /// Does what a person decides: votes, takes back what others proposed, answers what agents ask.
+    Approve => "approve",
     /// Gives a paused run more than its file says.
     Limits => "limits",
     /// Stops the daemon.

@@ -5,7 +5,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{id::AttemptId, time::Millis, words::words};
+use crate::{
+    id::{AttemptId, QuestionId},
+    time::Millis,
+    words::words,
+};
 
 /// How a run was asked for: `run` ends by itself, `start` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -217,6 +221,13 @@ pub enum AgentState {
         /// What the provider said.
         why: String,
     },
+    /// Nothing waits for it, and it waits for a person: it asked something, and the answer wakes it.
+    Waiting {
+        /// What it asked, oldest first.
+        questions: Vec<QuestionId>,
+        /// Since when the first of it is open.
+        asked: Millis,
+    },
     /// Its run is paused; it is woken again when that is resumed.
     Paused {
         /// What paused it.
@@ -334,6 +345,10 @@ impl fmt::Display for AgentState {
                 write!(f, "retrying at {until}: {why}")
             }
             Self::Parked { until, why } => write!(f, "rate-limited until {until}: {why}"),
+            Self::Waiting { questions, .. } => {
+                let numbers: Vec<_> = questions.iter().map(|id| format!("#{id}")).collect();
+                write!(f, "waiting for an answer ({})", numbers.join(", "))
+            }
             Self::Paused { why } => write!(f, "paused: {why}"),
             Self::Stopping => f.write_str("stopping"),
             Self::Stopped { why } => write!(f, "stopped: {why}"),

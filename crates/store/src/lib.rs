@@ -16,9 +16,9 @@ pub use model::{
     DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, Fence, FileMemory, FileTake,
     FinishedAttempt, Hindrances, Instance, InstanceQuery, JournalEntry, Keep, Lease, LeaseFacts,
     LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery, NewAgent, NewAttempt, NewBallot,
-    NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NotBefore, Once, Order,
+    NewCancel, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NotBefore, Once, Order,
     ProposalQuery, ProposalStep, Question, QuestionQuery, ReadyAgent, Recipient, ResourceInfo,
-    ResourcePart, RunFacts, RunQuery, RunRow, RunStep, Said, Settlement, ShownMessage,
+    ResourcePart, Right, RunFacts, RunQuery, RunRow, RunStep, Said, Settlement, ShownMessage,
     SuggestionAnswer, SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
 };
 

@@ -19,9 +19,9 @@ use crate::{
         AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentConflict,
         DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt,
         Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt,
-        NewBallot, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
+        NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
         ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery,
-        RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, Turn,
+        RunRow, RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
 };
 
@@ -121,6 +121,15 @@ pub trait Store: Send + Sync {
     /// Reads the channel, oldest first.
     async fn message_list(&self, workflow: WorkflowId, query: MessageQuery)
     -> Result<Vec<Message>>;
+    /// Reads a message and everything that replies to it, and to that, whichever run it was said in: after `after`, oldest
+    /// first, at most so many.
+    async fn message_thread(
+        &self,
+        workflow: WorkflowId,
+        seq: Seq,
+        after: Seq,
+        limit: u32,
+    ) -> Result<Vec<Message>>;
     /// Prepares what was said to be searched, at most so many messages of each instance; answers whether any are left.
     /// A search finds the same before and after, only faster.
     async fn message_index(&self, most: u32) -> Result<bool>;
@@ -233,9 +242,7 @@ pub trait Store: Send + Sync {
         &self,
         by: By,
         workflow: WorkflowId,
-        proposal: ProposalId,
-        why: Option<String>,
-        said: Said,
+        cancel: NewCancel,
         now: Millis,
     ) -> Result<Once<ProposalState>>;
     /// Decides every proposal whose time is up; answers with which those were.

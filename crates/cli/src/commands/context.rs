@@ -139,7 +139,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             }
         }
         Ask::Read { number, find, .. } => {
-            let page = Page { limit: number, search: find, runs: Runs::Current };
+            let page = Page { limit: number, search: find, thread: None, runs: Runs::Current };
             let scope = asked(us, agent, ctx);
             which::somebody(&client, &scope).await?;
             let reply = client.messages(&scope, &page).await?;

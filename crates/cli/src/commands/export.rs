@@ -11,6 +11,7 @@ use crate::{
     line::Line,
     text::{harmless, one_line},
     verdict::Verdict,
+    view::replies,
     which,
 };
 
@@ -178,7 +179,7 @@ fn said(message: &Message, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let from = one_line(&message.from.to_string());
     let lines = [
         String::new(),
-        format!("## #{} {from}{to}{cc}{kind}", message.seq),
+        format!("## #{} {from}{to}{cc}{kind}{}", message.seq, replies(message)),
         format!("*{}*", message.ts),
         String::new(),
         quoted(message.body.trim_end()),

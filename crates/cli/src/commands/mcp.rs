@@ -10,6 +10,7 @@ use crate::{
     commands::context,
     context::{Context, Format, Output},
     error::CliError,
+    grant::Grant,
     verdict::Verdict,
 };
 
@@ -41,10 +42,12 @@ enum Ask {
     /// Add the daemon to a program that speaks MCP
     ///
     /// For all of your projects, and for none in particular: nothing is written into a project. The program gets a token
-    /// of its own, which only this user can read.
+    /// of its own, which only this user can read. It is good for reading, sending and writing documents, everywhere, unless
+    /// told otherwise; asked again with something else, the program gets another token.
     #[command(after_help = "\
 Examples:
   agent-worker mcp install claude
+  agent-worker mcp install codex --allow read --instance '@review:*'
   agent-worker mcp install cursor --print")]
     Install {
         /// Which program
@@ -52,6 +55,8 @@ Examples:
         /// Print what would be done, and do nothing
         #[arg(long)]
         print: bool,
+        #[command(flatten)]
+        grant: Grant,
         #[command(flatten)]
         output: Output,
     },
@@ -72,7 +77,9 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let format = args.format();
     match args.ask {
         Some(Ask::Install { program, print: true, .. }) => install::print(program, format, ctx),
-        Some(Ask::Install { program, .. }) => install::install(program, format, ctx).await,
+        Some(Ask::Install { program, grant, .. }) => {
+            install::install(program, &grant, format, ctx).await
+        }
         None => serve(args.agent, args.client, ctx).await,
     }?;
     Ok(Verdict::Done)

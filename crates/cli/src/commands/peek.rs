@@ -6,6 +6,7 @@ use agent_worker_protocol::{EventKind, Message, Seq, Target};
 use crate::{
     client::{Client, Page, Reach, Runs, Watched},
     clock,
+    commands::receipts,
     context::{Context, Format, Output},
     error::{CliError, Kind},
     line::Tone,
@@ -16,6 +17,10 @@ use crate::{
     which,
 };
 
+const USUAL: u32 = 20;
+/// The most the daemon gives at once.
+const MOST: u32 = 1000;
+
 /// Read what was said
 ///
 /// Shows the channel of the run that goes on, else of the last one; with --inbox what waits for an agent.
@@ -23,6 +28,7 @@ use crate::{
 #[command(after_help = "\
 Examples:
   agent-worker peek @review:pr-123 --follow
+  agent-worker peek @review:pr-123 --thread 12
   agent-worker peek coder@review --inbox")]
 pub(crate) struct Args {
     /// Whose channel: `@workflow:tag`, or one of its agents; without it, that of the agent chosen with `use`, else of
@@ -31,20 +37,23 @@ pub(crate) struct Args {
     /// The same as the target
     #[arg(long, value_name = "TARGET", conflicts_with = "target")]
     to: Option<Target>,
-    /// The newest so many
-    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
-    number: u32,
+    /// The newest so many, 20 unless told; of a thread the first, up to 1000
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    number: Option<u32>,
     /// Go on showing what is said, until the run ends; with --json one message per line
     #[arg(long, short, conflicts_with = "find")]
     follow: bool,
     /// Only messages with this text in them, whatever its case; the newest first
     #[arg(long, value_name = "TEXT")]
     find: Option<String>,
+    /// Only this message and everything that replies to it, in whichever run
+    #[arg(long, value_name = "NUMBER", value_parser = receipts::seq, conflicts_with_all = ["follow", "find", "all"])]
+    thread: Option<Seq>,
     /// Those of earlier runs too
     #[arg(long)]
     all: bool,
     /// Only what waits for the agent; looking changes nothing
-    #[arg(long, conflicts_with_all = ["follow", "find", "all"])]
+    #[arg(long, conflicts_with_all = ["follow", "find", "thread", "all"])]
     inbox: bool,
     #[command(flatten)]
     pub(super) output: Output,
@@ -68,7 +77,9 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             "nothing was said in this run, or it was cleared; --all shows everything"
         }
     };
-    let page = Page { limit: args.number, search: args.find, runs };
+    let usual = if args.thread.is_some() { MOST } else { USUAL };
+    let limit = args.number.unwrap_or(usual);
+    let page = Page { limit, search: args.find, thread: args.thread, runs };
     // Watched from before it is read, so that nothing falls between what was read and what follows.
     let from_now = None;
     let events = if args.follow {

@@ -1,14 +1,12 @@
 //! `agent-worker token`: named secrets for clients that are not this user on this machine.
 
-use agent_worker_protocol::{
-    Code, InstancePattern, Permission,
-    api::{TokenRequest, TokenView},
-};
+use agent_worker_protocol::{Code, api::TokenView};
 use serde_json::json;
 
 use crate::{
     context::{Context, Format, Output},
     error::CliError,
+    grant::{self, Grant},
     line::Line,
     table::Column::{Figure, Name, Text},
     text::one_line,
@@ -28,24 +26,15 @@ enum Ask {
     /// Make a token and print it, this once
     ///
     /// It is good for reading, sending and writing documents, everywhere, unless told otherwise. Who may `run` or add
-    /// `agents` has commands carried out in your name.
+    /// `agents` has commands carried out in your name; who may `approve` votes and answers in your place.
     #[command(
         after_help = "Example: agent-worker token create ci --allow read,send,run --instance '@review:*'"
     )]
     Create {
         /// What it is called
         name: String,
-        /// What may be done with it: read, send, documents, run, agents, letters, limits, shutdown
-        #[arg(
-            long,
-            value_name = "WHAT",
-            value_delimiter = ',',
-            default_value = "read,send,documents"
-        )]
-        allow: Vec<Permission>,
-        /// Where: @workflow:tag with * for any, a folder, or both as /folder@workflow:tag; can be given several times
-        #[arg(long = "instance", value_name = "WHERE")]
-        instances: Vec<InstancePattern>,
+        #[command(flatten)]
+        grant: Grant,
         #[command(flatten)]
         output: Output,
     },
@@ -80,16 +69,15 @@ impl Args {
 pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let format = args.format();
     match args.ask {
-        Ask::Create { name, allow, instances, .. } => {
-            let allow = Some(allow.into_iter().collect());
-            let request = TokenRequest { name: name.clone(), allow, instances };
-            let created = ctx.daemon().await?.token_create(request).await.map_err(|error| {
-                CliError::from(error).hint_for(Code::Conflict, || {
+        Ask::Create { name, grant, .. } => {
+            let created =
+                ctx.daemon().await?.token_create(grant.request(&name)).await.map_err(|error| {
+                    CliError::from(error).hint_for(Code::Conflict, || {
                     format!(
                         "choose another name, or take that back: agent-worker token revoke {name}"
                     )
                 })
-            })?;
+                })?;
             match format {
                 Format::Json => ctx.console.json(&created),
                 Format::Text => ctx.console.answer(&Line::plain(created.token)),
@@ -102,9 +90,8 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             };
             let row = |token: &TokenView| {
                 let TokenView { name, created, scopes } = token;
-                let instances = words(&scopes.instances, " ");
-                let place = if instances.is_empty() { "everywhere".to_owned() } else { instances };
-                [one_line(name), words(&scopes.allow, ","), one_line(&place), created.to_string()]
+                let place = grant::whereabouts(scopes);
+                [one_line(name), grant::what(scopes), one_line(&place), created.to_string()]
             };
             let rows: Vec<_> = tokens.iter().map(row).collect();
             match format {
@@ -129,8 +116,4 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         }
     }?;
     Ok(Verdict::Done)
-}
-
-fn words<T: ToString>(things: impl IntoIterator<Item = T>, between: &str) -> String {
-    things.into_iter().map(|thing| thing.to_string()).collect::<Vec<_>>().join(between)
 }

@@ -28,7 +28,7 @@ impl View {
         let room = (size.height / 2).saturating_sub(1).max(1);
         let mut rows: Vec<&Row> = self.agents.iter().collect();
         if rows.len() > room {
-            rows.sort_by_key(|row| matches!(row.doing, Doing::Idle));
+            rows.sort_by_key(|row| matches!(row.doing, Doing::Idle) && row.asked.is_empty());
             rows.truncate(room - 1);
         }
         let names = rows.iter().map(|row| text::width(row.name.as_str())).max().unwrap_or(0);
@@ -49,7 +49,11 @@ impl Row {
         let (tone, words) = match &self.doing {
             Doing::Queued => (Tone::Plain, "queued".to_owned()),
             Doing::Idle if !self.mail.is_empty() => (Tone::Plain, "queued".to_owned()),
-            Doing::Idle => (Tone::Dim, "idle".to_owned()),
+            Doing::Idle if self.asked.is_empty() => (Tone::Dim, "idle".to_owned()),
+            Doing::Idle => {
+                let numbers: Vec<_> = self.asked.iter().map(|id| format!("#{id}")).collect();
+                (Tone::Warn, format!("waiting for an answer ({})", numbers.join(", ")))
+            }
             Doing::Starting => (Tone::Good, format!("starting {}", clock())),
             Doing::Working => (Tone::Good, format!("working {}", clock())),
             Doing::Calling { tool } => (Tone::Good, format!("working {} · {tool}", clock())),

@@ -126,6 +126,24 @@ fn the_status_says_who_works_on_what_since_when() {
 }
 
 #[test]
+fn the_status_says_who_waits_for_an_answer_until_there_is_one() {
+    let ok = json!({"end": "ok", "acted": [1], "pending": [], "dead": []});
+    let events = [
+        event(1, EventKind::AttemptRunning, "coder", Value::Null),
+        event(2, EventKind::QuestionOpen, "coder", json!({"question": 3})),
+        event(3, EventKind::AttemptEnded, "coder", ok),
+        event(4, EventKind::QuestionAnswered, "coder", json!({"question": 3})),
+    ];
+    let mut view = view(Detail::Usual);
+    above(&mut view, &events[..2]);
+    assert!(below(&view, 9, WIDE).contains("coder     working 0:08"), "it has a turn yet");
+    above(&mut view, &events[2..3]);
+    assert!(below(&view, 9, WIDE).contains("coder     waiting for an answer (#3)"));
+    above(&mut view, &events[3..]);
+    assert!(below(&view, 9, WIDE).contains("coder     idle"));
+}
+
+#[test]
 fn after_a_failure_the_status_counts_down_to_the_next_try() {
     let mut view = view(Detail::Usual);
     above(&mut view, &a_turn());
@@ -176,10 +194,12 @@ fn the_status_fits_any_terminal_and_shows_who_is_busy_first() {
 #[test]
 fn a_run_somebody_comes_back_to_is_drawn_as_it_stands() {
     let attempt = agent_worker_protocol::AttemptId::new(uuid::Uuid::nil());
+    let questions = vec![agent_worker_protocol::QuestionId::new(2)];
     let agents = vec![
         samples::agent("coder", AgentState::Running { attempt, since: at(48) }),
         samples::agent("reviewer", AgentState::Queued),
         samples::agent("writer", AgentState::BackingOff { until: at(65), why: "503".into() }),
+        samples::agent("asker", AgentState::Waiting { questions, asked: at(50) }),
         samples::agent("tester", AgentState::Stopped { why: "auth: 401".into() }),
     ];
     let run = RunView { state: RunState::Running, ended: None, agents, ..samples::run() };
@@ -189,6 +209,7 @@ fn a_run_somebody_comes_back_to_is_drawn_as_it_stands() {
       coder     working 0:12
       reviewer  queued
       writer    next try in 0:05 · 503
+      asker     waiting for an answer (#2)
       tester    stopped: auth: 401
     ");
     above(&mut view, &[event(61, EventKind::AttemptStarting, "reviewer", Value::Null)]);

@@ -27,13 +27,18 @@ pub(crate) fn message_lines(message: &Message) -> Vec<Line> {
     };
     let head = Line::of(Tone::Dim, format!("#{} ", message.seq))
         .and(tone, one_line(&message.from.to_string()))
-        .and(Tone::Dim, format!("{to}{cc}{kind}"));
+        .and(Tone::Dim, format!("{to}{cc}{kind}{}", replies(message)));
     let body = text::harmless(message.body.trim_end());
     if !body.contains('\n') {
         return vec![head.and(Tone::Plain, format!(": {body}"))];
     }
     let beneath = body.lines().map(|line| Line::plain(format!("  {line}")));
     std::iter::once(head).chain(beneath).collect()
+}
+
+/// What a message answers: ` (reply to #5)`.
+pub(crate) fn replies(message: &Message) -> String {
+    message.reply_to.map(|seq| format!(" (reply to #{seq})")).unwrap_or_default()
 }
 
 /// What a tool was called with.

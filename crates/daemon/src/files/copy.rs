@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     Trouble, blocking,
-    folder::{Folder, Key, Seen, Slot, Text},
+    folder::{Access, Folder, Key, Seen, Slot, Text},
 };
 
 /// What a person writes is taken once it has stood still so long.
@@ -136,7 +136,7 @@ impl Copy {
         self.remember(head, at, &text);
         let before = self.file.settled.take();
         let (inside, file) = (Arc::clone(folder), path.clone());
-        let key = blocking(move || inside.put(&file, &text)).await?;
+        let key = blocking(move || inside.put(&file, &text, Access::Edit)).await?;
         self.exchanged = Some(Instant::now());
         self.file = Side { settled: Some((key, Some(head))), ..Side::default() };
         // What came out is what was settled, or somebody wrote in between: then it is looked at as anything new.

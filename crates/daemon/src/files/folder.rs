@@ -40,6 +40,13 @@ pub(super) enum Slot {
     Out,
 }
 
+/// What people may do with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Edit,
+    Read,
+}
+
 /// A file as it stood at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
@@ -130,12 +137,19 @@ impl Folder {
     }
 
     /// Puts a text into a document's file in one step; what was there comes out and is kept beside it.
-    pub(super) fn put(&self, path: &DocumentPath, text: &str) -> io::Result<Key> {
+    pub(super) fn put(&self, path: &DocumentPath, text: &str, access: Access) -> io::Result<Key> {
         let (folder, name) = self.parent(path, Way::Make)?;
         let (unfinished, out) = (format!(".{name}.tmp"), Slot::Out.name(name));
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o644);
+        let mode = match access {
+            Access::Edit => Mode::from_raw_mode(0o644),
+            Access::Read => Mode::from_raw_mode(0o444),
+        };
+        if access == Access::Read {
+            // One that was left cannot be opened to be written again.
+            remove(&folder, &unfinished)?;
+        }
         let mut file = std::fs::File::from(fs::openat(&folder, &unfinished, flags, mode)?);
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
@@ -180,6 +194,12 @@ impl Folder {
         let mut file = std::fs::File::from(fs::openat(&folder, &unfinished, flags, mode)?);
         file.write_all(text.as_bytes())?;
         Ok(fs::renameat(&folder, &unfinished, &folder, name)?)
+    }
+
+    /// Lets go of what came out of a document's file.
+    pub(super) fn drop_out(&self, path: &DocumentPath) -> io::Result<()> {
+        let (folder, name) = self.parent(path, Way::Find)?;
+        remove(&folder, &Slot::Out.name(name))
     }
 
     /// Lays a person's text aside under the first free name.
@@ -275,6 +295,13 @@ enum Way {
 
 fn folder_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
+}
+
+fn remove(folder: &OwnedFd, name: &str) -> io::Result<()> {
+    match fs::unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Goes one step down, through a folder and never a link.

@@ -42,6 +42,9 @@ pub(super) struct Watch {
     /// When the stream of a run ends by itself; absent: `end`.
     #[serde(default)]
     until: Until,
+    /// A person reads it who can answer questions: while they do, a run in which only questions are left does not pause.
+    #[serde(default)]
+    person: bool,
     /// An instance, from now on.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
@@ -79,6 +82,7 @@ pub(super) async fn watch(
         (None, _) => Watched::Instance(Place { target: watch.target, project: watch.project }),
     };
     let feed = doors.kernel.watch(&who, watched, after).await?;
+    let feed = if watch.person { feed.by_a_person(&who) } else { feed };
     Ok(tell(feed, &doors.shutdown))
 }
 

@@ -34,6 +34,11 @@ pub(super) struct Page {
     limit: Option<u32>,
     /// Only those that contain this text.
     search: Option<String>,
+    /// This message and everything that replies to it, in whichever run; the first of them.
+    thread: Option<Seq>,
+    /// Where those stand that are your own; the user's are all.
+    #[serde(default)]
+    receipts: bool,
     /// Earlier runs too.
     #[serde(default)]
     all_runs: bool,
@@ -61,8 +66,9 @@ pub(super) async fn list(
     Who(who): Who,
     Query(page): Query<Page>,
 ) -> Answer<MessagesReply> {
-    let Page { target, project, since, limit, search, all_runs, .. } = page;
-    let reading = Reading { since: since.and_then(Since::seq), limit, search, all_runs };
+    let Page { target, project, since, limit, search, thread, receipts, all_runs, .. } = page;
+    let since_seq = since.and_then(Since::seq);
+    let reading = Reading { since: since_seq, limit, search, thread, all_runs, receipts };
     let mut reply = doors.kernel.messages(&who, &Place { target, project }, reading).await?;
     since.inspect(|since| since.retain(&mut reply.messages));
     Ok(Json(reply))

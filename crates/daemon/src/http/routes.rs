@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{
     AttemptId, DocumentPath, EventsReply, EventsRequest,
-    Permission::{Agents, Documents, Letters, Read, Run, Send, Shutdown},
+    Permission::{Agents, Approve, Documents, Letters, Read, Run, Send, Shutdown},
     Proposal, ProposalId, QuestionId, ResourceId, RunId, Seq, Target,
     api::{
         AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AnswerRequest,
@@ -208,7 +208,7 @@ fn runs() -> Vec<Route> {
             .named::<RunId>()
             .asks::<runs::Stop>()
             .gives::<RunStopped>(),
-        Route::new(User, Post, "/runs/{id}/pause", runs::pause, "Starts no more turns of a run.")
+        Route::new(Run, Post, "/runs/{id}/pause", runs::pause, "Starts no more turns of a run.")
             .named::<RunId>()
             .gives::<RunView>(),
         Route::new(Run, Post, "/runs/{id}/resume", runs::resume, "Lets a paused run go on.")
@@ -420,7 +420,7 @@ fn proposals() -> Vec<Route> {
             .named::<ProposalId>()
             .asks::<request::Scope>()
             .gives::<Proposal>(),
-        Route::new(Send, Post, "/proposals/{id}/vote", proposals::vote, "Votes, or votes anew.")
+        Route::new(Approve, Post, "/proposals/{id}/vote", proposals::vote, "Votes, or votes anew.")
             .named::<ProposalId>()
             .takes_once::<VoteRequest>()
             .gives::<ProposalOutcome>(),
@@ -437,10 +437,16 @@ fn proposals() -> Vec<Route> {
         Route::new(Read, Get, "/questions", proposals::questions, "What agents ask a person.")
             .asks::<request::Scope>()
             .gives::<Vec<QuestionView>>(),
-        Route::new(User, Post, "/questions/{id}/answer", proposals::answer, "Answers a question.")
-            .named::<QuestionId>()
-            .takes_once::<AnswerRequest>()
-            .gives::<SendReply>(),
+        Route::new(
+            Approve,
+            Post,
+            "/questions/{id}/answer",
+            proposals::answer,
+            "Answers a question.",
+        )
+        .named::<QuestionId>()
+        .takes_once::<AnswerRequest>()
+        .gives::<SendReply>(),
     ]
 }
 

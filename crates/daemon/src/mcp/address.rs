@@ -6,12 +6,13 @@
 use std::{fmt, str::FromStr};
 
 use agent_worker_kernel::Place;
-use agent_worker_protocol::{BadName, DocumentPath, InstanceRef, Target};
+use agent_worker_protocol::{BadName, DocumentPath, InstanceRef, ProposalId, Target};
 
 const SCHEME: &str = "aw://";
 const CHANNEL: &str = "channel";
 const INBOX: &str = "inbox";
 const DOCUMENT: &str = "document";
+const PROPOSAL: &str = "proposal";
 
 /// One thing of one instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +32,8 @@ pub(super) enum Thing {
     Inbox,
     /// One of its documents.
     Document(DocumentPath),
+    /// One of its proposals.
+    Proposal(ProposalId),
 }
 
 /// Why something is no address.
@@ -38,7 +41,7 @@ pub(super) enum Thing {
 pub(super) enum BadAddress {
     /// It has another shape.
     #[error(
-        "`{0}` is not `aw://WORKFLOW/TAG/channel`, `aw://WORKFLOW/TAG/document/PATH` or `aw://WORKFLOW/TAG/inbox`"
+        "`{0}` is not `aw://WORKFLOW/TAG/channel`, `…/document/PATH`, `…/proposal/NUMBER` or `…/inbox`"
     )]
     Shape(String),
     /// One of its parts is not a name.
@@ -54,9 +57,10 @@ impl Address {
 }
 
 /// How addresses look, for a client that fills them in: name, template, what it is.
-pub(super) const TEMPLATES: [(&str, &str, &str); 3] = [
+pub(super) const TEMPLATES: [(&str, &str, &str); 4] = [
     (CHANNEL, "aw://{workflow}/{tag}/channel", "the newest messages of an instance, as JSON"),
     (DOCUMENT, "aw://{workflow}/{tag}/document/{+path}", "a shared document"),
+    (PROPOSAL, "aw://{workflow}/{tag}/proposal/{id}", "a proposal and its votes, as JSON"),
     (INBOX, "aw://{workflow}/{tag}/inbox", "what waits for you, as JSON"),
 ];
 
@@ -68,6 +72,7 @@ impl fmt::Display for Address {
             Thing::Channel => f.write_str(CHANNEL),
             Thing::Inbox => f.write_str(INBOX),
             Thing::Document(path) => write!(f, "{DOCUMENT}/{path}"),
+            Thing::Proposal(id) => write!(f, "{PROPOSAL}/{id}"),
         }
     }
 }
@@ -88,10 +93,17 @@ impl FromStr for Address {
             None if thing == CHANNEL => Thing::Channel,
             None if thing == INBOX => Thing::Inbox,
             Some((DOCUMENT, path)) => Thing::Document(path.parse()?),
+            Some((PROPOSAL, id)) => Thing::Proposal(number(id).ok_or_else(shape)?),
             None | Some(_) => return Err(shape()),
         };
         Ok(Self { instance: InstanceRef { name: name.parse()?, tag: tag.parse()? }, thing })
     }
+}
+
+/// A proposal's number, as it is written and in no other way.
+fn number(text: &str) -> Option<ProposalId> {
+    let number = text.parse().ok().filter(|number: &i64| *number > 0)?;
+    (number.to_string() == text).then(|| ProposalId::new(number))
 }
 
 #[cfg(test)]
@@ -105,6 +117,7 @@ mod tests {
             "aw://global/main/inbox",
             "aw://review/main/document/notes.md",
             "aw://review/main/document/design/api.md",
+            "aw://review/main/proposal/12",
         ] {
             assert_eq!(
                 text.parse::<Address>().map(|address| address.to_string()).as_deref(),
@@ -123,6 +136,10 @@ mod tests {
             "aw://review/main/channel/",
             "aw://review/main/inbox/coder",
             "aw://review/main/document",
+            "aw://review/main/proposal/",
+            "aw://review/main/proposal/0",
+            "aw://review/main/proposal/+1",
+            "aw://review/main/proposal/1/2",
             "aw://review/main/document/",
             "aw://review/main/document/../../../etc/passwd",
             "aw://review/main/document/%2e%2e/x",

@@ -1,5 +1,6 @@
 //! What an event changes for somebody who watches: which addresses read otherwise now, and who was mentioned.
 
+use agent_worker_kernel::DECISIONS;
 use agent_worker_protocol::{AgentName, Event, EventKind, Message};
 use serde_json::{Value, json};
 
@@ -12,6 +13,18 @@ pub(super) fn changes(event: &Event, address: &Address, own: Option<&AgentName>)
         (Thing::Document(path), EventKind::DocumentWritten) => {
             event.data["path"].as_str() == Some(path.as_str())
         }
+        (
+            Thing::Document(path),
+            EventKind::ProposalResolved | EventKind::ProposalExpired | EventKind::ProposalCancelled,
+        ) => path.as_str() == DECISIONS,
+        (
+            Thing::Proposal(id),
+            EventKind::ProposalActive
+            | EventKind::BallotCast
+            | EventKind::ProposalResolved
+            | EventKind::ProposalExpired
+            | EventKind::ProposalCancelled,
+        ) => event.data["proposal"].as_i64() == Some(id.get()),
         (Thing::Inbox, EventKind::Message) => {
             let message = message(event);
             message.zip(own).is_some_and(|(message, own)| {
@@ -22,7 +35,7 @@ pub(super) fn changes(event: &Event, address: &Address, own: Option<&AgentName>)
             Thing::Inbox,
             EventKind::DeliveryPending | EventKind::DeliveryDropped | EventKind::DeliveryDead,
         ) => event.agent.as_ref() == own,
-        (Thing::Channel | Thing::Document(_) | Thing::Inbox, _) => false,
+        (Thing::Channel | Thing::Document(_) | Thing::Proposal(_) | Thing::Inbox, _) => false,
     }
 }
 
@@ -85,6 +98,8 @@ mod tests {
     fn an_event_changes_what_it_is_about_and_nothing_else() {
         let written = event(EventKind::DocumentWritten, json!({"path": "notes.md", "revision": 2}));
         let ended = event(EventKind::AttemptEnded, json!({}));
+        let decided = event(EventKind::ProposalResolved, json!({"proposal": 2}));
+        let voted = event(EventKind::BallotCast, json!({"proposal": 2}));
         let coder: AgentName = "coder".parse().unwrap();
         let reader: AgentName = "reader".parse().unwrap();
         let idler: AgentName = "idler".parse().unwrap();
@@ -99,6 +114,12 @@ mod tests {
             (&written, "aw://team/main/document/other.md", None, false),
             (&written, "aw://team/main/channel", None, false),
             (&ended, "aw://team/main/channel", None, false),
+            (&voted, "aw://team/main/proposal/2", None, true),
+            (&voted, "aw://team/main/proposal/1", None, false),
+            (&voted, "aw://team/main/document/decisions.md", None, false),
+            (&decided, "aw://team/main/proposal/2", None, true),
+            (&decided, "aw://team/main/document/decisions.md", None, true),
+            (&decided, "aw://team/main/document/notes.md", None, false),
         ] {
             let address: Address = address.parse().unwrap();
             assert_eq!(changes(event, &address, own), expected, "{} {address}", event.kind);

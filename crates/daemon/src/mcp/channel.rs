@@ -27,7 +27,9 @@ struct Read {
     since: Option<Since>,
     limit: Option<u32>,
     search: Option<String>,
+    thread: Option<Seq>,
     all_runs: Option<bool>,
+    receipts: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -73,9 +75,10 @@ pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: Call) -> Gi
 
 /// `channel_read`
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Read { since, limit, search, all_runs } = call.args()?;
-    let all_runs = all_runs.unwrap_or_default();
-    let reading = Reading { since: since.and_then(Since::seq), limit, search, all_runs };
+    let Read { since, limit, search, thread, all_runs, receipts } = call.args()?;
+    let (all_runs, receipts) = (all_runs.unwrap_or_default(), receipts.unwrap_or_default());
+    let since_seq = since.and_then(Since::seq);
+    let reading = Reading { since: since_seq, limit, search, thread, all_runs, receipts };
     let mut reply = kernel.messages(who, &call.place, reading).await;
     if let (Some(since), Ok(reply)) = (since, &mut reply) {
         since.retain(&mut reply.messages);

@@ -193,7 +193,9 @@ pub(super) fn own(who: &Principal) -> Option<&AgentName> {
 pub(super) fn may_watch(who: &Principal, address: &Address) -> Result<(), Error> {
     match (&address.thing, own(who)) {
         (Thing::Inbox, None) => Err(Error::Forbidden("only an agent has an inbox")),
-        (Thing::Inbox, Some(_)) | (Thing::Channel | Thing::Document(_), _) => Ok(()),
+        (Thing::Inbox, Some(_)) | (Thing::Channel | Thing::Document(_) | Thing::Proposal(_), _) => {
+            Ok(())
+        }
     }
 }
 

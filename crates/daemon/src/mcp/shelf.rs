@@ -61,6 +61,7 @@ pub(super) async fn read(
             let messages = kernel.messages(who, &place, Reading::default()).await;
             (give(messages)?.to_string(), JSON)
         }
+        Thing::Proposal(id) => (give(kernel.proposal(who, &place, *id).await)?.to_string(), JSON),
         Thing::Inbox => (give(kernel.inbox_look(who, &place).await)?.to_string(), JSON),
         Thing::Document(path) => {
             let document = kernel.document_read(who, &place, path.clone(), None).await;

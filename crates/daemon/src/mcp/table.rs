@@ -48,6 +48,7 @@ const MESSAGE: &[Field] = &[
     needed("body", Text),
     optional("resource", Text).about("id of the whole text"),
 ];
+const RECEIPT: &[Field] = &[needed("seq", Number), needed("agent", Text), needed("state", Text)];
 const FILE: Field = optional("file", Text).about("default: the team's (notes.md)");
 const PROPOSED: &[Field] = &[
     needed("proposal", Number),
@@ -73,7 +74,7 @@ pub(super) static SPECS: [Spec; 20] = [
         takes: &[
             needed("message", Text),
             optional("to", Texts).about("agents to wake besides those mentioned"),
-            optional("cc", Texts).about("agents who get it without being woken"),
+            optional("cc", Texts).about("agents who only read it"),
             optional("reply_to", Number).about("seq of the message this answers"),
             optional("priority", Text).about("high: read first"),
         ],
@@ -96,14 +97,20 @@ pub(super) static SPECS: [Spec; 20] = [
             optional("since", Number).about("only after this seq"),
             optional("limit", Number).about("default 50"),
             optional("search", Text),
+            optional("thread", Number).about("seq: it and its replies"),
+            optional("receipts", Flag).about("where your own stand"),
             optional("all_runs", Flag).about("earlier runs too"),
         ],
-        gives: &[needed("instance", Text), needed("messages", List(MESSAGE))],
+        gives: &[
+            needed("instance", Text),
+            needed("messages", List(MESSAGE)),
+            optional("receipts", List(RECEIPT)),
+        ],
     },
     Spec {
         name: ToolName::InboxCheck,
         needs: Permission::Read,
-        about: "Show mail that came for you since this turn began. Looking marks nothing as done.",
+        about: "Show mail that came since this turn began. It marks nothing as done.",
         effect: Effect::Reads,
         takes: &[],
         gives: &[needed("messages", Things).about("as channel_read gives them")],
@@ -119,7 +126,7 @@ pub(super) static SPECS: [Spec; 20] = [
     Spec {
         name: ToolName::WorkflowAgents,
         needs: Permission::Read,
-        about: "List the team: who is there and what each is doing.",
+        about: "List the team and what each is doing.",
         effect: Effect::Reads,
         takes: &[],
         gives: &[needed(
@@ -216,7 +223,7 @@ pub(super) static SPECS: [Spec; 20] = [
     Spec {
         name: ToolName::ResourceCreate,
         needs: Permission::Send,
-        about: "Keep a long text and get an id to mention in a message.",
+        about: "Keep a long text; get an id to mention.",
         effect: Effect::Writes,
         takes: &[needed("content", Text), optional("type", Text).about("default text/plain")],
         gives: &[needed("id", Text), needed("bytes", Number)],
@@ -272,7 +279,7 @@ pub(super) static SPECS: [Spec; 20] = [
     },
     Spec {
         name: ToolName::Vote,
-        needs: Permission::Send,
+        needs: Permission::Approve,
         about: "Vote on a proposal, or change your vote.",
         effect: Effect::Writes,
         takes: &[needed("proposal", Number), needed("choice", Text), optional("reason", Text)],

@@ -138,9 +138,16 @@ async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route()
             "Anybody may." => [200, 200, 200],
             // What an agent points at outside its instance is forbidden, not missing.
             "A client's token must allow `read`." if path == "/events" => [401, 404, 403],
+            // It is the user's message.
+            _ if path == "/messages/{seq}/receipts" => [401, 403, 403],
             // The agent owns the documents, and suggests nothing to itself.
             _ if (method.as_str(), path.as_str()) == ("POST", "/suggestions") => [401, 200, 409],
             // What an agent is always allowed is what a token usually is.
+            // An agent votes without being granted it; what it asks a person it does not answer itself.
+            "A client's token must allow `approve`." if path.starts_with("/questions") => {
+                [401, 403, 403]
+            }
+            "A client's token must allow `approve`." => [401, 403, expected],
             "Whoever is known may."
             | "A client's token must allow `read`."
             | "A client's token must allow `send`."

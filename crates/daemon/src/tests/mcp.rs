@@ -186,7 +186,9 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
     ];
     let of_client = house.over_tcp(list().token(&client)).await;
     let of_user = house.as_user(list()).await;
-    for (list, expected) in [(&of_client, more(&looks)), (&of_user, more(&all))] {
+    let mut of_clients = more(&looks);
+    of_clients.retain(|name| *name != "vote");
+    for (list, expected) in [(&of_client, of_clients), (&of_user, more(&all))] {
         assert_eq!(names(list), expected);
         for tool in list.json()["result"]["tools"].as_array().unwrap() {
             assert_eq!(tool["inputSchema"]["properties"]["target"]["type"], "string", "{tool}");

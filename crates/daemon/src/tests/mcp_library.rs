@@ -132,3 +132,23 @@ async fn names_that_are_there_complete_what_was_begun() {
         assert_eq!(complete(reference, name, value).await, expected, "{name} {value}");
     }
 }
+
+#[tokio::test]
+async fn a_proposal_is_read_by_its_number_in_its_own_instance() {
+    let house = House::open().await;
+    let coder = Some(house.job.token.as_str());
+    let args = json!({"title": "Ship it?", "options": ["yes", "no"]});
+    let made = NEW.call("proposal_create", &args).token(&house.job.token);
+    let made = house.as_user(made).await.json();
+    assert_eq!(made["result"]["isError"], json!(false), "{made}");
+    let read =
+        ask(&house, coder, "resources/read", json!({"uri": "aw://team/main/proposal/1"})).await;
+    let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{read}"));
+    assert!(text.contains("Ship it?"), "{text}");
+    let none =
+        ask(&house, coder, "resources/read", json!({"uri": "aw://team/main/proposal/2"})).await;
+    assert_eq!(none["error"]["code"], json!(-32602), "{none}");
+    let other =
+        ask(&house, coder, "resources/read", json!({"uri": "aw://else/main/proposal/1"})).await;
+    assert_eq!(other["error"]["data"]["code"], "forbidden", "{other}");
+}

@@ -56,7 +56,11 @@ async fn a_token_is_good_for_what_it_allows_and_nothing_else_at_every_route() {
         let without = house.token_for("without", &all_but(what), &[]).await;
         let elsewhere = house.token_for("elsewhere", Permission::ALL, &["@elsewhere:*"]).await;
         let here = house.token_for("here", Permission::ALL, &["@elsewhere:*", "@team"]).await;
-        let (ask, expected) = sensible(&house, &method, &path);
+        let (ask, mut expected) = sensible(&house, &method, &path);
+        if path == "/messages/{seq}/receipts" {
+            // What is allowed is to look where one's own stand, and this is the user's.
+            expected = 403;
+        }
         let status = async |token: &str| house.over_tcp(ask.clone().token(token)).await.status;
         assert_eq!(status(&without).await, 403, "without: {method} {path}");
         let absent = if is_placeless(&path) { expected } else { 404 };
@@ -77,6 +81,76 @@ async fn a_token_is_good_for_what_it_allows_and_nothing_else_at_every_route() {
     let unused = Permission::ALL.iter().filter(|known| !seen.contains(known)).collect::<Vec<_>>();
     // It is needed for a part of a request only.
     assert_eq!(unused, [&Permission::Limits]);
+}
+
+/// What a client must be allowed to call a tool; none where only an agent has a use for it.
+fn tool_needs(tool: ToolName) -> Option<Permission> {
+    match tool {
+        ToolName::InboxCheck
+        | ToolName::InboxAck
+        | ToolName::AskHuman
+        | ToolName::FeedbackSubmit => None,
+        ToolName::ChannelRead
+        | ToolName::WorkflowAgents
+        | ToolName::DocumentRead
+        | ToolName::DocumentList
+        | ToolName::ResourceRead
+        | ToolName::ProposalStatus
+        | ToolName::WorkflowList
+        | ToolName::RunList
+        | ToolName::RunStatus
+        | ToolName::AgentShow => Some(Permission::Read),
+        ToolName::ChannelSend
+        | ToolName::ResourceCreate
+        | ToolName::ProposalCreate
+        | ToolName::ProposalCancel => Some(Permission::Send),
+        ToolName::DocumentWrite
+        | ToolName::DocumentAppend
+        | ToolName::DocumentCreate
+        | ToolName::DocumentSuggest
+        | ToolName::SuggestionAnswer => Some(Permission::Documents),
+        ToolName::Vote => Some(Permission::Approve),
+        ToolName::RunStart | ToolName::RunStop | ToolName::RunResume => Some(Permission::Run),
+        ToolName::AgentNew
+        | ToolName::AgentStop
+        | ToolName::AgentResume
+        | ToolName::AgentRemove => Some(Permission::Agents),
+    }
+}
+
+#[tokio::test]
+async fn a_tool_is_listed_and_called_where_its_permission_was_given_and_nowhere_else() {
+    let house = House::open().await;
+    for what in Permission::ALL {
+        let just = house.token_for(&format!("just-{what}"), &[*what], &[]).await;
+        let without = house.token_for(&format!("without-{what}"), &all_but(*what), &[]).await;
+        for tool in ToolName::ALL.iter().filter(|tool| tool_needs(**tool) == Some(*what)) {
+            let refused = call(&house, &without, tool.word(), json!({"target": "@team"})).await;
+            assert_eq!(refused["code"], "forbidden", "without {what}: {}", tool.word());
+            let given = call(&house, &just, tool.word(), json!({"target": "@elsewhere"})).await;
+            assert_ne!(given["code"], "forbidden", "with {what}: {}: {given}", tool.word());
+        }
+        for (token, given) in [(&just, true), (&without, false)] {
+            let listed = listed(&house, token).await;
+            let wrong = ToolName::ALL.iter().filter(|tool| tool_needs(**tool).is_some());
+            let wrong = wrong.filter(|tool| {
+                let may = (tool_needs(**tool) == Some(*what)) == given;
+                listed.iter().any(|name| name == tool.word()) != may
+            });
+            let wrong: Vec<_> = wrong.collect();
+            assert!(wrong.is_empty(), "{what} {given}: {wrong:?} {listed:?}");
+        }
+    }
+}
+
+async fn listed(house: &House, token: &str) -> Vec<String> {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let question = Question::post("/mcp", body.to_string())
+        .header("Accept", "application/json, text/event-stream")
+        .header("MCP-Protocol-Version", "2025-11-25");
+    let answer = house.over_tcp(question.token(token)).await.json();
+    let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -228,6 +302,41 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
     assert_eq!(listed.iter().map(|one| &one["instance"]).collect::<Vec<_>>(), ["other"]);
     let answer = call(&house, &elsewhere, "run_list", json!({})).await;
     assert_eq!(answer["runs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_person_decides_a_client_decides_only_if_granted() {
+    let house = House::open().await;
+    let own = |tool, args| call(&house, &house.job.token, tool, args);
+    let proposal = own("proposal_create", json!({"title": "Which?", "options": ["x", "y"]})).await;
+    let proposal = &proposal["proposal"];
+    let question = own("ask_human", json!({"question": "Really?"})).await["question"].clone();
+    let plain = house.token_for("plain", &[], &["@team"]).await;
+    let trusted = house.token_for("trusted", &[Permission::Approve, Permission::Send], &[]).await;
+    let vote = json!({"target": "@team", "proposal": proposal, "choice": "x"});
+    let cancel = json!({"target": "@team", "proposal": proposal});
+    for (tool, args) in [("vote", &vote), ("proposal_cancel", &cancel)] {
+        let refused = call(&house, &plain, tool, args.clone()).await;
+        assert_eq!(refused["code"], "forbidden", "{tool}: {refused}");
+    }
+    assert_eq!(call(&house, &trusted, "vote", vote).await["state"], "active");
+    let seen = json!({"target": "@team", "proposal": proposal});
+    let seen = call(&house, &plain, "proposal_status", seen).await;
+    assert_eq!(seen["proposals"][0]["ballots"][0]["voter"], "client:trusted", "{seen}");
+    assert_eq!(call(&house, &trusted, "proposal_cancel", cancel).await["by"], "client:trusted");
+    let path = format!("/questions/{question}/answer");
+    let answer = json!({"target": "@team", "answer": "yes"}).to_string();
+    let answered = async |token: &str| {
+        house.over_tcp(Question::post(&path, answer.clone()).token(token)).await.status
+    };
+    assert_eq!(answered(&plain).await, 403);
+    assert_eq!(answered(&house.job.token).await, 403, "an agent does not answer itself");
+    assert_eq!(answered(&trusted).await, 200);
+    // Its own proposal a client takes back without being granted anything more.
+    let mine = json!({"target": "@team", "title": "Mine?"});
+    let mine = call(&house, &plain, "proposal_create", mine).await["proposal"].clone();
+    let cancel = json!({"target": "@team", "proposal": mine});
+    assert_eq!(call(&house, &plain, "proposal_cancel", cancel).await["state"], "cancelled");
 }
 
 #[tokio::test]

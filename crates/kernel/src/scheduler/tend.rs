@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     error::Result,
-    idle,
+    idle::{self, Person},
     kernel::{Card, Kernel},
 };
 
@@ -80,11 +80,14 @@ impl Kernel {
     pub(super) async fn tend(&self, card: &Arc<Card>, busy: Busy, stop: CancellationToken) {
         let mut seen = Change::default();
         let mut next = Instant::now();
+        let mut people = self.attendance.hear();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 change = self.store.change_wait(card.workflow, seen) => seen = change,
                 () = busy.left.notified() => {}
+                // The sender is the kernel's own, and lives as long.
+                _ = people.changed() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
             match self.look(card.run, &busy).await {
@@ -127,7 +130,9 @@ impl Kernel {
         if !busy.is_empty() && now < due {
             return Ok(Looked::Until(instant(now, next.min(due))));
         }
-        let decide = Box::new(move |facts: &_| idle::settle(facts, now));
+        let is_there = self.attendance.is_there(card.run);
+        let person = if is_there { Person::There } else { Person::Away };
+        let decide = Box::new(move |facts: &_| idle::settle(facts, person, now));
         match self.store.run_settle(card.run, decide, now).await? {
             RunStep::End { .. } => Ok(Looked::Over),
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume => {

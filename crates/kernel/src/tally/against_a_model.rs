@@ -10,7 +10,8 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     By, Deciding, Error, Fence, Keep, LeaseStep, Leased, MessageQuery, NewAgent, NewAttempt,
-    NewBallot, NewMessage, NewProposal, NewRun, Order, Recipient, Said, Sqlite, Store, Wake, Who,
+    NewBallot, NewCancel, NewMessage, NewProposal, NewRun, Order, Recipient, Right, Said, Sqlite,
+    Store, Wake, Who,
 };
 use uuid::Uuid;
 
@@ -232,8 +233,8 @@ impl Place {
     }
 
     async fn vote(&self, id: ProposalId, who: &str, choice: &str, dice: u64) -> Result {
-        let ballot =
-            NewBallot { proposal: id, choice: choice.into(), reason: None, said: Said::default() };
+        let (choice, right, said) = (choice.into(), Right::Own, Said::default());
+        let ballot = NewBallot { proposal: id, choice, reason: None, right, said };
         let deciding = Deciding { tally, dice };
         let now = Millis::new(self.now);
         let cast = self.store.ballot_cast(self.by(who), self.workflow, ballot, deciding, now);
@@ -241,9 +242,10 @@ impl Place {
     }
 
     async fn cancel(&self, id: ProposalId, who: &str) -> Result {
-        let (said, now) = (Said::default(), Millis::new(self.now));
-        let by = self.by(who);
-        result(self.store.proposal_cancel(by, self.workflow, id, None, said, now).await)
+        let (right, said) = (Right::Own, Said::default());
+        let cancel = NewCancel { proposal: id, why: None, right, said };
+        let (by, now) = (self.by(who), Millis::new(self.now));
+        result(self.store.proposal_cancel(by, self.workflow, cancel, now).await)
     }
 
     async fn get(&self, id: ProposalId) -> Proposal {

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{Error, Principal, Reading};
-use agent_worker_protocol::{Code, EffectKey, Priority, Seq, api::SendReply};
+use agent_worker_protocol::{
+    Code, DeliveryState, EffectKey, Priority, Seq,
+    api::{SendReply, SendRequest},
+};
 use agent_worker_store::Store as _;
 use serde_json::json;
 
 use crate::{
     joining::{mock, new},
+    worker::End,
     world::{World, code, place, request, team, within},
 };
 
@@ -33,6 +37,49 @@ async fn whoever_reads_on_gets_the_oldest_they_have_not_seen_and_jumps_over_noth
     assert_eq!(bodies(&world, Some(2), 2).await, ["three", "four"]);
     assert_eq!(bodies(&world, Some(4), 2).await, ["five"]);
     assert!(bodies(&world, Some(5), 2).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_message_stands_is_told_to_its_sender_and_to_the_user() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        let sent = worker.send("@lead look").await.unwrap().seq;
+        let (kernel, who) = worker.principal().await.unwrap();
+        let place = agent_worker_kernel::Place::default();
+        let reading = Reading { receipts: true, ..Reading::default() };
+        let read = kernel.messages(&who, &place, reading).await.unwrap();
+        let told: Vec<_> = read.receipts.iter().map(|one| (one.seq, one.agent.as_str())).collect();
+        assert_eq!((read.messages.len(), told), (2, vec![(sent, "lead")]), "its own alone");
+        assert_eq!(kernel.receipts(&who, &place, sent).await.unwrap().receipts, read.receipts);
+        assert_eq!(code(kernel.receipts(&who, &place, Seq::new(1)).await), Some(Code::Forbidden));
+        End::quiet()
+    });
+    let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
+    world.over(run).await;
+    let reading = Reading { receipts: true, ..Reading::default() };
+    let read = world.kernel.messages(&Principal::User, &place("@team"), reading).await.unwrap();
+    let told: Vec<_> = read.receipts.iter().map(|one| (one.seq.get(), one.state)).collect();
+    assert_eq!(told, [(1, DeliveryState::Acted), (2, DeliveryState::Acted)], "the user's are all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_is_read_whole_and_not_searched() {
+    let world = World::new().await;
+    world.start(&team("coder", "kickoff: one")).await;
+    world.pass(Duration::from_millis(1)).await;
+    world.say("two").await;
+    let reply = SendRequest { reply_to: Some(Seq::new(1)), ..request(Some("@team"), "three") };
+    world.kernel.send(&Principal::User, None, reply).await.unwrap();
+    let thread = Reading { thread: Some(Seq::new(1)), ..Reading::default() };
+    let (user, at) = (&Principal::User, &place("@team"));
+    let bodies = world.kernel.messages(user, at, thread.clone()).await.unwrap().messages;
+    let bodies: Vec<_> = bodies.iter().map(|one| one.body.as_str()).collect();
+    assert_eq!(bodies, ["one", "three"]);
+    let searched = Reading { search: Some("one".to_owned()), ..thread };
+    let searched = world.kernel.messages(user, at, searched).await;
+    assert_eq!(code(searched), Some(Code::BadRequest));
+    let none = Reading { thread: Some(Seq::new(9)), ..Reading::default() };
+    assert_eq!(code(world.kernel.messages(user, at, none).await), Some(Code::NotFound));
 }
 
 /// The user says `message` in the team's channel, under `key`.

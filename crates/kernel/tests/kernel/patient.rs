@@ -24,8 +24,8 @@ use agent_worker_store::{
     AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentConflict, DocumentInfo,
     DocumentWrite, Error, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt, Hindrances,
     Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt, NewBallot,
-    NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
-    QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Said,
+    NewCancel, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery,
+    Question, QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep,
     Settlement, ShownMessage, Sqlite, Store, SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
@@ -234,6 +234,7 @@ patient! {
     fn message_append(by: By, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Millis) -> Once<Seq>;
     fn message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>;
     fn message_index(most: u32) -> bool;
+    fn message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>;
     fn message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>;
     fn inbox_pending(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<ShownMessage>;
     fn inbox_show(fence: Fence, limit: u32) -> Vec<ShownMessage>;
@@ -251,7 +252,7 @@ patient! {
     fn run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Millis) -> ();
     fn proposal_create(by: By, workflow: WorkflowId, new: NewProposal, now: Millis) -> Once<ProposalId>;
     fn ballot_cast(by: By, workflow: WorkflowId, ballot: NewBallot, deciding: Deciding, now: Millis) -> Once<ProposalState>;
-    fn proposal_cancel(by: By, workflow: WorkflowId, proposal: ProposalId, why: Option<String>, said: Said, now: Millis) -> Once<ProposalState>;
+    fn proposal_cancel(by: By, workflow: WorkflowId, cancel: NewCancel, now: Millis) -> Once<ProposalState>;
     fn proposal_settle(workflow: WorkflowId, deciding: Deciding, now: Millis) -> Vec<ProposalId>;
     fn proposal_get(workflow: WorkflowId, proposal: ProposalId) -> Option<Proposal>;
     fn proposal_list(workflow: WorkflowId, which: ProposalQuery) -> Vec<Proposal>;

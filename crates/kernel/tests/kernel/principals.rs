@@ -106,7 +106,7 @@ async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 18
 }
 
 /// What everybody who is known may where `place` is: everything that only looks.
-async fn look(kernel: &Kernel, who: &Principal, place: &Place) -> [Option<Code>; 11] {
+async fn look(kernel: &Kernel, who: &Principal, place: &Place) -> [Option<Code>; 10] {
     let file = || "notes.md".parse().unwrap();
     let of = |target: &str| {
         let target = place.target.as_ref().map(|whole| format!("{target}{whole}"));
@@ -115,7 +115,6 @@ async fn look(kernel: &Kernel, who: &Principal, place: &Place) -> [Option<Code>;
     let (own, all) = (of("coder"), Breadth::All);
     [
         code(kernel.messages(who, place, Reading::default()).await),
-        code(kernel.receipts(who, place, Seq::new(1)).await),
         code(kernel.run_views(who, place, all).await),
         code(kernel.agent_views(who, place, all).await),
         code(kernel.instance_views(who, place, all).await),
@@ -173,9 +172,9 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
     assert_eq!(document(&kernel, &who, "@team").await, None);
     assert_eq!(document(&kernel, &who, "@other").await, no);
     assert_eq!(code(kernel.run_view(&who, other).await), absent);
-    assert_eq!(look(&kernel, &who, &place("@team")).await, [None; 11]);
-    assert_eq!(look(&kernel, &who, &Place::default()).await, [None; 11], "it needs no target");
-    assert_eq!(look(&kernel, &who, &place("@other")).await, [no; 11]);
+    assert_eq!(look(&kernel, &who, &place("@team")).await, [None; 10]);
+    assert_eq!(look(&kernel, &who, &Place::default()).await, [None; 10], "it needs no target");
+    assert_eq!(look(&kernel, &who, &place("@other")).await, [no; 10]);
     for (list, project) in [(Breadth::All, None), (Breadth::Project, Some("/".into()))] {
         let everywhere = Place { target: None, project };
         assert_eq!(kernel.agent_views(&who, &everywhere, list).await.unwrap().len(), 2);
@@ -210,7 +209,7 @@ async fn a_client_reads_and_sends_and_rules_nothing() {
     }
     assert_eq!(world.channel().await.pop().unwrap().from, Sender::Client("ci".into()));
     assert_eq!(document(kernel, &who, "@team").await, None);
-    assert_eq!(look(kernel, &who, &place("@team")).await, [None; 11]);
+    assert_eq!(look(kernel, &who, &place("@team")).await, [None; 10]);
     assert_eq!(explain(kernel, &who, "coder@other").await, None);
     assert_eq!(feedback(kernel, &who).await, None);
     assert_eq!(code(kernel.inbox_check(&who).await), no);
@@ -229,8 +228,8 @@ async fn nobody_may_nothing() {
     assert_eq!(write(kernel, &who, "@team").await, no);
     assert_eq!(watch(kernel, &who, team).await, no);
     assert_eq!(document(kernel, &who, "@team").await, no);
-    assert_eq!(look(kernel, &who, &place("@team")).await, [no; 11]);
-    assert_eq!(look(kernel, &who, &Place::default()).await, [no; 11]);
+    assert_eq!(look(kernel, &who, &place("@team")).await, [no; 10]);
+    assert_eq!(look(kernel, &who, &Place::default()).await, [no; 10]);
     assert_eq!(explain(kernel, &who, "coder@team").await, no);
     assert_eq!(feedback(kernel, &who).await, no);
     assert_eq!(code(kernel.run_view(&who, team).await), no);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Ballots, Base, Breadth, Error, Place, Principal};
+use agent_worker_kernel::{Ballots, Base, Breadth, Error, Place, Principal, Watched};
 use agent_worker_protocol::{
     Code, EventKind, Message, Outcome, PauseCause, Proposal, ProposalId, ProposalOption,
     ProposalState, QuestionId, Role, RunId, RunState, Span,
@@ -14,7 +14,7 @@ use agent_worker_protocol::{
 
 use crate::{
     worker::{End, Worker},
-    world::{World, code, place, problem, team},
+    world::{World, code, place, problem, team, within},
 };
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
@@ -150,6 +150,10 @@ async fn what_was_decided_stands_before_every_later_prompt() {
     let read = world.kernel.document_read(user, at, file(), None).await.unwrap();
     assert!(read.content.contains("## #1 Which database?\n\nresolved: sqlite"), "{}", read.content);
     assert!(read.content.contains("- coder sqlite"), "{}", read.content);
+    let documents = world.kernel.document_list(user, at).await.unwrap();
+    let listed = documents.iter().find(|entry| entry.file == file()).unwrap();
+    assert_eq!((listed.author.as_str(), listed.revision), ("system", read.revision));
+    assert_eq!(listed.bytes, read.content.len() as u64);
     let base = Base::Append;
     let write = world.kernel.document_write(user, None, at, file(), "x".into(), base).await;
     assert_eq!(code(write), Some(Code::Forbidden));
@@ -298,6 +302,50 @@ async fn a_run_that_waits_for_a_person_goes_on_when_one_says_something_else() {
     world.working(run, "coder", 2).await;
     world.pass(Duration::from_secs(1)).await;
     assert_eq!(world.view(run).await.state, RunState::Paused { cause: PauseCause::Human });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_pauses_for_a_person_only_while_none_is_there() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        if worker.nth == 1 {
+            let (kernel, who) = worker.principal().await.unwrap();
+            let request = AskRequest { question: "Which colour?".into(), options: None };
+            kernel.ask_human(&who, None, request).await.unwrap();
+        }
+        End::quiet()
+    });
+    let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
+    let watch = async |who: &Principal| {
+        let feed = world.kernel.watch(&Principal::User, Watched::RunToRest(run), None).await;
+        feed.unwrap().by_a_person(who)
+    };
+    let person = watch(&Principal::User).await;
+    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.pass(Duration::from_mins(1)).await;
+    let view = world.view(run).await;
+    assert_eq!(view.state, RunState::Running, "somebody is there");
+    assert_eq!(view.agents[0].state.to_string(), "waiting for an answer (#1)");
+    let left = world.after(world.now());
+    drop(person);
+    let paused = world.paused(run).await;
+    assert!(world.after(paused.ts) - left < 1_000, "at once, and not at the next sweep");
+    let waits = RunState::Paused { cause: PauseCause::Human };
+    assert_eq!(world.view(run).await.state, waits);
+    let nobody = watch(&Principal::Nobody).await;
+    world.pass(Duration::from_mins(1)).await;
+    assert_eq!(world.view(run).await.state, waits, "who may not answer is nobody to wait for");
+    drop(nobody);
+    // Whoever comes later is not told that it rests: it goes on.
+    let mut person = watch(&Principal::User).await;
+    let mut runs = 0;
+    while runs < 2 {
+        let event = within(person.next()).await.unwrap().unwrap();
+        runs += usize::from(event.kind == EventKind::RunRunning);
+    }
+    assert_eq!(world.view(run).await.state, RunState::Running);
+    world.answer(1, "blue").await.unwrap();
+    assert_eq!(world.over(run).await.state, DONE);
 }
 
 #[tokio::test(start_paused = true)]

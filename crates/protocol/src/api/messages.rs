@@ -84,6 +84,9 @@ pub struct MessagesReply {
     pub instance: InstanceRef,
     /// Oldest first; of a search the newest first.
     pub messages: Vec<Message>,
+    /// Where those stand that are one's own, the user's all, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub receipts: Vec<Receipt>,
 }
 
 /// `GET /messages/{seq}/receipts`

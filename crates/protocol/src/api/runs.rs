@@ -140,6 +140,7 @@ impl RunView {
             | AgentState::Queued
             | AgentState::BackingOff { .. }
             | AgentState::Parked { .. }
+            | AgentState::Waiting { .. }
             | AgentState::Paused { .. } => agent.waiting > 0,
         };
         let may_end = match &self.state {

@@ -24,8 +24,32 @@ pub struct NewBallot {
     pub choice: String,
     /// Why.
     pub reason: Option<String>,
+    /// By what right.
+    pub right: Right,
     /// What follows from what is said if it decides the proposal.
     pub said: Said,
+}
+
+/// A proposal to be taken back. By whom is who writes.
+#[derive(Clone, Debug)]
+pub struct NewCancel {
+    /// Which.
+    pub proposal: ProposalId,
+    /// Why.
+    pub why: Option<String>,
+    /// By what right.
+    pub right: Right,
+    /// What follows from saying so in the channel.
+    pub said: Said,
+}
+
+/// By what right somebody votes on a proposal, or takes it back. The user has both by being the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// Their own: as one of the electorate, or as its creator.
+    Own,
+    /// A person's, who may vote on everything and take everything back.
+    Persons,
 }
 
 /// What follows from a message of the system that an attempt caused.

@@ -71,6 +71,39 @@ pub(super) fn list(
     Ok(messages)
 }
 
+/// A message and what replies to it, to that, and so on. A reply comes after what it answers, so that taking the oldest
+/// first gives them in their order, and whoever has enough stops.
+pub(super) const THREAD: &str = "WITH RECURSIVE thread (seq) AS (
+      SELECT ?2
+      UNION
+      SELECT m.seq FROM thread t CROSS JOIN message m INDEXED BY message_reply
+      WHERE m.workflow = ?1 AND m.reply_to = t.seq AND m.reply_to IS NOT NULL
+      ORDER BY 1)
+    SELECT seq FROM thread WHERE seq > ?3 LIMIT ?4";
+
+pub(super) fn thread(
+    db: &Connection,
+    workflow: WorkflowId,
+    seq: Seq,
+    after: Seq,
+    limit: u32,
+) -> Result<Vec<Message>> {
+    require(db, workflow, seq)?;
+    let seqs = db
+        .prepare_cached(THREAD)?
+        .query_map(params![workflow.get(), seq.get(), after.get(), limit], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    by_seq(db, workflow, &seqs)
+}
+
+/// Lets pass where there is such a message.
+fn require(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()> {
+    let there = db
+        .prepare_cached("SELECT 1 FROM message WHERE workflow = ?1 AND seq = ?2")?
+        .exists([workflow.get(), seq.get()])?;
+    if there { Ok(()) } else { Err(Error::NotFound("message")) }
+}
+
 /// The messages with these numbers, in their order.
 pub(super) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<Vec<Message>> {
     let sql = format!(
@@ -135,12 +168,8 @@ pub(super) const RECEIPTS: &str = "SELECT d.seq, d.agent, d.state, d.failures, d
         FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent";
 
 pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
+    require(db, workflow, seq)?;
     let key = [workflow.get(), seq.get()];
-    let there =
-        db.prepare_cached("SELECT 1 FROM message WHERE workflow = ?1 AND seq = ?2")?.exists(key)?;
-    if !there {
-        return Err(Error::NotFound("message"));
-    }
     let receipts =
         db.prepare_cached(RECEIPTS)?.query_map(key, receipt)?.collect::<rusqlite::Result<_>>()?;
     Ok(receipts)

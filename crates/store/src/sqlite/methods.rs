@@ -20,7 +20,6 @@ use super::{
     questions,
     resources::{self, NewResource},
     roles, runs, search, settle, suggestions, tokens,
-    writer::Tx,
 };
 use crate::{
     error::{Error, Result},
@@ -28,9 +27,9 @@ use crate::{
         AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentConflict,
         DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt,
         Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt,
-        NewBallot, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
+        NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
         ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery,
-        RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, Turn,
+        RunRow, RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
     store::Store,
 };
@@ -93,6 +92,8 @@ store! {
             = move |tx| messages::append(tx, &by, workflow, &message, pause.as_ref(), now);
         read message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>
             = move |db| messages::list(db, workflow, &query);
+        read message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>
+            = move |db| messages::thread(db, workflow, seq, after, limit);
         read message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>
             = move |db| messages::receipts(db, workflow, seq);
 
@@ -252,15 +253,10 @@ store! {
         &self,
         by: By,
         workflow: WorkflowId,
-        proposal: ProposalId,
-        why: Option<String>,
-        said: Said,
+        cancel: NewCancel,
         now: Millis,
     ) -> Result<Once<ProposalState>> {
-        let cancel = move |tx: &Tx<'_>| {
-            proposals::cancel(tx, &by, workflow, proposal, why.as_deref(), &said, now)
-        };
-        self.write(cancel).await
+        self.write(move |tx| proposals::cancel(tx, &by, workflow, &cancel, now)).await
     }
     async fn document_get(
         &self,

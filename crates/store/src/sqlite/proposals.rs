@@ -23,7 +23,10 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    model::{By, Deciding, NewBallot, NewProposal, Once, ProposalQuery, ProposalStep, Said},
+    model::{
+        By, Deciding, NewBallot, NewCancel, NewProposal, Once, ProposalQuery, ProposalStep, Right,
+        Said,
+    },
 };
 
 pub(super) fn create(
@@ -104,7 +107,7 @@ pub(super) fn cast(
             });
         }
         let voter = author.sender();
-        if !proposal.may_vote(&voter) {
+        if ballot.right == Right::Own && !proposal.may_vote(&voter) {
             return Err(Error::NoVote(proposal.id));
         }
         if !proposal.terms.options.iter().any(|option| option.id == ballot.choice) {
@@ -143,24 +146,23 @@ fn put(head: &Head<'_>, voter: &Sender, ballot: &NewBallot, now: Millis) -> Resu
     Ok(())
 }
 
-/// Takes a proposal back, as its creator or the user.
+/// Takes a proposal back, as its creator, or by a person's right.
 pub(super) fn cancel(
     tx: &Tx<'_>,
     by: &By,
     workflow: WorkflowId,
-    id: ProposalId,
-    why: Option<&str>,
-    said: &Said,
+    cancel: &NewCancel,
     now: Millis,
 ) -> Result<Once<ProposalState>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let proposal = active(head, id)?;
+        let proposal = active(head, cancel.proposal)?;
         let by = author.sender();
-        if by != Sender::User && by != proposal.created_by {
+        let is_own = by == Sender::User || by == proposal.created_by;
+        if cancel.right == Right::Own && !is_own {
             return Err(Error::NotCreator(proposal.created_by));
         }
-        let state = ProposalState::Cancelled { by: by.clone(), why: why.map(str::to_owned) };
-        end(head, proposal, state, Some(&by), said, now)
+        let state = ProposalState::Cancelled { by: by.clone(), why: cancel.why.clone() };
+        end(head, proposal, state, Some(&by), &cancel.said, now)
     })
 }
 

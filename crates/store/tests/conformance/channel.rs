@@ -47,6 +47,32 @@ pub(crate) async fn a_reader_sees_no_gap_while_eight_write(store: Arc<dyn Store>
     assert_eq!(team.inbox("b").await.len(), 800);
 }
 
+pub(crate) async fn a_thread_is_a_message_and_whatever_replies_to_it(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let reply = async |to: i64| {
+        let new = NewMessage { reply_to: Some(Seq::new(to)), ..text("so", &[]) };
+        team.append(user(), new).await.unwrap().value()
+    };
+    team.say("one", &[]).await;
+    team.say("two", &[]).await;
+    for to in [1, 2, 3, 1, 5] {
+        reply(to).await;
+    }
+    let thread = async |seq: i64, after: i64, limit: u32| {
+        let (seq, after) = (Seq::new(seq), Seq::new(after));
+        let read = team.store.message_thread(team.workflow, seq, after, limit).await?;
+        Ok::<_, Error>(read.into_iter().map(|message| message.seq).collect::<Vec<_>>())
+    };
+    assert_eq!(thread(1, 0, 99).await.unwrap(), seqs(&[1, 3, 5, 6, 7]));
+    assert_eq!(thread(1, 0, 2).await.unwrap(), seqs(&[1, 3]), "the oldest first");
+    assert_eq!(thread(1, 3, 2).await.unwrap(), seqs(&[5, 6]), "and on from there");
+    assert_eq!(thread(3, 0, 99).await.unwrap(), seqs(&[3, 5, 7]), "from the middle on");
+    assert_eq!(thread(2, 0, 99).await.unwrap(), seqs(&[2, 4]));
+    assert_eq!(thread(7, 0, 99).await.unwrap(), seqs(&[7]));
+    let none = thread(8, 0, 99).await;
+    assert!(matches!(none, Err(Error::NotFound("message"))), "{none:?}");
+}
+
 pub(crate) async fn a_message_comes_back_as_it_was_written(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
     let first = team.say("first", &[]).await;

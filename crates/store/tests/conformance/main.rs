@@ -66,6 +66,7 @@ conformance! {
     channel {
         a_reader_sees_no_gap_while_eight_write,
         a_message_comes_back_as_it_was_written,
+        a_thread_is_a_message_and_whatever_replies_to_it,
         a_message_reaches_each_recipient_once,
         a_message_for_somebody_who_takes_no_part_is_refused_whole,
         without_a_live_run_nothing_can_be_said,
@@ -160,6 +161,7 @@ conformance! {
         what_is_decided_never_changes,
         a_voter_has_one_ballot_and_may_change_it,
         strangers_neither_vote_nor_take_back,
+        a_client_with_a_persons_right_votes_and_takes_back,
         an_assignment_gives_the_work_to_one_and_spares_the_others,
         only_a_vote_opens_a_gate,
         a_run_that_ends_takes_back_what_is_voted_on,

@@ -7,8 +7,8 @@ use agent_worker_protocol::{
     ProposalState, Role, Rule, RunState, Sender, Seq, Terms, TieBreaker, Verdict,
 };
 use agent_worker_store::{
-    By, Deciding, Error, Lease, NewBallot, NewProposal, NewQuestion, Once, ProposalQuery,
-    ProposalStep, QuestionQuery, RunStep, Said, Store, Who,
+    By, Deciding, Error, Lease, NewBallot, NewCancel, NewProposal, NewQuestion, Once,
+    ProposalQuery, ProposalStep, QuestionQuery, Right, RunStep, Said, Store, Who,
 };
 use tokio::task::JoinSet;
 
@@ -52,18 +52,34 @@ async fn propose(team: &Team, by: By, terms: Terms) -> ProposalId {
 }
 
 async fn vote(team: &Team, by: By, id: ProposalId, choice: &str) -> Result<ProposalState, Error> {
-    let ballot = NewBallot {
-        proposal: id,
-        choice: choice.into(),
-        reason: Some("because".into()),
-        said: Said::default(),
-    };
+    vote_by(Right::Own, team, by, id, choice).await
+}
+
+async fn vote_by(
+    right: Right,
+    team: &Team,
+    by: By,
+    id: ProposalId,
+    choice: &str,
+) -> Result<ProposalState, Error> {
+    let (choice, reason, said) = (choice.into(), Some("because".into()), Said::default());
+    let ballot = NewBallot { proposal: id, choice, reason, right, said };
     team.store.ballot_cast(by, team.workflow, ballot, BY_VOTES, NOW).await.map(Once::value)
 }
 
 async fn cancel(team: &Team, by: By, id: ProposalId) -> Result<ProposalState, Error> {
+    cancel_by(Right::Own, team, by, id).await
+}
+
+async fn cancel_by(
+    right: Right,
+    team: &Team,
+    by: By,
+    id: ProposalId,
+) -> Result<ProposalState, Error> {
     let (why, said) = (Some("enough".to_owned()), Said::default());
-    team.store.proposal_cancel(by, team.workflow, id, why, said, NOW).await.map(Once::value)
+    let cancel = NewCancel { proposal: id, why, right, said };
+    team.store.proposal_cancel(by, team.workflow, cancel, NOW).await.map(Once::value)
 }
 
 async fn get(team: &Team, id: ProposalId) -> Proposal {
@@ -168,8 +184,8 @@ pub(crate) async fn what_is_decided_never_changes(store: Arc<dyn Store>) {
     assert_eq!(decided.iter().map(|one| one.id).collect::<Vec<_>>(), [expired]);
     // A vote that comes after the deadline and before anybody looked changes nothing either.
     let due = propose(&team, user(), terms(&["x"], both)).await;
-    let ballot =
-        NewBallot { proposal: due, choice: "x".into(), reason: None, said: Said::default() };
+    let (choice, right, said) = ("x".into(), Right::Own, Said::default());
+    let ballot = NewBallot { proposal: due, choice, reason: None, right, said };
     let late = store.ballot_cast(user(), team.workflow, ballot, BY_VOTES, SOON).await;
     assert!(matches!(late, Err(Error::ProposalOver { .. })), "{late:?}");
 }
@@ -191,6 +207,19 @@ pub(crate) async fn a_voter_has_one_ballot_and_may_change_it(store: Arc<dyn Stor
     };
     assert_eq!(cast(&get(&team, id).await), [r#"a=y Some("because")"#]);
     assert_eq!(vote(&team, user(), id, "y").await.unwrap(), winner("y", None), "the user votes");
+}
+
+pub(crate) async fn a_client_with_a_persons_right_votes_and_takes_back(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    let leases = at_work(&team, &["a", "b"]).await;
+    let id = propose(&team, agent(&leases[0]), terms(&["x", "y"], &["b"])).await;
+    let state = vote_by(Right::Persons, &team, client("ci"), id, "x").await.unwrap();
+    assert_eq!(state, ProposalState::Active, "nobody waits for it, and nothing waits for nobody");
+    assert_eq!(get(&team, id).await.counts(), [("x", 1), ("y", 0)], "and it counts");
+    let stranger = cancel(&team, client("ci"), id).await;
+    assert!(matches!(stranger, Err(Error::NotCreator(_))), "{stranger:?}");
+    let state = cancel_by(Right::Persons, &team, client("ci"), id).await.unwrap();
+    assert_eq!(state.to_string(), "cancelled by client:ci: enough");
 }
 
 pub(crate) async fn strangers_neither_vote_nor_take_back(store: Arc<dyn Store>) {

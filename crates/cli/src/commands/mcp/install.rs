@@ -12,6 +12,7 @@ use crate::{
     client_token::ClientToken,
     context::{Context, Format},
     error::{CliError, Kind},
+    grant::{self, Grant},
     line::Line,
     memory::exchange,
     settings::Settings,
@@ -129,6 +130,7 @@ pub(super) fn print(
 /// Shows what is done, and does it.
 pub(super) async fn install(
     program: Program,
+    grant: &Grant,
     format: Format,
     ctx: &mut Context<'_>,
 ) -> Result<(), CliError> {
@@ -143,25 +145,25 @@ pub(super) async fn install(
         show(&step, format, ctx)?;
     }
     let token = ClientToken::of(program.word(), ctx.settings);
-    token.renew(&ctx.daemon().await?).await?;
+    let scopes = token.renew(&ctx.daemon().await?, grant).await?;
     match &step {
         Step::Run(words) => run(words, ctx.settings).await?,
         Step::Write(file, server) => write(file, server.clone())?,
     }
     if format == Format::Json {
-        return show(&step, format, ctx);
+        let mut done = told(&step);
+        done["token"] =
+            json!({"name": token.name, "allow": scopes.allow, "instances": scopes.instances});
+        return ctx.console.json(&done);
     }
-    let revoke = format!("agent-worker token revoke {}", token.name);
-    ctx.console
-        .note(&format!("{} has the daemon's tools now; take them back: {revoke}", program.word()))
+    let (what, place) = (grant::what(&scopes), grant::whereabouts(&scopes));
+    ctx.console.note(&format!("{} may {what}, {place}", program.word()))?;
+    ctx.console.note(&format!("take it back: agent-worker token revoke {}", token.name))
 }
 
 fn show(step: &Step, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
     match (step, format) {
-        (Step::Run(words), Format::Json) => ctx.console.json(&json!({ "command": words })),
-        (Step::Write(file, server), Format::Json) => {
-            ctx.console.json(&json!({"file": file, "mcpServers": {NAME: server}}))
-        }
+        (step, Format::Json) => ctx.console.json(&told(step)),
         (Step::Run(words), Format::Text) => {
             let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
             ctx.console.answer(&Line::plain(words.join(" ")))
@@ -172,6 +174,14 @@ fn show(step: &Step, format: Format, ctx: &mut Context<'_>) -> Result<(), CliErr
             let snippet = serde_json::to_string_pretty(&snippet).unwrap_or_default();
             ctx.console.raw(&format!("{snippet}\n"))
         }
+    }
+}
+
+/// What is done, for programs.
+fn told(step: &Step) -> Value {
+    match step {
+        Step::Run(words) => json!({ "command": words }),
+        Step::Write(file, server) => json!({"file": file, "mcpServers": {NAME: server}}),
     }
 }
 
