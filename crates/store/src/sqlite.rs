@@ -28,6 +28,7 @@ mod proposals;
 mod questions;
 mod readers;
 mod resources;
+mod revisions;
 mod roles;
 mod runs;
 mod search;

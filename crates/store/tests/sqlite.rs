@@ -11,11 +11,12 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    Limits, MessageKind, Millis, Outcome, Priority, RunId, RunMode, Scopes, Seq, WorkflowId,
+    DocumentPath, Limits, MessageKind, Millis, Outcome, Priority, Revision, RunId, RunMode, Scopes,
+    Seq, WorkflowId,
 };
 use agent_worker_store::{
-    By, Error, Fence, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Order, Recipient, RunStep,
-    Sqlite, Store, Wake, Who,
+    Base, By, DocumentWrite, Error, Fence, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Order,
+    Recipient, RunStep, Sqlite, Store, Wake, Who,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -52,7 +53,7 @@ async fn say(store: &Sqlite, workflow: WorkflowId, body: &str) -> Seq {
 async fn instance(store: &Sqlite, keep: Keep) -> (WorkflowId, RunId) {
     let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
     let new = NewRun {
-        id: RunId::new(Uuid::from_u128(1)),
+        id: RunId::new(Uuid::now_v7()),
         mode: RunMode::Start,
         limits: Limits { hops: 50, turns: None, wall: None },
         script: "{}".into(),
@@ -62,7 +63,8 @@ async fn instance(store: &Sqlite, keep: Keep) -> (WorkflowId, RunId) {
     };
     let run = new.id;
     match store.run_create(workflow, new, NOW).await {
-        Ok(()) | Err(Error::RunLive(_)) => (workflow, run),
+        Ok(()) => (workflow, run),
+        Err(Error::RunLive(run)) => (workflow, run),
         Err(other) => panic!("{other}"),
     }
 }
@@ -156,6 +158,66 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
     assert!(matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("orrupt")), "{refused:?}");
     assert_eq!(store.run_get(run).await.unwrap().messages, 1);
     assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(1));
+}
+
+#[tokio::test]
+async fn a_document_that_grows_line_by_line_takes_little_more_room_than_its_text() {
+    const LINES: usize = 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    let (workflow, _) = instance(&store, Keep::Always).await;
+    let path: DocumentPath = "notes.md".parse().unwrap();
+    let line = format!("{}\n", "x".repeat(79));
+    let mut writers = JoinSet::new();
+    for _ in 0..50 {
+        let (store, path, content) = (store.clone(), path.clone(), line.clone());
+        writers.spawn(async move {
+            for _ in 0..LINES / 50 {
+                let (path, content) = (path.clone(), content.clone());
+                let (base, most) = (Base::Append, usize::MAX);
+                let write = DocumentWrite { workflow, path, content, base, most };
+                store.document_put(By::new(Who::User), write, NOW).await.unwrap();
+            }
+        });
+    }
+    writers.join_all().await;
+    for lines in [1, 2, 3, 500, LINES - 1, LINES] {
+        let revision = Revision::new(lines.try_into().unwrap());
+        let read = store.document_get(workflow, path.clone(), Some(revision)).await.unwrap();
+        let read = read.unwrap();
+        assert_eq!((read.info.bytes, read.content), (80 * lines as u64, line.repeat(lines)));
+    }
+    store.close().await;
+    let bytes = fs::metadata(folder.path().join("agent-worker.db")).unwrap().len();
+    assert!(bytes < 10_000_000, "{bytes} bytes");
+}
+
+#[tokio::test]
+async fn a_document_outlives_a_forgotten_run_that_added_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
+    let path: DocumentPath = "notes.md".parse().unwrap();
+    let mut said = String::new();
+    for keep in [Keep::Always, Keep::WhileLive, Keep::Always] {
+        let (_, run) = instance(&store, keep).await;
+        for _ in 0..3 {
+            let (base, most) = (Base::Append, usize::MAX);
+            let content = format!("{}\n", "y".repeat(200));
+            said += &content;
+            let write = DocumentWrite { workflow, path: path.clone(), content, base, most };
+            store.document_put(By::new(Who::User), write, NOW).await.unwrap();
+        }
+        let why = "over".to_owned();
+        let end = RunStep::End { outcome: Outcome::Done, why, error: None };
+        store.run_settle(run, Box::new(move |_| end.clone()), NOW).await.unwrap();
+    }
+    store.instance_forget(workflow).await.unwrap();
+    let newest = store.document_get(workflow, path.clone(), None).await.unwrap().unwrap();
+    assert_eq!((newest.info.revision, newest.content), (Revision::new(9), said));
+    let forgotten = store.document_get(workflow, path, Some(Revision::new(5))).await.unwrap();
+    assert_eq!(forgotten, None);
+    store.close().await;
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use rusqlite::{Connection, config::DbConfig};
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -21,6 +21,7 @@ const STEPS: [&str; 8] = [
     include_str!("schema/6.sql"),
     include_str!("schema/7.sql"),
     include_str!("schema/8.sql"),
+    include_str!("schema/9.sql"),
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
@@ -94,9 +95,15 @@ fn ready(db: &mut Connection) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::Scopes;
+    use agent_worker_protocol::{Scopes, WorkflowId};
 
-    use super::{super::tokens, *};
+    use super::{
+        super::{
+            documents::{self, At},
+            tokens,
+        },
+        *,
+    };
 
     #[test]
     fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
@@ -133,7 +140,8 @@ mod tests {
              INSERT INTO event (workflow, position, run, kind, agent, at)
              VALUES (7, 1, 2, 'run.running', NULL, 31), (7, 2, 2, 'agent.stopped', 'b', 35),
                     (7, 3, 2, 'run.paused', NULL, 40), (7, 4, 2, 'attempt.ended', 'a', 41);
-             INSERT INTO token VALUES ('ci', x'01', 5);",
+             INSERT INTO token VALUES ('ci', x'01', 5);
+             INSERT INTO document VALUES (7, 'notes.md', 1, 1, 'user', NULL, 4, 5, 'all' || char(10));",
         )
         .unwrap();
         drop(old);
@@ -161,6 +169,9 @@ mod tests {
         assert_eq!(since("agent ORDER BY place"), [30, 35], "took part, stopped");
         let token = tokens::list(&db).unwrap().pop().unwrap();
         assert_eq!(token.scopes, Scopes::default(), "what every token could do before");
+        let path_there = "notes.md".parse().unwrap();
+        let kept = documents::get(&db, WorkflowId::new(7), &path_there, At::Newest).unwrap();
+        assert_eq!(kept.unwrap().content, "all\n");
         // Opened again, nothing is left to do.
         drop(db);
         writing(&path).unwrap();

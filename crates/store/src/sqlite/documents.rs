@@ -1,6 +1,6 @@
 //! Documents: every revision is kept, and none is lost to another.
 
-use agent_worker_protocol::{DocumentPath, Epoch, EventKind, Millis, Revision, WorkflowId};
+use agent_worker_protocol::{DocumentPath, EventKind, Millis, Revision, WorkflowId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
 
@@ -10,6 +10,7 @@ use super::{
     effects::once,
     events::Entry,
     head::Head,
+    revisions::{self, Kept, Tip},
     roles,
     writer::Tx,
 };
@@ -37,20 +38,34 @@ pub(super) fn write_next(
     write: &DocumentWrite,
     now: Millis,
 ) -> Result<Revision> {
-    let newest = get(head.tx, write.workflow, &write.path, At::Newest)?;
-    if newest.is_none() {
+    let tip = Tip::find(head.tx, write.workflow, &write.path)?;
+    if tip.is_none() {
         nothing_in_the_way(head, &write.path)?;
     }
     let seen = match (write.base, author) {
         (Base::Seen, Author::Attempt(live)) => last_seen(head, live, &write.path)?,
         _ => None,
     };
-    let (before, content) = meet(write, newest, seen)?;
-    if content.len() > write.most {
-        return Err(Error::TooLong(content.len()));
+    let before = follows(write.base, tip.as_ref().map(|tip| tip.revision), seen)?;
+    let grown = tip.as_ref().filter(|_| write.base == Base::Append);
+    let bytes = grown.map_or(0, |tip| tip.bytes).saturating_add(write.content.len());
+    if bytes > write.most {
+        return Err(Error::TooLong(bytes));
     }
     let revision = Revision::new(before.get() + 1);
-    insert(head, author, (&write.path, revision), &content, now)?;
+    let place = (&write.path, revision);
+    match grown {
+        Some(tip) if tip.can_grow(head.live_if_any().map(|live| live.number)) => {
+            let added = Kept { content: &write.content, bytes, whole: Some(tip.whole) };
+            added.insert(head, author, place, now)?;
+        }
+        Some(_) => {
+            let before = get(head.tx, write.workflow, &write.path, At::Newest)?;
+            let before = before.map(|newest| newest.content).unwrap_or_default();
+            Kept::whole(&(before + &write.content)).insert(head, author, place, now)?;
+        }
+        None => Kept::whole(&write.content).insert(head, author, place, now)?,
+    }
     let mut entry = Entry::of(EventKind::DocumentWritten).by(&author.sender());
     if let Author::Attempt(live) = author {
         entry = entry.agent(&live.agent).attempt(live.id);
@@ -114,56 +129,26 @@ fn nothing_in_the_way(head: &Head<'_>, path: &DocumentPath) -> Result<()> {
     there.map_or(Ok(()), |there| Err(Error::InTheWay(there)))
 }
 
-/// The revision that is followed, and what the next one says.
-fn meet(
-    write: &DocumentWrite,
-    newest: Option<Document>,
-    seen: Option<Revision>,
-) -> Result<(Revision, String)> {
-    let content = write.content.clone();
-    let Some(newest) = newest else {
-        return match write.base {
-            Base::Absent | Base::Append | Base::Seen => Ok((Revision::new(0), content)),
+/// The revision that is followed, if it may be.
+fn follows(base: Base, newest: Option<Revision>, seen: Option<Revision>) -> Result<Revision> {
+    let Some(now) = newest else {
+        return match base {
+            Base::Absent | Base::Append | Base::Seen => Ok(Revision::new(0)),
             Base::Revision(_) => Err(Error::NotFound("document")),
         };
     };
-    let now = newest.info.revision;
-    let follows = |base: Revision| {
-        if base == now { Ok(now) } else { Err(Error::StaleRevision(now)) }
-    };
-    match (write.base, seen) {
-        (Base::Append, _) => Ok((now, newest.content + &content)),
+    match (base, seen) {
+        (Base::Append, _) => Ok(now),
         (Base::Absent, _) => Err(Error::StaleRevision(now)),
-        (Base::Revision(base), _) | (Base::Seen, Some(base)) => Ok((follows(base)?, content)),
+        (Base::Revision(base), _) | (Base::Seen, Some(base)) => {
+            if base == now {
+                Ok(now)
+            } else {
+                Err(Error::StaleRevision(now))
+            }
+        }
         (Base::Seen, None) => Err(Error::Unread(now)),
     }
-}
-
-/// Keeps one revision.
-pub(super) fn insert(
-    head: &Head<'_>,
-    author: &Author,
-    (path, revision): (&DocumentPath, Revision),
-    content: &str,
-    now: Millis,
-) -> Result<()> {
-    head.tx
-        .prepare_cached(
-            "INSERT INTO document (workflow, path, revision, run, author, epoch, bytes, at, content)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
-            head.workflow.get(),
-            path.as_str(),
-            revision.get(),
-            head.live_if_any().map(|live| live.number.0),
-            author.sender().to_string(),
-            author.epoch().map(Epoch::get),
-            columns::size_column(content.len()),
-            now.get(),
-            content
-        ])?;
-    Ok(())
 }
 
 /// What [`info`] reads, of a document `d` and the attempt `t` that wrote it.
@@ -189,14 +174,22 @@ pub(super) fn get(
         At::Revision(revision) => ("d.revision = ?3", Some(revision.get())),
     };
     let sql = format!(
-        "SELECT {INFO}, d.content FROM document d {ATTEMPT} WHERE d.workflow = ?1 AND d.path = ?2 AND {condition}"
+        "SELECT {INFO}, d.content, d.whole FROM document d {ATTEMPT} WHERE d.workflow = ?1 AND d.path = ?2 AND {condition}"
     );
-    Ok(db
+    let found = db
         .prepare_cached(&sql)?
         .query_row(params![workflow.get(), path.as_str(), revision], |row| {
-            Ok(Document { info: info(row)?, content: row.get(6)? })
+            let document = Document { info: info(row)?, content: row.get(6)? };
+            Ok((document, row.get::<_, Option<i64>>(7)?.map(Revision::new)))
         })
-        .optional()?)
+        .optional()?;
+    match found {
+        Some((document, Some(whole))) => {
+            Ok(Some(revisions::put_together(db, workflow, document, whole)?))
+        }
+        Some((document, None)) => Ok(Some(document)),
+        None => Ok(None),
+    }
 }
 
 pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {

@@ -12,6 +12,7 @@ use super::{
     documents::{self, At},
     events::Entry,
     head::Head,
+    revisions::Kept,
     writer::Tx,
 };
 use crate::{
@@ -83,17 +84,17 @@ pub(super) fn take(tx: &Tx<'_>, take: &FileTake, now: Millis) -> Result<Option<R
         TakeOutcome::Same => at,
         TakeOutcome::Merged { content, removed } => {
             let revision = next(at);
-            documents::insert(&head, &user, (&take.path, revision), content, now)?;
+            Kept::whole(content).insert(&head, &user, (&take.path, revision), now)?;
             let data = json!({ "path": take.path, "revision": revision, "removed": removed });
             head.event(&Entry::of(EventKind::DocumentWritten).by(&Sender::User).data(data), now)?;
             Some(revision)
         }
         TakeOutcome::Conflict { content, stays: text, why } => {
             let theirs = next(at);
-            documents::insert(&head, &user, (&take.path, theirs), content, now)?;
+            Kept::whole(content).insert(&head, &user, (&take.path, theirs), now)?;
             let stays = next(Some(theirs));
             let system = Author::Other(Sender::System);
-            documents::insert(&head, &system, (&take.path, stays), text, now)?;
+            Kept::whole(text).insert(&head, &system, (&take.path, stays), now)?;
             let data = json!({ "path": take.path, "revision": theirs, "stays": stays });
             conflict(&mut head, take, why, data, now)?;
             Some(stays)

@@ -1,0 +1,157 @@
+//! How a document's revisions are kept: as their whole text, or as what they add to the one before.
+//!
+//! Invariant: a whole and what is added to it are of one run, one right after the other. There are never more such pieces
+//! than are read about as fast as the text is long, so that a read does not grow with history.
+
+use agent_worker_protocol::{DocumentPath, Epoch, Millis, Revision, WorkflowId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{
+    author::Author,
+    columns::{self, RunNo},
+    head::Head,
+};
+use crate::{
+    error::{Error, Result},
+    model::Document,
+};
+
+/// A piece of a document takes as long to read as so many bytes of it.
+const PIECE: i64 = 64;
+
+/// The newest revision, and the whole that it is or that it was added to.
+pub(super) struct Tip {
+    pub(super) revision: Revision,
+    run: Option<RunNo>,
+    pub(super) bytes: usize,
+    pub(super) whole: Revision,
+    whole_bytes: i64,
+}
+
+impl Tip {
+    pub(super) fn find(
+        db: &Connection,
+        workflow: WorkflowId,
+        path: &DocumentPath,
+    ) -> Result<Option<Self>> {
+        let sql = "SELECT d.revision, d.run, d.bytes, w.revision, w.bytes FROM document d
+            JOIN document w ON w.workflow = d.workflow AND w.path = d.path AND w.revision = coalesce(d.whole, d.revision)
+            WHERE d.workflow = ?1 AND d.path = ?2 ORDER BY d.revision DESC LIMIT 1";
+        Ok(db
+            .prepare_cached(sql)?
+            .query_row(params![workflow.get(), path.as_str()], |row| {
+                Ok(Self {
+                    revision: Revision::new(row.get(0)?),
+                    run: row.get::<_, Option<i64>>(1)?.map(RunNo),
+                    bytes: usize::try_from(columns::size(row, 2)?).unwrap_or(usize::MAX),
+                    whole: Revision::new(row.get(3)?),
+                    whole_bytes: row.get(4)?,
+                })
+            })
+            .optional()?)
+    }
+
+    /// Whether the next revision may be kept as what it adds. Another run's may be forgotten, and each piece takes as long to
+    /// read as [`PIECE`] bytes of text.
+    pub(super) fn can_grow(&self, run: Option<RunNo>) -> bool {
+        let pieces = self.revision.get() - self.whole.get() + 1;
+        self.run == run && pieces * PIECE <= self.whole_bytes
+    }
+}
+
+/// A revision as it is kept.
+pub(super) struct Kept<'a> {
+    /// Its text, or what it adds.
+    pub(super) content: &'a str,
+    /// Of its text.
+    pub(super) bytes: usize,
+    /// What it was added to, with everything in between.
+    pub(super) whole: Option<Revision>,
+}
+
+impl<'a> Kept<'a> {
+    /// Its whole text.
+    pub(super) fn whole(content: &'a str) -> Self {
+        Self { content, bytes: content.len(), whole: None }
+    }
+
+    pub(super) fn insert(
+        &self,
+        head: &Head<'_>,
+        author: &Author,
+        (path, revision): (&DocumentPath, Revision),
+        now: Millis,
+    ) -> Result<()> {
+        head.tx
+            .prepare_cached(
+                "INSERT INTO document (workflow, path, revision, run, author, epoch, bytes, at, content, whole)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?
+            .execute(params![
+                head.workflow.get(),
+                path.as_str(),
+                revision.get(),
+                head.live_if_any().map(|live| live.number.0),
+                author.sender().to_string(),
+                author.epoch().map(Epoch::get),
+                columns::size_column(self.bytes),
+                now.get(),
+                self.content,
+                self.whole.map(Revision::get)
+            ])?;
+        Ok(())
+    }
+}
+
+/// Reads the whole and everything that was added to it.
+pub(super) fn put_together(
+    db: &Connection,
+    workflow: WorkflowId,
+    mut document: Document,
+    whole: Revision,
+) -> Result<Document> {
+    let (path, revision) = (&document.info.path, document.info.revision);
+    let mut query = db.prepare_cached(
+        "SELECT content FROM document WHERE workflow = ?1 AND path = ?2 AND revision BETWEEN ?3 AND ?4 ORDER BY revision",
+    )?;
+    let mut rows =
+        query.query(params![workflow.get(), path.as_str(), whole.get(), revision.get()])?;
+    document.content.clear();
+    while let Some(row) = rows.next()? {
+        document.content += row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+    }
+    if document.content.len() as u64 == document.info.bytes {
+        return Ok(document);
+    }
+    Err(Error::Garbled(format!("document {path}, revision {revision}: a part of it is missing")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_takes_pieces_in_proportion_to_its_length_and_of_its_own_run_only() {
+        let (first, second) = (Some(RunNo(1)), Some(RunNo(2)));
+        let tip = |revision, whole_bytes| Tip {
+            revision: Revision::new(revision),
+            run: first,
+            bytes: 0,
+            whole: Revision::new(5),
+            whole_bytes,
+        };
+        for (revision, whole_bytes, run, expected) in [
+            (5, 0, first, false),
+            (5, PIECE - 1, first, false),
+            (5, PIECE, first, true),
+            (6, PIECE, first, false),
+            (14, 10 * PIECE, first, true),
+            (15, 10 * PIECE, first, false),
+            (5, 10 * PIECE, second, false),
+            (5, 10 * PIECE, None, false),
+        ] {
+            let can_grow = tip(revision, whole_bytes).can_grow(run);
+            assert_eq!(can_grow, expected, "revision {revision} of {whole_bytes} bytes, {run:?}");
+        }
+    }
+}
