@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use crate::{
     archive::BODY,
     house::House,
+    processor::rest,
     sample::{Sample, millis},
     table::{Figure, Table, Unit},
 };
@@ -31,29 +32,34 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     }
     house.team(&yaml)?;
     fill(&house).await?;
-    for words in [
-        &["ls"][..],
-        &["ls", "agent-500@team"],
-        &["send", "@team", "a word for everybody to read, and for nobody to act upon"],
-        &["peek", "@team"],
-        &["peek", "--find", "a text nobody ever wrote", "@team"],
-        &["peek", "--find", "qj", "@team"],
+    let long = &["peek", "--find", "a text nobody ever wrote", "@team"];
+    command(table, &house, "peek --find a sentence, all just said", long)?;
+    rest(&house).await?;
+    for (name, words) in [
+        ("ls", &["ls"][..]),
+        ("ls agent-500@team", &["ls", "agent-500@team"]),
+        ("send @team", &["send", "@team", "a word for everybody to read, not to act upon"]),
+        ("peek @team", &["peek", "@team"]),
+        ("peek --find a sentence", long),
+        ("peek --find two letters", &["peek", "--find", "qj", "@team"]),
     ] {
-        let mut sample = Sample::default();
-        for _ in 0..COMMANDS {
-            let mut command = house.command(words);
-            let began = Instant::now();
-            let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-            sample.push(began.elapsed());
-            ensure!(status.success(), "{words:?}: {status}");
-        }
-        let name = format!(
-            "{}, {AGENTS} agents, {MESSAGES} messages",
-            words[..words.len().min(2)].join(" ")
-        );
-        let figure = Figure::new(name, Unit::Millis, millis(sample.median()));
-        table.add(&figure.at_most(MOST_MILLIS))?;
+        command(table, &house, name, words)?;
     }
+    Ok(())
+}
+
+fn command(table: &mut Table, house: &House, name: &str, words: &[&str]) -> anyhow::Result<()> {
+    let mut sample = Sample::default();
+    for _ in 0..COMMANDS {
+        let mut command = house.command(words);
+        let began = Instant::now();
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        sample.push(began.elapsed());
+        ensure!(status.success(), "{words:?}: {status}");
+    }
+    let name = format!("{name}, {AGENTS} agents, {MESSAGES} messages");
+    let figure = Figure::new(name, Unit::Millis, millis(sample.median()));
+    table.add(&figure.at_most(MOST_MILLIS))?;
     Ok(())
 }
 

@@ -2,10 +2,18 @@
 
 use std::{fs, process, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use tokio::time::{Instant, sleep};
+
+use crate::house::House;
 
 /// What Linux counts in, as it tells user space.
 const TICK: Duration = Duration::from_millis(10);
+
+/// A process rests when it did nothing for so long.
+const REST: Duration = Duration::from_millis(500);
+/// It has so long to come to rest.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A clock that runs while a process does.
 pub(crate) struct ProcessorClock {
@@ -28,6 +36,27 @@ impl ProcessorClock {
     pub(crate) fn spent(&self) -> anyhow::Result<Duration> {
         Ok(spent(self.pid)?.saturating_sub(self.began))
     }
+
+    /// The same, with what it had left for later: waits until the process rests.
+    pub(crate) async fn spent_in_all(&self) -> anyhow::Result<Duration> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut before = self.spent()?;
+        while Instant::now() < deadline {
+            sleep(REST).await;
+            let now = self.spent()?;
+            // A tick may be that of a moment's work.
+            if now <= before + TICK {
+                return Ok(now);
+            }
+            before = now;
+        }
+        bail!("process {} does not come to rest", self.pid)
+    }
+}
+
+/// Waits until a daemon has done what it had left for later, so that it is not measured with what comes next.
+pub(crate) async fn rest(house: &House) -> anyhow::Result<()> {
+    ProcessorClock::start(house.pid()?)?.spent_in_all().await.map(drop)
 }
 
 /// The 14th and 15th field; the second is a name in brackets, which may contain anything.

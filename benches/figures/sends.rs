@@ -16,7 +16,7 @@ use crate::{
     load::{Caller, Load, load},
     machine,
     mcp::{McpClient, McpRequest},
-    processor::ProcessorClock,
+    processor::{ProcessorClock, rest},
     sample::{median, micros, millis},
     table::{Figure, Table, Unit},
     weight,
@@ -56,6 +56,7 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     let mut rates = Vec::new();
     for _ in 0..ROUNDS {
         rates.push(load(callers(MOST_CLIENTS, &house, &as_user).await?).await?.rate);
+        rest(&house).await?;
     }
     let name = format!("the same without a token, {MOST_CLIENTS} at once");
     table.add(&Figure::new(name, Unit::PerSecond, median(rates)))?;
@@ -139,7 +140,9 @@ async fn round(house: &House, clients: Vec<Client>, archive: &Archive) -> anyhow
     let callers = vec![archive.clone(); clients.len()];
     let (daemon, own) = (ProcessorClock::start(house.pid()?)?, ProcessorClock::own()?);
     let sent = load(clients).await?;
-    let (daemon, clients) = (daemon.spent()?.div_f64(sent.all), own.spent()?.div_f64(sent.all));
+    let clients = own.spent()?.div_f64(sent.all);
+    // What it does about these sends later is part of their price, and must not be paid by the appends.
+    let daemon = daemon.spent_in_all().await?.div_f64(sent.all);
     let own = ProcessorClock::own()?;
     let appended = load(callers).await?;
     let store = own.spent()?.div_f64(appended.all);
@@ -193,6 +196,7 @@ async fn at_rest(table: &mut Table) -> anyhow::Result<()> {
     let copy = McpRequest::call("channel_send", &copy);
     for round in 1..=ROUNDS {
         let sent = load(callers(MOST_CLIENTS, &house, &copy).await?).await?;
+        rest(&house).await?;
         let name = format!("cc to a team at rest, {MOST_CLIENTS} at once, round {round}");
         table.add(&Figure::new(name, Unit::PerSecond, sent.rate))?;
     }

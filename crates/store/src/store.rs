@@ -130,8 +130,8 @@ pub trait Store: Send + Sync {
         after: Seq,
         limit: u32,
     ) -> Result<Vec<Message>>;
-    /// Prepares what was said to be searched, at most so many messages of each instance; answers whether any are left.
-    /// A search finds the same before and after, only faster.
+    /// Takes a short step to prepare what was said to be searched, at most so many messages of each instance; answers
+    /// whether any is left to take. A search finds the same before and after, only faster.
     async fn message_index(&self, most: u32) -> Result<bool>;
     /// Tells where each delivery of a message stands.
     async fn message_receipts(&self, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>>;

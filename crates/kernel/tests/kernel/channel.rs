@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::{
     joining::{mock, new},
+    patient::Fault,
     worker::End,
     world::{World, code, place, request, team, within},
 };
@@ -147,6 +148,20 @@ async fn what_many_say_is_soon_ready_to_be_searched_and_found_newest_first() {
     let found = world.kernel.messages(&Principal::User, &place("@team"), reading).await.unwrap();
     let bodies: Vec<_> = found.messages.iter().map(|message| message.body.as_str()).collect();
     assert_eq!((bodies[0], bodies[1], bodies.len()), ("needle 519", "needle 518", 11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_somebody_speaks_nothing_is_made_ready_to_be_searched() {
+    let world = World::new().await;
+    world.start(&team("coder", "kickoff: one")).await;
+    world.store.spoil("message_index", Fault::Broken);
+    for n in 0..600 {
+        world.say(&format!("needle {n}")).await;
+        world.pass(Duration::from_millis(10)).await;
+    }
+    assert!(!world.store.has_spoilt_all(), "asked for meanwhile");
+    world.pass(Duration::from_millis(200)).await;
+    assert!(world.store.has_spoilt_all(), "asked for as soon as nobody speaks");
 }
 
 #[tokio::test(start_paused = true)]

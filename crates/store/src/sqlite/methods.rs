@@ -239,6 +239,9 @@ store! {
         self.sweep(workflow).await
     }
     async fn message_index(&self, most: u32) -> Result<bool> {
+        if self.write(search::merge).await? {
+            return Ok(true);
+        }
         let mut left = false;
         for workflow in self.read(search::behind).await? {
             match self.write(move |tx| search::index(tx, workflow, most)).await {

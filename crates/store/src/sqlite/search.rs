@@ -15,6 +15,8 @@ use crate::{
 const GRAM: usize = 3;
 /// An instance has room for so many messages in the index's numbers.
 const SEQ_BITS: u32 = 40;
+/// So many pages of the index are brought together in one step: a few milliseconds, for which a writer may have to wait.
+const MERGED_PAGES: u32 = 16;
 
 /// Where to look, and for what.
 pub(super) struct Wanted<'a> {
@@ -67,6 +69,15 @@ pub(super) fn index(tx: &Tx<'_>, workflow: WorkflowId, most: u32) -> Result<u32>
     Ok(u32::try_from(last - until).unwrap_or(u32::MAX))
 }
 
+/// Each step leaves a piece of the index behind. Brings some of them together, if there are enough; answers whether it did.
+pub(super) fn merge(tx: &Tx<'_>) -> Result<bool> {
+    let before = tx.total_changes();
+    tx.prepare_cached("INSERT INTO said (said, rank) VALUES ('merge', ?1)")?
+        .execute([MERGED_PAGES])?;
+    // The command itself counts as one.
+    Ok(tx.total_changes() - before > 1)
+}
+
 /// The instances with messages that are not in the index.
 pub(super) fn behind(db: &Connection) -> Result<Vec<WorkflowId>> {
     let instances = db
@@ -86,10 +97,23 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId, (after, last): (i64, i64
     Ok(())
 }
 
-/// One rule for every text: letter by letter, whatever the language of the machine. SQLite would end a text at a NUL.
 fn fold(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    fold_into(&mut folded, text);
+    folded
+}
+
+/// One rule for every text: letter by letter, whatever the language of the machine. SQLite would end a text at a NUL.
+fn fold_into(folded: &mut String, text: &str) {
+    folded.clear();
+    // The same, many letters at once.
+    if text.is_ascii() && !text.as_bytes().contains(&0) {
+        folded.push_str(text);
+        folded.make_ascii_lowercase();
+        return;
+    }
     let shown = |letter| if letter == '\0' { '␀' } else { letter };
-    text.chars().map(shown).flat_map(char::to_lowercase).collect()
+    folded.extend(text.chars().map(shown).flat_map(char::to_lowercase));
 }
 
 /// What the index calls a message: instances one behind the other, each in its own order.
@@ -142,11 +166,12 @@ fn look(
     );
     let mut query = db.prepare_cached(&sql)?;
     let mut rows = query.query([wanted.workflow.get(), after, last])?;
-    let mut found = Vec::new();
+    let (mut found, mut folded) = (Vec::new(), String::new());
     while found.len() < limit
         && let Some(row) = rows.next()?
     {
-        if fold(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?).contains(text) {
+        fold_into(&mut folded, row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);
+        if folded.contains(text) {
             found.push(row.get(0)?);
         }
     }
