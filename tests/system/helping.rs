@@ -210,7 +210,7 @@ fn rusqlite_open(path: &Path) -> rusqlite::Connection {
 }
 
 #[test]
-fn backends_say_what_is_installed_and_that_it_is_not_used_yet() {
+fn backends_say_what_is_installed_and_what_can_be_used() {
     let world = World::new();
     let bin = world.project().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -227,15 +227,15 @@ fn backends_say_what_is_installed_and_that_it_is_not_used_yet() {
     BACKEND   USABLE               INSTALLED                   WHAT IT IS
     mock      yes                  built in                    follows a script: no model, no key, no cost; for tests and for trying out
     api       not in this version  needs no program            a model's API, asked directly
-    claude    not in this version  2.1.325 (Claude Code)       Claude Code
-    codex     not in this version  installed, version unknown  Codex CLI
+    claude    yes                  2.1.325 (Claude Code)       Claude Code
+    codex     yes                  installed, version unknown  Codex CLI
     cursor    not in this version  not installed               Cursor's CLI
     opencode  not in this version  not installed               opencode
-    gemini    not in this version  not installed               Gemini CLI
+    gemini    no                   not installed               Gemini CLI
     acp       not in this version  needs no program            any agent that speaks the Agent Client Protocol
-    command   not in this version  needs no program            any program
+    command   yes                  built in                    any program that reads a line of JSON
     $ agent-worker providers
-    ! this version has no model providers: its agents follow scripts (`backend: mock`), ask no model, and need no key
+    ! this version asks no provider itself: the programs that its agents run do, with their own logins or keys
     $ agent-worker providers --json
     []
     ");

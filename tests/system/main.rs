@@ -23,6 +23,7 @@ mod lifecycle;
 mod limits;
 mod looking;
 mod processes;
+mod programs;
 mod proxy;
 mod reading;
 mod restart;

@@ -144,6 +144,7 @@ mod tests {
             messages,
             journal: Vec::new(),
             settings: String::new(),
+            session: None,
         }
     }
 

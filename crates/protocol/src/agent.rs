@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{mock::MockRule, name::AgentName, span::Span};
+use crate::{backend::Backend, name::AgentName, span::Span};
 
 /// One agent, checked and complete: every default is filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,17 +42,6 @@ pub struct AgentSettings {
     pub requires: BTreeMap<String, String>,
 }
 
-/// How a worker reaches a model, with what that way needs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "backend", rename_all = "snake_case")]
-pub enum Backend {
-    /// A script instead of a model.
-    Mock {
-        /// The script.
-        rules: Vec<MockRule>,
-    },
-}
-
 /// How often and how soon a failed activation is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Retry {
@@ -79,13 +68,4 @@ pub struct Limits {
     pub turns: Option<u32>,
     /// How long a run may last.
     pub wall: Option<Span>,
-}
-
-impl Backend {
-    /// Its word in the file.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Mock { .. } => "mock",
-        }
-    }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::Backend, id::AttemptId, message::Usage, name::AgentName, span::Span,
+    backend::Backend, id::AttemptId, message::Usage, name::AgentName, span::Span,
     state::FailureClass, target::InstanceRef, time::Millis,
 };
 
@@ -30,6 +30,8 @@ pub struct WorkerJob {
     pub token: String,
     /// A folder of its own (0700) for `worker.lock`, `events.jsonl`, `worker.log`.
     pub folder: PathBuf,
+    /// A folder that stays over the agent's turns in this run. The worker makes it when it needs one.
+    pub keep: PathBuf,
     /// Where it works.
     pub cwd: PathBuf,
     /// The environment of its children.
@@ -45,6 +47,9 @@ pub struct WorkerJob {
     /// The model, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What the last turn of this agent said its conversation is: for the backend alone to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Value>,
     /// How often it may ask its model.
     pub max_steps: u32,
     /// Its clocks.
@@ -111,6 +116,11 @@ pub enum WorkerEvent {
     Retry {
         /// What failed.
         why: String,
+    },
+    /// The conversation that the next turn of this agent can go on with.
+    Session {
+        /// What its backend needs for that.
+        session: Value,
     },
     /// The last word: its children are gone, their output is read to the end.
     Finished(Finished),

@@ -5,6 +5,7 @@
 
 mod agent;
 pub mod api;
+mod backend;
 mod effect;
 mod event;
 mod id;
@@ -22,7 +23,8 @@ mod time;
 mod tool;
 mod words;
 
-pub use agent::{AgentSettings, Backend, Limits, Retry};
+pub use agent::{AgentSettings, Limits, Retry};
+pub use backend::{Backend, Cli, Mode, Native, Session};
 pub use effect::{EffectKey, Hash, canonical, hash};
 pub use event::{Event, EventKind};
 pub use id::{

@@ -4,14 +4,17 @@
 //! MCP, and goes on for a while when no daemon is there. Whether its work counts is not decided here.
 
 mod clocks;
+mod door;
 mod journal;
 mod log;
 mod mcp;
 mod mock;
 mod model;
 mod pace;
+mod program;
 mod report;
 mod shell;
+mod surroundings;
 mod text;
 mod tool_loop;
 mod toolbox;

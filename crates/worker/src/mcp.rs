@@ -8,7 +8,7 @@ use agent_worker_protocol::{Code, Problem};
 use bytes::Bytes;
 use hyper::{
     Request, Response,
-    header::{ACCEPT, CONTENT_TYPE, HeaderValue},
+    header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::model::ToolResult;
 
 const REVISION: &str = "2026-07-28";
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// One request, one answer: there is nothing to tell apart.
 const REQUEST_ID: u32 = 1;
 
@@ -53,8 +54,22 @@ impl McpClient {
         tool: &str,
         args: &Map<String, Value>,
     ) -> Result<ToolResult, CallError> {
-        let answer = self.0.exchange(request(tool, args)?).await;
-        understood(&answer.map_err(|error| match error {
+        let name = HeaderValue::from_str(tool)
+            .map_err(|_| CallError::Refused("there is no tool of this name".to_owned()))?;
+        let mut request = request("tools/call", json!({"name": tool, "arguments": args}))?;
+        request.headers_mut().insert(NAME, name);
+        meaning(self.ask(request).await?)
+    }
+
+    /// The tools there are, as the daemon describes them.
+    pub(crate) async fn tools(&self) -> Result<Vec<Value>, CallError> {
+        let mut result = self.ask(request("tools/list", json!({}))?).await?;
+        serde_json::from_value(result["tools"].take()).map_err(|error| not_understood(&error))
+    }
+
+    async fn ask(&self, request: Request<Bytes>) -> Result<Value, CallError> {
+        let answer = self.0.exchange(request).await;
+        result(&answer.map_err(|error| match error {
             DialError::Absent { .. } | DialError::Lost { .. } => CallError::Away(error.to_string()),
             DialError::Impostor { .. }
             | DialError::Refused(_)
@@ -64,38 +79,26 @@ impl McpClient {
     }
 }
 
-/// The one request there is: `tools/call`.
-fn request(tool: &str, args: &Map<String, Value>) -> Result<Request<Bytes>, CallError> {
-    let body = json!({
-        "jsonrpc": "2.0",
-        "id": REQUEST_ID,
-        "method": "tools/call",
-        "params": {
-            "name": tool,
-            "arguments": args,
-            "_meta": {
-                "io.modelcontextprotocol/protocolVersion": REVISION,
-                "io.modelcontextprotocol/clientInfo": {
-                    "name": "agent-worker", "version": env!("CARGO_PKG_VERSION"),
-                },
-                "io.modelcontextprotocol/clientCapabilities": {},
-            },
+fn request(method: &'static str, mut params: Value) -> Result<Request<Bytes>, CallError> {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": REVISION,
+        "io.modelcontextprotocol/clientInfo": {
+            "name": "agent-worker", "version": env!("CARGO_PKG_VERSION"),
         },
+        "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let name = HeaderValue::from_str(tool)
-        .map_err(|_| CallError::Refused("there is no tool of this name".to_owned()))?;
+    let body = json!({"jsonrpc": "2.0", "id": REQUEST_ID, "method": method, "params": params});
     Request::post("/mcp")
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "application/json, text/event-stream")
         .header("MCP-Protocol-Version", REVISION)
-        .header("Mcp-Method", "tools/call")
-        .header("Mcp-Name", name)
+        .header("Mcp-Method", method)
         .body(body.to_string().into())
         .map_err(|error| CallError::Refused(error.to_string()))
 }
 
-/// What an answer means, whatever its status and form.
-fn understood(answer: &Response<Bytes>) -> Result<ToolResult, CallError> {
+/// The result in an answer, whatever its status and form.
+fn result(answer: &Response<Bytes>) -> Result<Value, CallError> {
     let is_stream = answer
         .headers()
         .get(CONTENT_TYPE)
@@ -111,10 +114,19 @@ fn understood(answer: &Response<Bytes>) -> Result<ToolResult, CallError> {
     if let Some(message) = reply.pointer("/error/message") {
         return Err(CallError::Refused(message.as_str().unwrap_or("it failed").to_owned()));
     }
-    match serde_json::from_value::<CallResult>(reply["result"].take()) {
+    Ok(reply["result"].take())
+}
+
+/// What the result of a call means.
+fn meaning(result: Value) -> Result<ToolResult, CallError> {
+    match serde_json::from_value::<CallResult>(result) {
         Ok(result) => Ok(result.meaning()),
-        Err(error) => Err(CallError::Refused(format!("the answer was not understood: {error}"))),
+        Err(error) => Err(not_understood(&error)),
     }
+}
+
+fn not_understood(error: &serde_json::Error) -> CallError {
+    CallError::Refused(format!("the answer was not understood: {error}"))
 }
 
 /// An answer that is no JSON-RPC: the door's own.
@@ -160,7 +172,7 @@ mod tests {
 
     fn answer(status: u16, kind: &str, body: &str) -> Result<ToolResult, CallError> {
         let answer = Response::builder().status(status).header(CONTENT_TYPE, kind);
-        understood(&answer.body(Bytes::from(body.to_owned())).unwrap())
+        meaning(result(&answer.body(Bytes::from(body.to_owned())).unwrap())?)
     }
 
     #[test]
@@ -215,8 +227,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_name_that_fits_no_header_is_no_tool() {
-        assert!(request("a\nb", &Map::new()).is_err());
+    #[tokio::test]
+    async fn a_name_that_fits_no_header_is_no_tool() {
+        let daemon = McpClient::new(Daemon::at("/nowhere".into()));
+        let refused = daemon.call("a\nb", &Map::new()).await.unwrap_err();
+        assert_eq!(refused, CallError::Refused("there is no tool of this name".to_owned()));
     }
 }

@@ -18,6 +18,7 @@ use agent_worker_protocol::{
     AttemptId, Code, EventsReply, EventsRequest, LiveEvent, NumberedEvent, Order, Problem,
     WorkerEvent,
 };
+use serde_json::Value;
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, timeout},
@@ -26,13 +27,18 @@ use tokio::{
 use crate::{
     clocks::time_of_day,
     journal::Journal,
+    model::ToolResult,
     pace::{self, Facts, Waiting},
+    text::{shown, start},
 };
 
 /// The most events of one post, so that no daemon finds it too large.
 const BATCH: usize = 50;
 /// A daemon that takes longer than this over a post is asked again; the numbers make that harmless.
 const POST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How much of a tool's answer an event shows.
+const RESULT_SHOWN: usize = 500;
 
 /// The attempt's reporter. Clones share it.
 #[derive(Clone)]
@@ -129,6 +135,19 @@ impl Report {
         drop(desk);
         self.0.wake.notify_one();
         no
+    }
+
+    /// A tool is about to be called.
+    pub(crate) fn called(&self, id: &str, tool: &str, args: Value) {
+        let (id, tool) = (id.to_owned(), tool.to_owned());
+        self.record(WorkerEvent::ToolCall { id, tool, args: shown(args) });
+    }
+
+    /// It has answered.
+    pub(crate) fn answered(&self, id: &str, tool: &str, result: &ToolResult) {
+        let (id, tool, ok) = (id.to_owned(), tool.to_owned(), result.is_done());
+        let summary = start(result.text(), RESULT_SHOWN);
+        self.record(WorkerEvent::ToolResult { id, tool, ok, summary });
     }
 
     /// Shows a model's next words to whoever watches.
@@ -282,7 +301,8 @@ fn is_urgent(event: &NumberedEvent) -> bool {
         WorkerEvent::ToolCall { .. }
         | WorkerEvent::ToolResult { .. }
         | WorkerEvent::Usage(_)
-        | WorkerEvent::Retry { .. } => false,
+        | WorkerEvent::Retry { .. }
+        | WorkerEvent::Session { .. } => false,
     }
 }
 

@@ -3,7 +3,11 @@
 //! Invariant: every call to the daemon carries a key, and repeating a call repeats its key. So a lost
 //! reply and a daemon that restarts cost time, never a second effect.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use agent_worker_protocol::{
     EffectKey, Hash, ResourceId, SHELL_TOOL, ToolName, WorkerEvent, canonical, hash,
@@ -46,25 +50,40 @@ pub(crate) struct Toolbox {
     shell: Shell,
     log: Log,
     /// How often each call was made in this attempt, by tool and arguments.
-    made: HashMap<Hash, u32>,
+    made: Mutex<HashMap<Hash, u32>>,
 }
 
 impl Toolbox {
     pub(crate) fn new(daemon: McpClient, shell: Shell, log: Log) -> Self {
-        Self { daemon, shell, log, made: HashMap::new() }
+        Self { daemon, shell, log, made: Mutex::default() }
     }
 
-    /// Carries out a call. Whatever goes wrong is its result: the model reads it.
-    pub(crate) async fn call(&mut self, call: &Call, report: &Report) -> ToolResult {
+    /// Carries out a call, with an event before and after. Whatever goes wrong is its result: the model reads it.
+    pub(crate) async fn call(&self, call: &Call, report: &Report) -> ToolResult {
         let began = Instant::now();
         self.log.called(call);
+        report.called(&call.id, &call.tool, Value::Object(call.args.clone()));
         let result = self.carry_out(call, report).await;
         let result = self.shorten(call, result, report).await;
+        report.answered(&call.id, &call.tool, &result);
         self.log.answered(call, &result, began.elapsed());
         result
     }
 
-    async fn carry_out(&mut self, call: &Call, report: &Report) -> ToolResult {
+    /// The daemon's tools, as it describes them. While it is away it is asked again and again.
+    pub(crate) async fn list(&self) -> Result<Vec<Value>, String> {
+        let began = Instant::now();
+        loop {
+            match self.daemon.tools().await {
+                Ok(tools) => return Ok(tools),
+                Err(CallError::Away(why)) if began.elapsed() >= HELD => return Err(why),
+                Err(CallError::Away(_)) => sleep(BETWEEN_TRIES).await,
+                Err(CallError::Refused(why)) => return Err(why),
+            }
+        }
+    }
+
+    async fn carry_out(&self, call: &Call, report: &Report) -> ToolResult {
         if call.tool == SHELL_TOOL {
             return match call.args.get("command").and_then(Value::as_str) {
                 Some(command) => self.shell.run(command, report, &self.log).await,
@@ -77,7 +96,7 @@ impl Toolbox {
 
     /// Keeps what is too long to be read at once as a resource, and leaves its beginning and its id in place. Where the
     /// daemon keeps none, it stays as it is.
-    async fn shorten(&mut self, call: &Call, result: ToolResult, report: &Report) -> ToolResult {
+    async fn shorten(&self, call: &Call, result: ToolResult, report: &Report) -> ToolResult {
         let text = result.text();
         // Whoever reads a resource has asked for so much of it.
         if text.len() <= INLINE || [READ, KEEP].contains(&call.tool.as_str()) {
@@ -102,13 +121,14 @@ impl Toolbox {
     }
 
     /// Adds the call's key: the same for the k-th equal call of every attempt.
-    fn keyed(&mut self, tool: &str, mut args: Map<String, Value>) -> Map<String, Value> {
+    fn keyed(&self, tool: &str, mut args: Map<String, Value>) -> Map<String, Value> {
         if args.contains_key(KEY) {
             return args;
         }
         let value = Value::Object(args.clone());
         let same = hash(&[tool.as_bytes(), canonical(&value).as_bytes()]);
-        let n = self.made.entry(same).or_insert(0);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = made.entry(same).or_insert(0);
         *n += 1;
         args.insert(KEY.to_owned(), Value::String(EffectKey::numbered(tool, &value, *n)));
         args
@@ -162,7 +182,7 @@ mod tests {
         let daemon = Daemon::at(folder.join("daemon.sock"));
         let attempt = AttemptId::new(uuid::Uuid::nil());
         let report = Report::open(folder, attempt, daemon.clone(), HELD).unwrap();
-        let mut tools = Toolbox::new(McpClient::new(daemon), Shell::nowhere(), Log::nowhere());
+        let tools = Toolbox::new(McpClient::new(daemon), Shell::nowhere(), Log::nowhere());
         let call = Call { id: "1".into(), tool: "vote".into(), args: Map::new() };
         let began = Instant::now();
         (tools.call(&call, &report).await, began.elapsed())

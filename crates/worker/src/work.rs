@@ -21,7 +21,8 @@ use crate::{
     log::Log,
     mcp::McpClient,
     mock::Mock,
-    model::{Conversation, Failure, Model},
+    model::{Conversation, Failure},
+    program::{self, Program},
     report::Report,
     shell::Shell,
     tool_loop::tool_loop,
@@ -141,18 +142,27 @@ impl Attempt {
     /// Does what the job asks for, once the daemon knows that somebody is about to.
     async fn labour(&self, started: i64) -> Result<String, Failure> {
         self.report.acknowledged(started).await;
-        let job = &self.job;
-        let mut model: Box<dyn Model> = match &job.backend {
-            Backend::Mock { rules } => Box::new(Mock::new(rules, job)),
-        };
+        let (job, report) = (&self.job, &self.report);
+        let log = Log::new(&job.env);
         let daemon = McpClient::new(self.daemon.clone());
-        let mut tools = Toolbox::new(daemon, Shell::new(job), Log::new(&job.env));
-        let conversation = Conversation {
-            system_prompt: job.system_prompt.clone(),
-            prompt: job.prompt.clone(),
-            exchanges: Vec::new(),
-        };
-        tool_loop(model.as_mut(), &mut tools, conversation, job.max_steps, &self.report).await
+        let tools = Toolbox::new(daemon, Shell::new(job), log.clone());
+        match &job.backend {
+            Backend::Mock { rules } => {
+                let conversation = Conversation {
+                    system_prompt: job.system_prompt.clone(),
+                    prompt: job.prompt.clone(),
+                    exchanges: Vec::new(),
+                };
+                let mut model = Mock::new(rules, job);
+                tool_loop(&mut model, &tools, conversation, job.max_steps, report).await
+            }
+            Backend::Native(native) => {
+                program::turn(&Program::native(native), job, tools, report, &log).await
+            }
+            Backend::Command { command } => {
+                program::turn(&Program::other(command), job, tools, report, &log).await
+            }
+        }
     }
 
     /// Waits until a clock has run out.

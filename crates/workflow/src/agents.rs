@@ -5,12 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AgentName, AgentSettings, Backend, Retry, Span, ToolName};
+use agent_worker_protocol::{AgentName, AgentSettings, Retry, Span, ToolName};
 
 use crate::{
+    backend,
     complaint::{Complaint, Complaints},
-    fields::{Field, Fields, Key, Keys},
-    mock, prompt,
+    fields::{Field, Key, Keys},
+    prompt,
     reference::is_name,
     suggest::nearest,
     tree::Yaml,
@@ -29,16 +30,14 @@ const AGENT: Keys = Keys {
         "cwd",
         "env",
         "requires",
+        "command",
+        "mode",
+        "session",
         "mock",
     ],
-    later: &["provider", "tools", "mcp_servers", "skills", "schedule", "permissions", "session"],
+    later: &["provider", "tools", "mcp_servers", "skills", "schedule", "permissions"],
 };
 const RETRY: Keys = Keys { known: &["max_attempts", "backoff", "multiplier"], later: &[] };
-
-const LATER_BACKENDS: [&str; 9] =
-    ["api", "sdk", "claude", "codex", "cursor", "opencode", "gemini", "acp", "command"];
-
-pub(crate) const ONLY_MOCK: &str = "this version has `backend: mock`";
 
 pub(crate) const DEFAULT_STEPS: u32 = 30;
 pub(crate) const DEFAULT_TIMEOUT: Span = Span::from_secs(30 * 60);
@@ -86,12 +85,12 @@ fn agent(
     complaints: &mut Complaints,
 ) -> Option<AgentSettings> {
     if matches!(field.node.value, Yaml::Null) {
-        complaints.add(no_backend(key));
+        complaints.add(backend::missing(key));
         return None;
     }
     let fields = field.fields(&AGENT, complaints)?;
     let span = |field: &Field<'_>| field.span(SHORTEST..=LONGEST);
-    let backend = backend(key, &fields, complaints);
+    let backend = backend::read(key, &fields, complaints);
     let model = fields.take("model", complaints, |field| field.text().map(str::to_owned));
     let system_prompt =
         fields.take("system_prompt", complaints, |field| prompt::read(field, folder));
@@ -143,51 +142,6 @@ fn gated(key: &Key<'_>) -> Result<ToolName, Complaint> {
                 .hint(format!("one can before: {}", writes().collect::<Vec<_>>().join(", "))),
         }
     })
-}
-
-fn backend(key: &Key<'_>, fields: &Fields<'_>, complaints: &mut Complaints) -> Backend {
-    complaints.keep(is_mock(key, fields));
-    let rules = fields.get("mock").map(|field| mock::read(&field, complaints));
-    Backend::Mock { rules: rules.unwrap_or_default() }
-}
-
-/// As written, or known from the rest: a script can only be a mock's.
-fn is_mock(key: &Key<'_>, fields: &Fields<'_>) -> Result<(), Complaint> {
-    match (fields.get("backend"), fields.get("model")) {
-        (Some(field), _) if field.text()? != "mock" => Err(strange_backend(&field)?),
-        (Some(_), _) => Ok(()),
-        (None, _) if fields.get("mock").is_some() || fields.has_strangers => Ok(()),
-        (None, None) => Err(no_backend(key)),
-        (None, Some(model)) => match model.text() {
-            Ok(text) if text.split('/').next() != Some("mock") => {
-                Err(model.not_yet(format_args!("the model `{text}`")).hint(ONLY_MOCK))
-            }
-            // One that is not text is complained about where it is read.
-            Ok(_) | Err(_) => Ok(()),
-        },
-    }
-}
-
-fn no_backend(key: &Key<'_>) -> Complaint {
-    key.complaint(format!("`{}` needs a `backend`", key.text)).hint(ONLY_MOCK)
-}
-
-fn strange_backend(field: &Field<'_>) -> Result<Complaint, Complaint> {
-    let (message, hint) = strange_word(field.text()?);
-    Ok(field.complaint(message).hint(hint))
-}
-
-/// What is wrong with a backend this version does not have, and what to do about it.
-pub(crate) fn strange_word(word: &str) -> (String, String) {
-    if LATER_BACKENDS.contains(&word) {
-        return (format!("the backend `{word}` is not in this version"), ONLY_MOCK.to_owned());
-    }
-    let words = LATER_BACKENDS.iter().copied().chain(["mock"]);
-    let hint = match nearest(word, words) {
-        Some(word) => format!("did you mean `{word}`?"),
-        None => ONLY_MOCK.to_owned(),
-    };
-    (format!("there is no backend `{word}`"), hint)
 }
 
 fn retry(field: &Field<'_>, complaints: &mut Complaints) -> Retry {

@@ -9,6 +9,7 @@
 //! caller names and the prompt files beneath its folder.
 
 mod agents;
+mod backend;
 mod complaint;
 mod context;
 mod error;
@@ -34,6 +35,7 @@ mod template;
 mod tree;
 mod workflow;
 
+pub use backend::choice as backend_choice;
 pub use context::{Context, DocumentOwner, Documents, Provider};
 pub use error::{Error, Paint};
 pub use layout::Layout;

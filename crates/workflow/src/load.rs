@@ -94,7 +94,8 @@ fn env_names(workflow: &Workflow) -> BTreeSet<String> {
         _ => None,
     });
     let passed = workflow.agents.iter().flat_map(|agent| agent.env.iter().cloned());
-    referred.chain(passed).collect()
+    let needed = workflow.agents.iter().flat_map(|agent| agent.backend.variables());
+    referred.chain(passed).chain(needed.map(|name| (*name).to_owned())).collect()
 }
 
 fn name(fields: &Fields<'_>, path: &Path) -> Result<WorkflowName, Complaint> {

@@ -7,7 +7,7 @@
 use agent_worker_protocol::{SHELL_TOOL, ToolName};
 use serde_json::{Map, Value, json};
 
-use crate::params::SWITCHES;
+use crate::{backend, params::SWITCHES};
 
 /// The draft every editor's YAML support knows.
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
@@ -74,11 +74,12 @@ fn agents() -> Value {
 
 fn agent() -> Value {
     let rules = list("The script of a mock agent; the first rule that fits.", &rule());
+    let words: Vec<_> = backend::words().collect();
     let mut agent = mapping(
         "One agent.",
         &[],
         [
-            ("backend", word("How its worker reaches a model.", &["mock"])),
+            ("backend", word("How its worker reaches a model.", &words)),
             ("model", text("The model, for backends that ask one.")),
             (
                 "system_prompt",
@@ -94,18 +95,27 @@ fn agent() -> Value {
             ("cwd", text("Its working folder, relative to where the command was given.")),
             ("env", list("Names of variables passed through to it.", &shaped("", VARIABLE))),
             ("requires", requires()),
+            ("command", command()),
+            ("mode", word("Whose settings and login a program uses.", &["isolated", "login"])),
+            ("session", word("What a turn knows of the last one.", &["continue", "fresh"])),
             ("mock", rules),
         ],
     );
     // What reaches a model is said, or known from the rest.
-    let mock_model = json!({ "model": { "pattern": "^mock(/|$)" } });
+    let known = json!({ "model": { "pattern": "^(claude|codex|gemini|mock)(/|$)" } });
     agent["anyOf"] = json!([
         { "required": ["backend"] },
         { "required": ["mock"] },
-        { "required": ["model"], "properties": mock_model },
+        { "required": ["command"] },
+        { "required": ["model"], "properties": known },
     ]);
     agent["properties"]["model"]["examples"] = json!(["mock/any"]);
     agent
+}
+
+fn command() -> Value {
+    let words = list("A program and its arguments.", &text("The program, or an argument."));
+    json!({ "description": "The program, if it is not the usual one.", "anyOf": [text("Alone."), words] })
 }
 
 fn requires() -> Value {

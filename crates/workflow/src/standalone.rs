@@ -5,10 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AgentName, AgentSettings, Backend, MockRule, Retry, WorkflowName};
+use agent_worker_protocol::{AgentName, AgentSettings, MockRule, Retry, WorkflowName};
 
 use crate::{
-    agents::{self, DEFAULT_SILENCE, DEFAULT_STEPS, DEFAULT_TIMEOUT},
+    agents::{DEFAULT_SILENCE, DEFAULT_STEPS, DEFAULT_TIMEOUT},
+    backend::{self, Kind},
     complaint::Complaints,
     context::{Context, Documents},
     error::Error,
@@ -64,26 +65,20 @@ pub fn script(text: &str, path: &Path) -> Result<Vec<MockRule>, Error> {
 impl Draft {
     /// The agent, complete.
     pub fn settings(self) -> Result<AgentSettings, BadDraft> {
-        let is_mock = match (self.backend.as_deref(), self.model.as_deref()) {
-            (Some("mock"), _) => Ok(()),
-            (Some(word), _) => Err(agents::strange_word(word)),
-            (None, _) if !self.mock.is_empty() => Ok(()),
-            (None, Some(model)) if model.split('/').next() == Some("mock") => Ok(()),
-            (None, Some(model)) => Err((
-                format!("the model `{model}` is not in this version"),
-                agents::ONLY_MOCK.to_owned(),
-            )),
-            (None, None) => {
-                Err((format!("`{}` needs a backend", self.name), agents::ONLY_MOCK.to_owned()))
-            }
+        let kind = match (self.backend.as_deref(), self.model.as_deref()) {
+            (Some(word), _) => Kind::of(word),
+            (None, _) if !self.mock.is_empty() => Ok(Kind::Mock),
+            (None, Some(model)) => Kind::of_model(model),
+            (None, None) => Err((format!("`{}` needs a backend", self.name), backend::choice())),
         };
         let mut calls = self.mock.iter().flat_map(|rule| &rule.calls);
         let strange = calls.find_map(|call| mock::strange_tool(&call.tool));
-        let is_right = is_mock.and(strange.map_or(Ok(()), Err));
-        is_right.map_err(|(message, hint)| BadDraft { message, hint })?;
+        let backend = kind.and_then(|kind| strange.map_or(Ok(kind), Err));
+        let backend = backend.and_then(|kind| kind.plain(self.mock));
+        let backend = backend.map_err(|(message, hint)| BadDraft { message, hint })?;
         Ok(AgentSettings {
             name: self.name,
-            backend: Backend::Mock { rules: self.mock },
+            backend,
             model: self.model,
             system_prompt: self.system_prompt,
             max_tokens: None,
@@ -123,6 +118,8 @@ mod tests {
 
     use super::*;
 
+    const CHOICE: &str = "this version has `claude`, `codex`, `gemini`, `command`, `mock`";
+
     fn draft(backend: Option<&str>, model: Option<&str>) -> Draft {
         Draft {
             name: "alice".parse().unwrap(),
@@ -150,15 +147,21 @@ mod tests {
     #[test]
     fn what_cannot_be_made_is_told_with_what_can() {
         for (backend, model, message, hint) in [
-            (None, None, "`alice` needs a backend", agents::ONLY_MOCK),
-            (
-                Some("claude"),
-                None,
-                "the backend `claude` is not in this version",
-                agents::ONLY_MOCK,
-            ),
+            (None, None, "`alice` needs a backend", CHOICE),
+            (Some("cursor"), None, "the backend `cursor` is not in this version", CHOICE),
             (Some("mok"), None, "there is no backend `mok`", "did you mean `mock`?"),
-            (None, Some("gpt"), "the model `gpt` is not in this version", agents::ONLY_MOCK),
+            (
+                None,
+                Some("gpt"),
+                "the model `gpt` does not say by which backend",
+                "add a backend; this version has `claude`, `codex`, `gemini`, `command`, `mock`",
+            ),
+            (
+                Some("command"),
+                None,
+                "`command` needs to know which one",
+                "write it in a file: `backend: command` and `command: [./agent.py]`",
+            ),
         ] {
             let bad = draft(backend, model).settings().unwrap_err();
             assert_eq!((bad.message.as_str(), bad.hint.as_str()), (message, hint));
@@ -170,6 +173,9 @@ mod tests {
         assert_eq!(bad.hint, "did you mean `inbox_check`?");
         for good in [draft(Some("mock"), None), draft(None, Some("mock/echo"))] {
             assert_eq!(good.settings().unwrap().backend.word(), "mock");
+        }
+        for good in [draft(Some("claude"), None), draft(None, Some("claude/opus"))] {
+            assert_eq!(good.settings().unwrap().backend.word(), "claude");
         }
     }
 }

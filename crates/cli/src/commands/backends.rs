@@ -61,8 +61,10 @@ const KNOWN: [(&str, Option<&str>, &str); 9] = [
     ("opencode", Some("opencode"), "opencode"),
     ("gemini", Some("gemini"), "Gemini CLI"),
     ("acp", None, "any agent that speaks the Agent Client Protocol"),
-    ("command", None, "any program"),
+    ("command", None, "any program that reads a line of JSON"),
 ];
+/// Those this version can use.
+const USABLE: [&str; 5] = ["mock", "claude", "codex", "gemini", "command"];
 
 /// Runs the command.
 pub(crate) async fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
@@ -81,11 +83,20 @@ pub(crate) async fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, C
 }
 
 fn row(backend: &Backend) -> [String; 4] {
-    let usable = if backend.in_this_version { "yes" } else { "not in this version" };
+    let usable = match (backend.in_this_version, backend.is_ready()) {
+        (false, _) => "not in this version",
+        (true, true) => "yes",
+        (true, false) => "no",
+    };
     [backend.name.to_owned(), usable.to_owned(), backend.installed(), backend.about.to_owned()]
 }
 
 impl Backend {
+    /// Whether nothing is missing but, for some, a login or a key.
+    pub(super) fn is_ready(&self) -> bool {
+        self.in_this_version && (self.needs.is_none() || self.program.is_some())
+    }
+
     /// Whether it is installed, and which version.
     pub(super) fn installed(&self) -> String {
         match (&self.program, &self.version, self.needs) {
@@ -108,7 +119,7 @@ pub(super) async fn found(settings: &Settings) -> Vec<Backend> {
             let env = settings.env_only(|name| ["PATH", "HOME"].contains(&name));
             asked.spawn(async move { (place, version(&path, env).await) });
         }
-        let in_this_version = name == "mock";
+        let in_this_version = USABLE.contains(&name);
         backends.push(Backend { name, in_this_version, needs, program, version: None, about });
     }
     while let Some(answer) = asked.join_next().await {

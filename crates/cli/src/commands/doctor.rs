@@ -183,10 +183,12 @@ async fn store(client: &Client) -> Finding {
 
 fn about(backend: &Backend) -> Finding {
     let (name, installed) = (backend.name, backend.installed());
-    if backend.in_this_version {
-        Finding::ok("backend", format!("{name}: ready ({installed})"))
-    } else {
-        Finding::note("backend", format!("{name}: not in this version ({installed})"))
+    match (backend.in_this_version, backend.is_ready()) {
+        (true, true) => Finding::ok("backend", format!("{name}: found ({installed})")),
+        (true, false) => Finding::note("backend", format!("{name}: {installed}")),
+        (false, _) => {
+            Finding::note("backend", format!("{name}: not in this version ({installed})"))
+        }
     }
 }
 

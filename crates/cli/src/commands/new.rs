@@ -7,7 +7,7 @@ use std::{
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    AgentName, InstanceRef, MockRule, Tag, Target,
+    AgentName, AgentSettings, InstanceRef, MockRule, Tag, Target,
     api::{AgentRequest, AgentView},
 };
 use agent_worker_workflow::{self as workflow, Draft};
@@ -27,7 +27,7 @@ const EXAMPLE: &str = "such as: agent-worker new -b mock --say \"Hello.\"";
 /// Let an agent join, alone or in a team that runs
 ///
 /// Prints what it is called: without a name the first of a0, a1, … that is free. It stays until `agent end`, and is
-/// woken by what is sent to it. This version has one backend, `mock`: an agent that follows a script.
+/// woken by what is sent to it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// The model it asks
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// How it reaches that; this version has `mock`
+    /// How it reaches that: a program such as `claude`, or `mock`
     #[arg(long, short, value_name = "BACKEND")]
     backend: Option<String>,
     /// A file that says who it is
@@ -118,9 +118,9 @@ fn request(args: Args, settings: &Settings) -> Result<AgentRequest, CliError> {
     let (name, target) = place(args.name, args.workflow, args.tag)?;
     if name.is_none() && args.backend.is_none() && args.model.is_none() && mock.is_empty() {
         return Err(CliError::new(Kind::Usage, "an agent needs a backend")
-            .hint(format!("this version has `mock`, {EXAMPLE}")));
+            .hint(format!("{}, {EXAMPLE}", agent_worker_workflow::backend_choice())));
     }
-    checked(Draft {
+    let agent = checked(Draft {
         name: name.clone().map_or_else(first_name, Ok)?,
         backend: args.backend.clone(),
         model: args.model.clone(),
@@ -137,7 +137,8 @@ fn request(args: Args, settings: &Settings) -> Result<AgentRequest, CliError> {
         target,
         project: Some(settings.cwd.clone()),
         cwd: None,
-        env: settings.env_only(|name| ENV.contains(&name)),
+        env: settings
+            .env_only(|name| ENV.contains(&name) || agent.backend.variables().contains(&name)),
     })
 }
 
@@ -182,8 +183,8 @@ fn first_name() -> Result<AgentName, CliError> {
     "a0".parse().map_err(|bad| CliError::new(Kind::Usage, bad))
 }
 
-fn checked(draft: Draft) -> Result<(), CliError> {
-    draft.settings().map(drop).map_err(|bad| {
+fn checked(draft: Draft) -> Result<AgentSettings, CliError> {
+    draft.settings().map_err(|bad| {
         let hint = match bad.hint.strip_prefix("did you mean") {
             Some(_) => bad.hint,
             None => format!("{}, {EXAMPLE}", bad.hint),

@@ -10,7 +10,7 @@ use crate::{
 
 /// List the model providers that can be used
 ///
-/// This version has none: its agents follow scripts and ask no model.
+/// This version has none: the programs that its agents run ask their own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker providers --json")]
 pub(crate) struct Args {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliErro
     match args.output.format() {
         Format::Json => ctx.console.json(&json!([])),
         Format::Text => ctx.console.note(
-            "this version has no model providers: its agents follow scripts (`backend: mock`), ask no model, and need no key",
+            "this version asks no provider itself: the programs that its agents run do, with their own logins or keys",
         ),
     }?;
     Ok(Verdict::Done)

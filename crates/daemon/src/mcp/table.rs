@@ -49,7 +49,7 @@ const MESSAGE: &[Field] = &[
     optional("resource", Text).about("id of the whole text"),
 ];
 const RECEIPT: &[Field] = &[needed("seq", Number), needed("agent", Text), needed("state", Text)];
-const FILE: Field = optional("file", Text).about("default: the team's (notes.md)");
+const FILE: Field = optional("file", Text).about("default: the team's");
 const PROPOSED: &[Field] = &[
     needed("proposal", Number),
     needed("state", Text),

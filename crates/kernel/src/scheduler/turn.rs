@@ -178,6 +178,7 @@ impl Kernel {
             instance: card.instance.clone(),
             socket: place.socket,
             token,
+            keep: place.folder.with_file_name(format!("agent-{}", lease.fence.agent)),
             folder: place.folder,
             cwd: settings
                 .cwd
@@ -194,6 +195,7 @@ impl Kernel {
             woken_by: prompt::woken_by(lease),
             backend: settings.backend.clone(),
             model: settings.model.clone(),
+            session: lease.session.clone(),
             max_steps: settings.max_steps,
             limits: JobLimits {
                 wall: settings.timeout,
@@ -296,6 +298,11 @@ impl Kernel {
 
 fn worker_env(env: BTreeMap<String, String>, settings: &AgentSettings) -> BTreeMap<String, String> {
     let mut env = joining::env_of(env, &settings.name);
-    env.retain(|name, _| BASE_ENV.contains(&name.as_str()) || settings.env.contains(name));
+    let of_backend = settings.backend.variables();
+    env.retain(|name, _| {
+        BASE_ENV.contains(&name.as_str())
+            || of_backend.contains(&name.as_str())
+            || settings.env.contains(name)
+    });
     env
 }

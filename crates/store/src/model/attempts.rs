@@ -6,6 +6,7 @@ use agent_worker_protocol::{
     AgentName, AttemptEnd, AttemptId, Finished, Hash, Limits, Message, Millis, PauseCause, RunId,
     RunMode, Seq, Usage,
 };
+use serde_json::Value;
 
 use super::{Fence, NewMessage, NotBefore};
 
@@ -92,6 +93,8 @@ pub struct Lease {
     pub journal: Vec<JournalEntry>,
     /// The agent's settings as JSON.
     pub settings: String,
+    /// The conversation its last turn said it can go on with.
+    pub session: Option<Value>,
 }
 
 /// A message as an attempt is shown it.

@@ -128,7 +128,7 @@ fn take_part(
              ON CONFLICT (workflow, name) DO UPDATE SET name = excluded.name, run = excluded.run,
              place = excluded.place, settings = excluded.settings, since = excluded.since, live = NULL, live_since = NULL,
              stopped = NULL, not_before = NULL, wait = NULL, why = NULL, turns = 0, messages = 0,
-             input_tokens = 0, output_tokens = 0, cost_micros = NULL",
+             input_tokens = 0, output_tokens = 0, cost_micros = NULL, session = NULL",
         )?
         .execute(params![
             workflow.get(),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use agent_worker_protocol::{
     AttemptId, Finished, NumberedEvent, Usage, WorkerEvent, WorkerOutcome,
 };
-use agent_worker_store::{Error, Store};
-use serde_json::json;
+use agent_worker_store::{Blame, Error, Store};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::team::{NOW, Team, ok};
+use crate::team::{NOW, Team, crashed, cut_short, ok};
 
 fn event(no: i64, event: WorkerEvent) -> NumberedEvent {
     NumberedEvent { no, ts: NOW, event }
@@ -68,6 +68,33 @@ pub(crate) async fn what_was_used_adds_up(store: Arc<dyn Store>) {
     assert_eq!(store.run_get(team.run).await.unwrap().usage, total);
     let agents = store.agent_list(team.workflow).await.unwrap();
     assert_eq!((agents[0].usage, agents[0].turns), (total, 2));
+}
+
+pub(crate) async fn a_conversation_goes_on_until_a_failure_that_counts(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    let turn = async |says: Option<Value>, end| {
+        team.say("go", &["a"]).await;
+        let lease = team.lease("a").await;
+        let events =
+            (1..).zip(says).map(|(no, session)| event(no, WorkerEvent::Session { session }));
+        store.attempt_events(lease.id, events.collect(), NOW).await.unwrap();
+        team.finish(&lease, end).await;
+        lease.session
+    };
+    let [one, two] = [1, 2].map(|n| json!({ "id": n }));
+    assert_eq!(turn(Some(one.clone()), ok()).await, None);
+    assert_eq!(turn(None, ok()).await, Some(one.clone()));
+    assert_eq!(turn(Some(two.clone()), cut_short(Blame::None)).await, Some(one));
+    let lease = team.lease("a").await;
+    assert_eq!(lease.session, Some(two), "what was cut short goes on");
+    team.finish(&lease, crashed()).await;
+    assert_eq!(
+        team.lease("a").await.session,
+        None,
+        "what failed is not tried again in the same one"
+    );
+    team.say("go", &["b"]).await;
+    assert_eq!(team.lease("b").await.session, None, "it is the agent's own");
 }
 
 pub(crate) async fn the_last_word_is_kept(store: Arc<dyn Store>) {

@@ -28,6 +28,9 @@ pub(crate) enum Heard {
     Call { tool: String, args: Value, head: String },
 }
 
+/// What a question about tools is heard as.
+pub(crate) const LIST: &str = "tools/list";
+
 /// What is done with a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
@@ -191,6 +194,11 @@ impl Inner {
                 let order = if is_stop { Order::Stop } else { Order::Continue };
                 serde_json::to_value(EventsReply { stored: *stored, order }).unwrap()
             }
+            Heard::Call { tool, .. } if tool == LIST => {
+                let tools =
+                    json!([{"name": "channel_send", "inputSchema": {}, "outputSchema": {}}]);
+                json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}})
+            }
             Heard::Call { tool, .. } => {
                 let content =
                     json!({"content": [{"type": "text", "text": format!("{tool} done")}]});
@@ -212,7 +220,8 @@ fn understand(head: String, body: &[u8]) -> Heard {
     }
     assert!(head.starts_with("POST /mcp "), "{head}");
     let call: Value = serde_json::from_slice(body).unwrap();
-    let tool = call["params"]["name"].as_str().unwrap().to_owned();
+    // A question about tools has no name.
+    let tool = call["params"]["name"].as_str().or(call["method"].as_str()).unwrap().to_owned();
     Heard::Call { tool, args: call["params"]["arguments"].clone(), head }
 }
 

@@ -7,6 +7,7 @@ mod ending;
 mod failing;
 mod labour;
 mod process;
+mod programs;
 mod reporting;
 mod rmcp_server;
 mod tools;

@@ -38,6 +38,7 @@ pub(crate) fn job(daemon: &Daemon, rule: Value) -> WorkerJob {
         socket: daemon.socket(),
         token: "s3cret".to_owned(),
         folder,
+        keep: daemon.folder.path().join("keep"),
         cwd: daemon.folder.path().to_owned(),
         env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
         system_prompt: "You are coder.".to_owned(),
@@ -45,6 +46,7 @@ pub(crate) fn job(daemon: &Daemon, rule: Value) -> WorkerJob {
         woken_by: "fix it".to_owned(),
         backend: Backend::Mock { rules: vec![rule] },
         model: None,
+        session: None,
         max_steps: 30,
         limits: JobLimits {
             wall: Span::from_secs(30),

@@ -1,6 +1,10 @@
 //! The schema and the reader agree: the same keys everywhere, and what one takes for a mistake the other does too.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use agent_worker_workflow::{parse, schema};
 use jsonschema::Validator;
@@ -110,7 +114,8 @@ fn the_examples_are_valid_and_a_misspelt_key_anywhere_is_not() {
     let examples = fs::read_dir(root.join("examples")).unwrap();
     let first = root.join("crates/cli/src/commands/team.yaml");
     let mut seen = 0;
-    for path in examples.map(|entry| entry.unwrap().path()).chain([first]) {
+    let is_workflow = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml");
+    for path in examples.map(|entry| entry.unwrap().path()).filter(is_workflow).chain([first]) {
         let text = fs::read_to_string(&path).unwrap();
         if let Err(error) = validator.validate(&as_json(&text)) {
             panic!("{}: {} {error}", path.display(), error.instance_path());
@@ -134,8 +139,9 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         "agents: { 1a: { backend: mock } }".to_owned(),
         "agents: { All: { backend: mock } }".to_owned(),
         "agents: { a: null }".to_owned(),
-        agent("backend: claude"),
+        agent("backend: cursor"),
         agent("max_steps: 30"),
+        agent("backend: codex, session: new"),
         agent("model: gpt"),
         agent("backend: mock, max_steps: 0"),
         agent("backend: mock, max_steps: 10001"),
@@ -170,6 +176,9 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
     for text in [
         agent("backend: mock, model: any/name, retry: { multiplier: 2 }, env: [HOME]"),
         agent("model: mock/any"),
+        agent("model: claude/opus, mode: login, session: fresh, command: claude"),
+        agent("backend: command, command: [./agent.py, --fast]"),
+        agent("command: ./agent.py"),
         agent("mock: [{ fail: { exit: 3 } }, { exit: 0 }, { fail: hang, times: 1 }]"),
         beside("params: [{ name: a, required: false, default: x }]"),
         beside("context: null"),

@@ -105,7 +105,7 @@ fn a_mock_script_is_read_rule_by_rule() {
 ",
     )
     .unwrap();
-    let Backend::Mock { rules } = &workflow.agents[0].backend;
+    let Backend::Mock { rules } = &workflow.agents[0].backend else { panic!("{workflow:?}") };
     let args = [
         ("message", serde_json::json!("@b hi")),
         ("n", serde_json::json!(3)),
@@ -147,7 +147,7 @@ fn every_word_for_a_failure_is_known() {
     ] {
         let workflow =
             read(&format!("agents: {{ a: {{ mock: [{{ fail: {word} }}] }} }}\n")).unwrap();
-        let Backend::Mock { rules } = &workflow.agents[0].backend;
+        let Backend::Mock { rules } = &workflow.agents[0].backend else { panic!("{workflow:?}") };
         assert_eq!(rules[0].fail, Some(failure));
     }
 }

@@ -62,6 +62,8 @@ fn note(
             EventKind::Usage
         }
         WorkerEvent::Retry { .. } => EventKind::Retry,
+        // Nobody reads it but the next turn.
+        WorkerEvent::Session { session } => return keep_session(head, attempt, session),
         // The log tells of it when the attempt is ended.
         WorkerEvent::Finished(finished) => return finish(head.tx, attempt.id, finished),
     };
@@ -76,6 +78,14 @@ fn note(
 fn finish(tx: &Tx<'_>, attempt: AttemptId, finished: &Finished) -> Result<()> {
     tx.prepare_cached("UPDATE attempt SET finished = ?2 WHERE id = ?1")?
         .execute(params![attempt.get().as_bytes(), serde_json::to_string(finished)?])?;
+    Ok(())
+}
+
+fn keep_session(head: &Head<'_>, attempt: &AttemptRow, session: &Value) -> Result<()> {
+    let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
+    head.tx
+        .prepare_cached("UPDATE agent SET session = ?3 WHERE workflow = ?1 AND name = ?2")?
+        .execute(params![workflow, agent, session.to_string()])?;
     Ok(())
 }
 

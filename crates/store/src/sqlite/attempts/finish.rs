@@ -232,10 +232,13 @@ fn close(
         .prepare_cached("UPDATE run SET turns = turns + ?3 WHERE workflow = ?1 AND id = ?2")?
         .execute(params![head.workflow.get(), run.0, turn])?;
     let until = settlement.not_before.as_ref();
+    // What failed in a conversation is not tried again in the same one.
+    let is_over = matches!(settlement.blame, Blame::Counted { .. });
     head.tx
         .prepare_cached(
             "UPDATE agent SET live = NULL, live_since = NULL, turns = turns + ?3, not_before = ?4, wait = ?5, why = ?6,
-             since = iif(stopped IS NULL AND ?7 IS NOT NULL, ?8, since), stopped = coalesce(?7, stopped)
+             since = iif(stopped IS NULL AND ?7 IS NOT NULL, ?8, since), stopped = coalesce(?7, stopped),
+             session = iif(?9, NULL, session)
              WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![
@@ -246,7 +249,8 @@ fn close(
             until.map(|until| columns::wait_word(until.wait)),
             until.map(|until| until.why.as_str()),
             settlement.stop,
-            now.get()
+            now.get(),
+            is_over
         ])?;
     if let Some(why) = &settlement.stop {
         let entry = Entry::of(EventKind::AgentStopped).agent(&live.agent).attempt(live.id);

@@ -4,7 +4,7 @@ use agent_worker_protocol::{
     AgentName, Epoch, EventKind, InstanceRef, Millis, RunMode, Sender, Seq, WorkflowId,
 };
 use rusqlite::{OptionalExtension, params};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     error::Result,
@@ -30,6 +30,7 @@ const MOST_BYTES: usize = 64 * 1024;
 struct Free {
     fence: Fence,
     settings: String,
+    session: Option<Value>,
     facts: LeaseFacts,
 }
 
@@ -80,6 +81,7 @@ pub(in crate::sqlite) fn lease(
         messages,
         journal: taken.journal,
         settings: free.settings,
+        session: free.session,
     };
     start(&mut head, &live, &lease, new, now)?;
     head.save()?;
@@ -89,7 +91,7 @@ pub(in crate::sqlite) fn lease(
 /// The agent, if it takes part, has no attempt, is not stopped and is due.
 fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Result<Option<Free>> {
     let sql = "SELECT a.name, a.epoch + 1, a.settings, r.mode, r.turns, r.limits,
-        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL), w.name, w.tag, a.since
+        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL), w.name, w.tag, a.since, a.session
         FROM agent a JOIN run r ON r.workflow = a.workflow AND r.id = a.run JOIN workflow w ON w.id = a.workflow
         WHERE a.workflow = ?1 AND a.name = ?2 AND a.run = ?3 AND a.live IS NULL AND a.stopped IS NULL
         AND coalesce(a.not_before, ?4) <= ?4";
@@ -110,6 +112,7 @@ fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Resu
                     epoch: Epoch::new(row.get(1)?),
                 },
                 settings: row.get(2)?,
+                session: columns::if_any(row, 10, columns::json)?,
                 facts: LeaseFacts {
                     mode: columns::word(row, 3, RunMode::from_word)?,
                     turns: row.get(4)?,

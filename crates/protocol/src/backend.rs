@@ -1,0 +1,120 @@
+//! How a worker reaches a model: a vendor's program, any other program, or a script.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{mock::MockRule, words::words};
+
+/// How a worker reaches a model, with what that way needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "backend", rename_all = "snake_case")]
+pub enum Backend {
+    /// A script instead of a model.
+    Mock {
+        /// The script.
+        rules: Vec<MockRule>,
+    },
+    /// A vendor's own agent, started anew for every turn.
+    Native(Native),
+    /// Any executable.
+    Command {
+        /// The program and its arguments.
+        command: Vec<String>,
+    },
+}
+
+/// A vendor's own agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Native {
+    /// Whose.
+    pub cli: Cli,
+    /// The program and what always comes first, if it is not found by its usual name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Where its settings and its login come from. Absent: isolated if there is a key, else login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Whether a turn goes on with the conversation of the last one.
+    #[serde(default)]
+    pub session: Session,
+}
+
+/// A vendor's command-line agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cli {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+}
+
+/// Where a vendor's agent has its settings and its login from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// A folder of its own, and a key from the environment.
+    Isolated,
+    /// The person's own.
+    Login,
+}
+
+/// What a turn knows of the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Session {
+    /// The whole conversation, where the backend keeps it.
+    #[default]
+    Continue,
+    /// Nothing.
+    Fresh,
+}
+
+words! {
+    Cli { Claude => "claude", Codex => "codex", Gemini => "gemini" }
+    Mode { Isolated => "isolated", Login => "login" }
+    Session { Continue => "continue", Fresh => "fresh" }
+}
+
+impl Cli {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
+
+    /// The variables it has its key, its endpoint and its settings from: they reach it without being named in a file.
+    pub const fn variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => &[
+                "ANTHROPIC_API_KEY",
+                "ANTHROPIC_AUTH_TOKEN",
+                "ANTHROPIC_BASE_URL",
+                "CLAUDE_CODE_OAUTH_TOKEN",
+                "CLAUDE_CONFIG_DIR",
+            ],
+            Self::Codex => &["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"],
+            Self::Gemini => {
+                &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"]
+            }
+        }
+    }
+}
+
+impl Backend {
+    /// Its word in the file.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Mock { .. } => "mock",
+            Self::Native(native) => native.cli.word(),
+            Self::Command { .. } => "command",
+        }
+    }
+
+    /// The variables its worker gets beside those that everybody gets and those that the file names.
+    pub fn variables(&self) -> &'static [&'static str] {
+        match self {
+            Self::Native(native) => native.cli.variables(),
+            Self::Mock { .. } | Self::Command { .. } => &[],
+        }
+    }
+}

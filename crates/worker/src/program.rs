@@ -1,0 +1,364 @@
+//! A program that does the thinking, for one turn: started, listened to, judged.
+//!
+//! What differs between them is pure: how each is started, and what its lines mean. The outcome comes from its last
+//! event and its exit status together; what stands in a text decides nothing.
+
+mod claude;
+mod codex;
+mod command;
+mod endpoint;
+mod files;
+mod gemini;
+mod lines;
+mod models;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    pin::pin,
+    process::{ExitStatus, Stdio},
+};
+
+use agent_worker_protocol::{
+    Cli, FailureClass, Mode, Native, Session, Usage, WorkerEvent, WorkerJob,
+};
+use serde_json::Value;
+use tokio::{
+    io::AsyncWriteExt as _,
+    process::{Child, ChildStdin, Command},
+    time::timeout,
+};
+
+use self::{
+    claude::Claude,
+    codex::Codex,
+    command::Executable,
+    endpoint::{Endpoint, endpoint},
+    gemini::Gemini,
+    lines::Lines,
+};
+use crate::{
+    door::{Door, Entrance, SERVER},
+    log::Log,
+    model::{Failure, ToolResult},
+    report::Report,
+    surroundings::{LINGER, Surroundings, Tail, in_words},
+    text::start,
+    toolbox::Toolbox,
+};
+
+/// How much of what a program complained about stands in a failure.
+const COMPLAINT: usize = 500;
+
+/// What a turn is made of: the same for every vendor.
+struct Turn<'a> {
+    job: &'a WorkerJob,
+    mode: Mode,
+    endpoint: Endpoint,
+    /// Where our tools are.
+    door: &'a Entrance,
+    /// What the last turn said its conversation is, if this one goes on with it.
+    session: Option<Value>,
+}
+
+/// How a program is started.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Invocation {
+    args: Vec<String>,
+    /// On top of the job's environment.
+    env: BTreeMap<String, String>,
+    stdin: String,
+}
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+enum Heard {
+    Text(String),
+    Called {
+        id: String,
+        tool: String,
+        args: Value,
+    },
+    Answered {
+        id: String,
+        tool: String,
+        result: ToolResult,
+    },
+    Usage(Usage),
+    Retry(String),
+    Session(Value),
+    /// There is no point in waiting for the rest.
+    GaveUp(Failure),
+}
+
+/// How a program ended.
+struct Exit {
+    status: ExitStatus,
+    /// The end of what it complained about.
+    complaint: String,
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    Answered(String),
+    Failed(Failure),
+    /// It does not know the conversation it was to go on with. Nothing was done.
+    Forgot,
+}
+
+/// One vendor's agent, and what it has said so far.
+trait Vendor: Send {
+    fn invocation(&self, turn: &Turn<'_>) -> std::io::Result<Invocation>;
+    fn hear(&mut self, line: &str) -> Vec<Heard>;
+    fn verdict(&mut self, exit: &Exit) -> Verdict;
+    /// Whether it did nothing for the team if it never asked for its tools.
+    fn needs_tools(&self) -> bool {
+        true
+    }
+}
+
+/// Which program, and how it is used.
+pub(crate) struct Program<'a> {
+    /// Whose, if it is known by name.
+    cli: Option<Cli>,
+    /// Its name or path, and what always comes first.
+    command: Vec<&'a str>,
+    mode: Option<Mode>,
+    session: Session,
+}
+
+impl<'a> Program<'a> {
+    /// A vendor's own agent.
+    pub(crate) fn native(native: &'a Native) -> Self {
+        let Native { cli, command, mode, session } = native;
+        let mut command: Vec<_> = command.iter().map(String::as_str).collect();
+        if command.is_empty() {
+            command.push(cli.word());
+        }
+        Self { cli: Some(*cli), command, mode: *mode, session: *session }
+    }
+
+    /// Any other.
+    pub(crate) fn other(command: &'a [String]) -> Self {
+        let command = command.iter().map(String::as_str).collect();
+        Self { cli: None, command, mode: None, session: Session::Continue }
+    }
+
+    fn vendor(&self, session: Option<&Value>) -> Box<dyn Vendor> {
+        match self.cli {
+            Some(Cli::Claude) => Box::new(Claude::new(session)),
+            Some(Cli::Codex) => Box::new(Codex::new(session)),
+            Some(Cli::Gemini) => Box::new(Gemini::new(session)),
+            None => Box::new(Executable::default()),
+        }
+    }
+
+    /// Where it is.
+    fn find(&self, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
+        let name = self.command.first().copied().unwrap_or_default();
+        surroundings.find(name).ok_or_else(|| {
+            let why = format!("there is no program `{name}` on the agent's PATH");
+            Failure::new(FailureClass::Fatal, why)
+        })
+    }
+}
+
+/// Lets a program do what the job asks for.
+pub(crate) async fn turn(
+    program: &Program<'_>,
+    job: &WorkerJob,
+    tools: Toolbox,
+    report: &Report,
+    log: &Log,
+) -> Result<String, Failure> {
+    let surroundings = Surroundings::new(job);
+    let path = program.find(&surroundings)?;
+    let door =
+        Door::open(tools, report.clone()).await.map_err(broken("open a port on loopback"))?;
+    let entrance = door.entrance.clone();
+    let endpoint = program.cli.map(|cli| endpoint(cli, &job.env)).unwrap_or_default();
+    let usual = if endpoint.key.is_some() { Mode::Isolated } else { Mode::Login };
+    let mode = program.mode.unwrap_or(usual);
+    let session = job.session.clone().filter(|_| program.session == Session::Continue);
+    let mut turn = Turn { job, mode, endpoint, door: &entrance, session };
+    let mut needs_tools = true;
+    let work = async {
+        loop {
+            let mut vendor = program.vendor(turn.session.as_ref());
+            needs_tools = vendor.needs_tools();
+            let invocation = vendor.invocation(&turn).map_err(broken("write its settings"))?;
+            let mut command = surroundings.command(&path);
+            command.args(program.command.iter().skip(1));
+            let verdict = listen(command, invocation, vendor.as_mut(), report, log).await?;
+            match verdict {
+                Verdict::Answered(text) => return Ok(text),
+                Verdict::Failed(failure) => return Err(failure),
+                Verdict::Forgot if turn.session.take().is_some() => {
+                    let why = "its conversation is gone; it begins a new one".to_owned();
+                    report.record(WorkerEvent::Retry { why });
+                }
+                Verdict::Forgot => {
+                    return Err(Failure::new(FailureClass::Fatal, "it began no conversation"));
+                }
+            }
+        }
+    };
+    let (done, has_looked) = door.serve(work).await;
+    // Many go on as if nothing were missing. Then nothing it did for the team has arrived.
+    if done.is_ok() && needs_tools && !has_looked {
+        let name = program.command.first().copied().unwrap_or_default();
+        let why = format!("`{name}` has never asked for the team's tools");
+        return Err(Failure::new(FailureClass::Fatal, why));
+    }
+    done
+}
+
+fn broken(doing: &str) -> impl Fn(std::io::Error) -> Failure {
+    move |error| Failure::new(FailureClass::Fatal, format!("could not {doing}: {error}"))
+}
+
+/// Starts the program and listens to its end.
+async fn listen(
+    mut command: Command,
+    invocation: Invocation,
+    vendor: &mut dyn Vendor,
+    report: &Report,
+    log: &Log,
+) -> Result<Verdict, Failure> {
+    let mut child = command
+        .args(&invocation.args)
+        .envs(&invocation.env)
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(broken("start it"))?;
+    let stdin = child.stdin.take();
+    let ((), heard) =
+        tokio::join!(tell(stdin, &invocation.stdin), hear(&mut child, vendor, report, log));
+    let exit = match heard? {
+        Ok(exit) => exit,
+        Err(failure) => return Ok(Verdict::Failed(failure)),
+    };
+    Ok(vendor.verdict(&exit))
+}
+
+/// Gives it its prompt. One that does not read it shows that by its end.
+async fn tell(stdin: Option<ChildStdin>, prompt: &str) {
+    if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(prompt.as_bytes()).await;
+    }
+}
+
+/// Listens until it is gone or gives up.
+async fn hear(
+    child: &mut Child,
+    vendor: &mut dyn Vendor,
+    report: &Report,
+    log: &Log,
+) -> Result<Result<Exit, Failure>, Failure> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut errors = Tail::default();
+    let ended = {
+        let mut reading = pin!(async {
+            let lines = async {
+                let mut lines = Lines::new(stdout);
+                while let Some(line) = lines.next().await {
+                    report.touch();
+                    if let Some(failure) = pass_on(vendor.hear(&line), report, log) {
+                        return Some(failure);
+                    }
+                }
+                None
+            };
+            let (gave_up, ()) = tokio::join!(lines, errors.read(stderr, report, log));
+            gave_up
+        });
+        tokio::select! {
+            gave_up = &mut reading => match gave_up {
+                Some(failure) => Err(failure),
+                None => Ok(child.wait().await),
+            },
+            status = child.wait() => {
+                // What it wrote itself is in the pipe already.
+                match timeout(LINGER, reading).await {
+                    Ok(Some(failure)) => Err(failure),
+                    Ok(None) | Err(_) => Ok(status),
+                }
+            }
+        }
+    };
+    match ended {
+        Err(failure) => Ok(Err(failure)),
+        Ok(status) => {
+            let status = status.map_err(broken("wait for it"))?;
+            Ok(Ok(Exit { status, complaint: errors.text() }))
+        }
+    }
+}
+
+/// Passes on what was heard, up to where it gave up.
+fn pass_on(heard: Vec<Heard>, report: &Report, log: &Log) -> Option<Failure> {
+    for heard in heard {
+        match heard {
+            Heard::Text(text) => {
+                log.printed(text.as_bytes());
+                report.say(&text);
+            }
+            // Our own tools are told of where they are called.
+            Heard::Called { tool, .. } | Heard::Answered { tool, .. } if is_ours(&tool) => {}
+            Heard::Called { id, tool, args } => report.called(&id, &tool, args),
+            Heard::Answered { id, tool, result } => report.answered(&id, &tool, &result),
+            Heard::Usage(usage) => {
+                report.record(WorkerEvent::Usage(usage));
+            }
+            Heard::Retry(why) => {
+                report.record(WorkerEvent::Retry { why });
+            }
+            Heard::Session(session) => {
+                report.record(WorkerEvent::Session { session });
+            }
+            Heard::GaveUp(failure) => return Some(failure),
+        }
+    }
+    None
+}
+
+/// Whether a vendor's name for a tool means one of ours.
+fn is_ours(tool: &str) -> bool {
+    tool.strip_prefix("mcp__")
+        .is_some_and(|tool| tool.strip_prefix(SERVER).is_some_and(|tool| tool.starts_with("__")))
+}
+
+impl Invocation {
+    fn args<const N: usize>(&mut self, args: [&str; N]) {
+        self.args.extend(args.map(str::to_owned));
+    }
+
+    fn env(&mut self, name: &str, value: &str) {
+        self.env.insert(name.to_owned(), value.to_owned());
+    }
+}
+
+impl Exit {
+    /// It ended and never said how.
+    fn wordless(&self) -> Failure {
+        Failure::new(FailureClass::Crash, format!("it ended without a result: {}", self.words()))
+    }
+
+    fn words(&self) -> String {
+        format!("{}: {}", in_words(self.status), start(self.complaint.trim(), COMPLAINT))
+    }
+}
+
+/// The class of a failure that a provider's status stands for.
+fn class_of(status: u64) -> FailureClass {
+    match status {
+        401 | 403 => FailureClass::Auth,
+        402 => FailureClass::Billing,
+        429 => FailureClass::RateLimited,
+        408 | 409 | 500.. => FailureClass::Transient,
+        _ => FailureClass::Fatal,
+    }
+}

@@ -1,0 +1,223 @@
+//! Gemini CLI: `gemini -o stream-json`, which writes a stream of JSON events and ends.
+
+use std::{collections::HashMap, io};
+
+use agent_worker_protocol::{Cli, FailureClass, Mode, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, models::model_for};
+use crate::{
+    door::{Entrance, SERVER},
+    model::{Failure, ToolResult},
+};
+
+/// How often it may ask its provider by itself. Its own default goes on for minutes and says nothing of it.
+const ATTEMPTS: u32 = 3;
+
+/// What it has said so far.
+#[derive(Default)]
+pub(super) struct Gemini {
+    last: Option<Conversation>,
+    has_begun: bool,
+    answer: String,
+    /// Which tools its open calls are for.
+    open: HashMap<String, String>,
+    end: Option<Result<(), String>>,
+}
+
+/// What the next turn needs to go on.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Conversation {
+    id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Event {
+    Init {
+        session_id: String,
+    },
+    Message {
+        role: String,
+        content: String,
+    },
+    ToolUse {
+        tool_name: String,
+        tool_id: String,
+        #[serde(default)]
+        parameters: Value,
+    },
+    ToolResult {
+        tool_id: String,
+        status: String,
+        #[serde(default)]
+        output: Value,
+    },
+    Result {
+        status: String,
+        error: Option<Problem>,
+        #[serde(default)]
+        stats: Tokens,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    message: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Tokens {
+    input_tokens: u64,
+    output_tokens: u64,
+}
+
+impl Gemini {
+    pub(super) fn new(session: Option<&Value>) -> Self {
+        let last = session.and_then(|session| Conversation::deserialize(session).ok());
+        Self { last, ..Self::default() }
+    }
+}
+
+impl Vendor for Gemini {
+    fn invocation(&self, turn: &Turn<'_>) -> io::Result<Invocation> {
+        let job = turn.job;
+        let mut invocation = Invocation::default();
+        match turn.mode {
+            Mode::Isolated => {
+                let home = job.keep.join("gemini");
+                let own = home.join(".gemini");
+                files::folder(&own)?;
+                let mut settings = settings(turn.door);
+                settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
+                settings["privacy"] = json!({"usageStatisticsEnabled": false});
+                files::private(&own, "settings.json", &settings.to_string())?;
+                files::private(&own, "GEMINI.md", &job.system_prompt)?;
+                invocation.env("GEMINI_CLI_HOME", &files::folder(&home)?);
+                invocation.stdin = literal(&job.prompt);
+            }
+            Mode::Login => {
+                let settings = settings(turn.door).to_string();
+                let settings = files::private(&job.folder, "gemini.json", &settings)?;
+                invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
+                // It has no other way to tell it one beside the person's own.
+                invocation.stdin = literal(&format!("{}\n\n{}", job.system_prompt, job.prompt));
+            }
+        }
+        invocation.args(["-o", "stream-json", "--skip-trust"]);
+        invocation.args(["--allowed-mcp-server-names", SERVER]);
+        if let Some(model) = model_for(Cli::Gemini, job.model.as_deref()) {
+            invocation.args(["--model", &model]);
+        }
+        if let Some(last) = &self.last {
+            invocation.args(["--resume", &last.id]);
+        }
+        // It would start itself once more for nothing.
+        invocation.env("GEMINI_CLI_NO_RELAUNCH", "true");
+        if let Some(url) = &turn.endpoint.base_url {
+            invocation.env("GOOGLE_GEMINI_BASE_URL", url);
+        }
+        Ok(invocation)
+    }
+
+    fn hear(&mut self, line: &str) -> Vec<Heard> {
+        match serde_json::from_str(line) {
+            Ok(Event::Init { session_id }) => {
+                self.has_begun = true;
+                vec![Heard::Session(json!(Conversation { id: session_id }))]
+            }
+            Ok(Event::Message { role, content }) if role == "assistant" => {
+                self.answer.push_str(&content);
+                vec![Heard::Text(content)]
+            }
+            Ok(Event::ToolUse { tool_name, tool_id, parameters }) => {
+                // What was said so far led to a call and is no answer.
+                self.answer.clear();
+                let tool = spelt(&tool_name);
+                self.open.insert(tool_id.clone(), tool.clone());
+                vec![Heard::Called { id: tool_id, tool, args: parameters }]
+            }
+            Ok(Event::ToolResult { tool_id, status, output }) => {
+                let tool = self.open.remove(&tool_id).unwrap_or_default();
+                let text = match output {
+                    Value::String(text) => text,
+                    Value::Null => String::new(),
+                    other => other.to_string(),
+                };
+                let result = match status.as_str() {
+                    "success" => ToolResult::Done(text),
+                    _ => ToolResult::Failed(text),
+                };
+                vec![Heard::Answered { id: tool_id, tool, result }]
+            }
+            Ok(Event::Result { status, error, stats }) => {
+                let problem = error.map_or(status.clone(), |error| error.message);
+                self.end = Some(if status == "success" { Ok(()) } else { Err(problem) });
+                stats.heard().into_iter().collect()
+            }
+            Ok(Event::Message { .. } | Event::Other) | Err(_) => Vec::new(),
+        }
+    }
+
+    fn verdict(&mut self, exit: &Exit) -> Verdict {
+        match self.end.take() {
+            Some(Ok(())) if exit.status.success() => {
+                Verdict::Answered(std::mem::take(&mut self.answer))
+            }
+            Some(Err(why)) => Verdict::Failed(Failure::new(class(&why, exit), why)),
+            None if self.last.is_some() && !self.has_begun => Verdict::Forgot,
+            Some(Ok(())) | None => Verdict::Failed(exit.wordless()),
+        }
+    }
+}
+
+impl Tokens {
+    fn heard(&self) -> Option<Heard> {
+        let Self { input_tokens, output_tokens } = *self;
+        let usage = Usage { input_tokens, output_tokens, cost_micros: None };
+        (usage != Usage::default()).then_some(Heard::Usage(usage))
+    }
+}
+
+/// What it has to know beside what is the person's.
+fn settings(door: &Entrance) -> Value {
+    let headers = json!({"Authorization": format!("Bearer {}", door.token)});
+    json!({
+        "general": {"enableAutoUpdate": false, "maxAttempts": ATTEMPTS},
+        "mcpServers": {SERVER: {"type": "http", "url": door.url, "headers": headers, "trust": true}},
+    })
+}
+
+/// A prompt in which no name is a file: it would put the file `coder` in the place of `@coder`, and whatever else
+/// somebody writes into a message.
+fn literal(prompt: &str) -> String {
+    prompt.replace('@', "\\@")
+}
+
+/// A tool's name as Claude spells it: events of one team look alike.
+fn spelt(tool: &str) -> String {
+    match tool.strip_prefix("mcp_").and_then(|tool| tool.strip_prefix(SERVER)?.strip_prefix('_')) {
+        Some(tool) => format!("mcp__{SERVER}__{tool}"),
+        None => tool.to_owned(),
+    }
+}
+
+/// The class of a failure: by the provider's answer inside its own error, or by its exit status, which is the provider's
+/// as far as that fits into a byte. Never by words.
+fn class(error: &str, exit: &Exit) -> FailureClass {
+    let Some(answer) = error.strip_prefix("[API Error: ") else { return FailureClass::Fatal };
+    let answer: Option<Value> =
+        answer.strip_suffix(']').and_then(|answer| serde_json::from_str(answer).ok());
+    let code = answer.and_then(|answer| answer.pointer("/error/code")?.as_u64());
+    let status = exit.status.code().and_then(|code| u64::try_from(code).ok());
+    match (code, status) {
+        (Some(code), _) => class_of(code),
+        (None, Some(low @ 144..=255)) => class_of(low + 256),
+        // There was no answer, or it broke off.
+        (None, _) => FailureClass::Transient,
+    }
+}

@@ -1,0 +1,238 @@
+//! Streams that the real programs wrote, read again without them.
+
+use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus};
+
+use agent_worker_protocol::{Cli, Native, Session};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// What a stream says, line by line, and what came of it with this exit status.
+fn replay(cli: Cli, session: Option<&Value>, stream: &str, code: i32) -> String {
+    let native = Native { cli, command: Vec::new(), mode: None, session: Session::Continue };
+    let mut vendor = Program::native(&native).vendor(session);
+    let mut said = String::new();
+    let mut lines = Vec::new();
+    for heard in stream.lines().flat_map(|line| vendor.hear(line)) {
+        if let Heard::Text(text) = heard {
+            said.push_str(&text);
+            continue;
+        }
+        if !said.is_empty() {
+            lines.push(format!("says {:?}", std::mem::take(&mut said)));
+        }
+        lines.push(words(heard));
+    }
+    if !said.is_empty() {
+        lines.push(format!("says {said:?}"));
+    }
+    let status = ExitStatus::from_raw(code << 8);
+    let exit = Exit { status, complaint: "on stderr".to_owned() };
+    lines.push(match vendor.verdict(&exit) {
+        Verdict::Answered(text) => format!("= {text}"),
+        Verdict::Failed(Failure { class, why, .. }) => format!("= {class}: {}", start(&why, 60)),
+        Verdict::Forgot => "= forgot".to_owned(),
+    });
+    lines.join("\n")
+}
+
+fn words(heard: Heard) -> String {
+    match heard {
+        Heard::Text(text) => text,
+        Heard::Called { tool, args, .. } => format!("calls {tool} {args}"),
+        Heard::Answered { tool, result, .. } => {
+            let how = if result.is_done() { "answers" } else { "fails" };
+            format!("{tool} {how}: {}", start(result.text(), 60))
+        }
+        Heard::Usage(usage) => {
+            format!("used {} {} {:?}", usage.input_tokens, usage.output_tokens, usage.cost_micros)
+        }
+        Heard::Retry(why) => format!("retries: {why}"),
+        Heard::Session(session) => format!("session {session}"),
+        Heard::GaveUp(Failure { class, why, .. }) => format!("gives up: {class}: {why}"),
+    }
+}
+
+/// A stream from `crates/worker/streams`.
+macro_rules! stream {
+    ($name:literal) => {
+        include_str!(concat!("../../streams/", $name, ".jsonl"))
+    };
+}
+
+#[test]
+fn a_stream_of_claude_code_means_the_same_every_time() {
+    insta::assert_snapshot!(replay(Cli::Claude, None, stream!("claude-ok"), 0), @r#"
+    session {"cost_micros":0,"id":"5a08da14-5cf1-44e7-aade-55ace23c1b92"}
+    calls mcp__team__document_append {"content":"- a line\n"}
+    mcp__team__document_append answers: {"file":"notes.md","revision":1}
+    calls Bash {"command":"echo hi"}
+    Bash answers: hi
+    says "All done."
+    session {"cost_micros":1350,"id":"5a08da14-5cf1-44e7-aade-55ace23c1b92"}
+    used 300 30 Some(1350)
+    = All done.
+    "#);
+    insta::assert_snapshot!(replay(Cli::Claude, None, stream!("claude-refused"), 143), @r#"
+    session {"cost_micros":0,"id":"2409a181-4f76-4bdc-a439-8d892285a3ab"}
+    gives up: auth: authentication_failed (status 401)
+    = crash: it ended without a result: exit status 143: on stderr
+    "#);
+    insta::assert_snapshot!(replay(Cli::Claude, None, stream!("claude-rate-limited"), 1), @r#"
+    session {"cost_micros":0,"id":"b166c96e-36bb-434e-bb92-b88ceb599fca"}
+    retries: rate_limit (status 429)
+    retries: rate_limit (status 429)
+    retries: rate_limit (status 429)
+    session {"cost_micros":0,"id":"b166c96e-36bb-434e-bb92-b88ceb599fca"}
+    = rate_limited: API Error: Request rejected (429) · scripted 429
+    "#);
+    insta::assert_snapshot!(replay(Cli::Claude, None, stream!("claude-overloaded"), 1), @r#"
+    session {"cost_micros":0,"id":"688969a2-3a1d-45e3-a7e9-4db884d9e55e"}
+    retries: overloaded (status 529)
+    retries: overloaded (status 529)
+    retries: overloaded (status 529)
+    session {"cost_micros":0,"id":"688969a2-3a1d-45e3-a7e9-4db884d9e55e"}
+    = transient: API Error: 529 scripted 529. This is a server-side issue, us…
+    "#);
+    insta::assert_snapshot!(replay(Cli::Claude, None, stream!("claude-bad-request"), 1), @r#"
+    session {"cost_micros":0,"id":"0302ea6a-7a55-4dac-9dc7-4e4dbf1e94c6"}
+    session {"cost_micros":0,"id":"0302ea6a-7a55-4dac-9dc7-4e4dbf1e94c6"}
+    = fatal: API Error: 400 scripted 400
+    "#);
+    insta::assert_snapshot!(replay(Cli::Claude, None, stream!("claude-cut"), 0), @r#"
+    session {"cost_micros":0,"id":"c09ae780-07ff-4c86-83dc-2e87cfc3ac36"}
+    retries: unknown
+    retries: unknown
+    says "one "
+    retries: unknown
+    session {"cost_micros":765,"id":"c09ae780-07ff-4c86-83dc-2e87cfc3ac36"}
+    used 200 11 Some(765)
+    = one two three four five six
+    "#);
+}
+
+#[test]
+fn a_stream_of_codex_means_the_same_every_time() {
+    insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-ok"), 0), @r#"
+    session {"id":"01a1e0f9-0099-7590-b8ff-663bae301421","input_tokens":0,"output_tokens":0}
+    calls mcp__team__document_append {"content":"- a line\n"}
+    mcp__team__document_append answers: {"content":[{"text":"{\"file\":\"notes.md\",\"revision\":1}"…
+    calls shell {"command":"/bin/bash -lc 'echo hi'"}
+    shell answers: pyenv: cannot rehash: /home/somebody/.pyenv/shims isn't writ…
+    says "All done."
+    session {"id":"01a1e0f9-0099-7590-b8ff-663bae301421","input_tokens":300,"output_tokens":30}
+    used 300 30 None
+    = All done.
+    "#);
+    insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-refused"), 143), @r#"
+    session {"id":"01a1e0fc-94f8-72d2-85c6-74e35378470e","input_tokens":0,"output_tokens":0}
+    gives up: auth: unexpected status 401 Unauthorized: scripted 401, url: http://127.0.0.1:18080/v1/responses
+    = crash: it ended without a result: exit status 143: on stderr
+    "#);
+    insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-rate-limited"), 1), @r#"
+    session {"id":"01a1e0f9-f261-7b80-b65c-8ce5e098ec74","input_tokens":0,"output_tokens":0}
+    retries: exceeded retry limit, last status: 429 Too Many Requests
+    retries: exceeded retry limit, last status: 429 Too Many Requests
+    retries: exceeded retry limit, last status: 429 Too Many Requests
+    retries: exceeded retry limit, last status: 429 Too Many Requests
+    retries: exceeded retry limit, last status: 429 Too Many Requests
+    = rate_limited: exceeded retry limit, last status: 429 Too Many Requests
+    "#);
+    insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-overloaded"), 1), @r#"
+    session {"id":"01a1e0f9-0692-7911-9acd-730f0da2bfa4","input_tokens":0,"output_tokens":0}
+    retries: unexpected status 529 <unknown status code>: scripted 529, url: http://127.0.0.1:18080/v1/responses
+    retries: unexpected status 529 <unknown status code>: scripted 529, url: http://127.0.0.1:18080/v1/responses
+    retries: unexpected status 529 <unknown status code>: scripted 529, url: http://127.0.0.1:18080/v1/responses
+    retries: unexpected status 529 <unknown status code>: scripted 529, url: http://127.0.0.1:18080/v1/responses
+    retries: unexpected status 529 <unknown status code>: scripted 529, url: http://127.0.0.1:18080/v1/responses
+    = transient: unexpected status 529 <unknown status code>: scripted 529, u…
+    "#);
+    insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-bad-request"), 1), @r#"
+    session {"id":"01a1e0fa-df8f-77c3-8dc4-31ed75a88d9f","input_tokens":0,"output_tokens":0}
+    = fatal: {"error": {"message": "scripted 400", "type": "invalid_reque…
+    "#);
+    insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-cut"), 1), @r#"
+    session {"id":"01a1e0fc-8e58-7941-8454-f6c9e2e95f89","input_tokens":0,"output_tokens":0}
+    retries: stream disconnected before completion: Transport error: network error: error decoding response body
+    retries: stream disconnected before completion: Transport error: network error: error decoding response body
+    = transient: stream disconnected before completion: Transport error: netw…
+    "#);
+}
+
+#[test]
+fn a_stream_of_gemini_means_the_same_every_time() {
+    insta::assert_snapshot!(replay(Cli::Gemini, None, stream!("gemini-ok"), 0), @r#"
+    session {"id":"6dcf1b38-825e-4e3d-8181-abddfaf0841a"}
+    calls mcp__team__document_append {"content":"- a line\n"}
+    mcp__team__document_append answers: {"file":"notes.md","revision":1}
+    calls list_directory {"dir_path":"."}
+    list_directory answers: 
+    says "All done."
+    used 300 30 None
+    = All done.
+    "#);
+    insta::assert_snapshot!(replay(Cli::Gemini, None, stream!("gemini-refused"), 145), @r#"
+    session {"id":"6ad6573d-7a8f-4d06-ae24-bde1cca65f2f"}
+    = auth: [API Error: {"error":{"code":401,"message":"scripted 401","s…
+    "#);
+    insta::assert_snapshot!(replay(Cli::Gemini, None, stream!("gemini-rate-limited"), 173), @r#"
+    session {"id":"79ee0365-52f9-473a-b736-9e9cdd03fc09"}
+    = rate_limited: [API Error: scripted 429]
+    Please wait and try again later. T…
+    "#);
+    insta::assert_snapshot!(replay(Cli::Gemini, None, stream!("gemini-overloaded"), 17), @r#"
+    session {"id":"9d053157-12f2-4db7-99fc-a8706cb2edbf"}
+    = transient: [API Error: {"error":{"code":529,"message":"scripted 529","s…
+    "#);
+    insta::assert_snapshot!(replay(Cli::Gemini, None, stream!("gemini-bad-request"), 144), @r#"
+    session {"id":"30c794dc-a3c5-4e0f-aef9-d19a10f756be"}
+    = fatal: [API Error: {"error":{"code":400,"message":"scripted 400","s…
+    "#);
+    insta::assert_snapshot!(replay(Cli::Gemini, None, stream!("gemini-cut"), 1), @r#"
+    session {"id":"aaa64b00-3613-4bde-9961-84c17379735b"}
+    says "one two three "
+    = transient: [API Error: terminated]
+    "#);
+}
+
+#[test]
+fn a_conversation_that_goes_on_is_paid_for_once() {
+    let session = json!({"id": "a", "cost_micros": 1000});
+    let said = replay(Cli::Claude, Some(&session), stream!("claude-ok"), 0);
+    assert!(said.contains("used 300 30 Some(350)"), "{said}");
+    let session = json!({"id": "a", "input_tokens": 200, "output_tokens": 20});
+    let said = replay(Cli::Codex, Some(&session), stream!("codex-ok"), 0);
+    assert!(said.contains("used 100 10 None"), "{said}");
+}
+
+#[test]
+fn who_does_not_know_the_conversation_has_forgotten_it_and_who_never_had_one_has_failed() {
+    let gone = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"a"}"#;
+    for (cli, stream) in [(Cli::Claude, gone), (Cli::Codex, ""), (Cli::Gemini, "")] {
+        let session = json!({"id": "a", "cost_micros": 0, "input_tokens": 0, "output_tokens": 0});
+        assert_eq!(replay(cli, Some(&session), stream, 1), "= forgot", "{cli}");
+        assert!(replay(cli, None, stream, 1).starts_with("= "), "{cli}");
+        assert_ne!(replay(cli, None, stream, 1), "= forgot", "{cli}");
+    }
+}
+
+#[test]
+fn a_success_that_ends_with_a_failing_status_is_none() {
+    for (cli, stream) in [
+        (Cli::Claude, stream!("claude-ok")),
+        (Cli::Codex, stream!("codex-ok")),
+        (Cli::Gemini, stream!("gemini-ok")),
+    ] {
+        let said = replay(cli, None, stream, 3);
+        assert!(!said.ends_with("= All done."), "{cli}: {said}");
+    }
+}
+
+#[test]
+fn what_an_agent_writes_about_errors_is_no_error() {
+    let said = "Error: rate limit. API Error: 401 unexpected status 429 Too Many Requests";
+    for (cli, stream) in [(Cli::Claude, stream!("claude-ok")), (Cli::Codex, stream!("codex-ok"))] {
+        let stream = stream.replace("All done.", said);
+        assert!(replay(cli, None, &stream, 0).ends_with(&format!("= {said}")), "{cli}");
+    }
+}

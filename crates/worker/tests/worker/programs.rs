@@ -1,0 +1,260 @@
+//! Programs as backends: what they get, what they may call, what their end means.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+
+use agent_worker_protocol::{
+    Backend, Cli, EffectKey, FailureClass, Mode, Native, Session, Usage, WorkerEvent, WorkerJob,
+    WorkerOutcome,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    daemon::{Answer, Daemon, Heard, LIST},
+    process::{Worker, job, run},
+};
+
+/// Speaks MCP to the door with nothing but a shell: `ask TOKEN BODY` prints the whole answer.
+const ASK: &str = r#"
+url=${AGENT_WORKER_MCP_URL#http://}
+ask() {
+    exec 3<>"/dev/tcp/${url%%:*}/$(p=${url#*:}; echo "${p%%/*}")"
+    printf 'POST /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' "$1" "${#2}" "$2" >&3
+    cat <&3
+}
+call() { ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","id":7,"method":"'"$1"'","params":'"$2"'}' | tail -n 1; echo; }
+"#;
+
+fn script(daemon: &Daemon, name: &str, text: &str) -> PathBuf {
+    let path = daemon.folder.path().join(name);
+    fs::write(&path, format!("#!/bin/bash\n{text}")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn with(daemon: &Daemon, text: &str) -> WorkerJob {
+    let path = script(daemon, "agent.sh", &format!("{ASK}{text}"));
+    let command = vec![path.to_str().unwrap().to_owned()];
+    WorkerJob { backend: Backend::Command { command }, ..job(daemon, json!({})) }
+}
+
+fn native(daemon: &Daemon, cli: Cli, text: &str) -> WorkerJob {
+    let path = script(daemon, "vendor.sh", &format!("{ASK}{text}"));
+    let command = vec![path.to_str().unwrap().to_owned()];
+    let (mode, session) = (Some(Mode::Isolated), Session::Continue);
+    let backend = Backend::Native(Native { cli, command, mode, session });
+    WorkerJob { backend, ..job(daemon, json!({})) }
+}
+
+/// Whether the daemon was told of such an event.
+fn has(daemon: &Daemon, wanted: impl Fn(&WorkerEvent) -> bool) -> bool {
+    daemon.posted().iter().any(|posted| wanted(&posted.event))
+}
+
+fn failure(outcome: WorkerOutcome) -> (FailureClass, String) {
+    match outcome {
+        WorkerOutcome::Failed { class, why, .. } => (class, why),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_program_reads_its_turn_and_its_last_line_is_its_answer() {
+    let daemon = Daemon::willing();
+    let mut job = with(&daemon, "cat; echo; echo; echo 'The end.'; echo");
+    job.session = Some(json!({"n": 1}));
+    let mut worker = Worker::start(&job).await;
+    let finished = worker.finished().await;
+    assert_eq!((finished.text.as_str(), finished.outcome), ("The end.", WorkerOutcome::Ok));
+    let log = worker.log();
+    let turn: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    let expected = json!({
+        "agent": "coder", "instance": "review:pr-1", "activation": "coder/7", "attempt": 1,
+        "system_prompt": "You are coder.", "prompt": "What woke you: fix it", "woken_by": "fix it",
+        "model": null, "session": {"n": 1},
+    });
+    assert_eq!(turn, expected);
+}
+
+#[tokio::test]
+async fn what_a_program_says_in_events_is_reported_as_such() {
+    let daemon = Daemon::willing();
+    let job = with(
+        &daemon,
+        r#"
+        echo '{"kind":"usage","input_tokens":5,"output_tokens":2,"cost_micros":9}'
+        echo '{"kind":"session","session":{"id":"s"}}'
+        echo '{"kind":"retry","why":"busy"}'
+        echo '{"kind":"finished","text":"Done."}'
+        echo 'a stray line'"#,
+    );
+    let finished = run(&job).await;
+    assert_eq!((finished.text.as_str(), finished.outcome), ("Done.", WorkerOutcome::Ok));
+    let usage = Usage { input_tokens: 5, output_tokens: 2, cost_micros: Some(9) };
+    for event in [
+        WorkerEvent::Usage(usage),
+        WorkerEvent::Session { session: json!({"id": "s"}) },
+        WorkerEvent::Retry { why: "busy".into() },
+    ] {
+        assert!(has(&daemon, |posted| *posted == event), "{event:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_programs_end_is_what_it_says_or_its_exit_status() {
+    for (text, class, why) in [
+        ("echo fine; echo oops >&2; exit 3", FailureClass::Fatal, "exit status 3: oops"),
+        ("exit 75", FailureClass::Transient, "exit status 75: "),
+        ("kill -9 $$", FailureClass::Fatal, "ended by signal 9: "),
+        (
+            r#"echo '{"kind":"finished","outcome":"failed","class":"auth","why":"no key"}'"#,
+            FailureClass::Auth,
+            "no key",
+        ),
+        (
+            r#"echo '{"kind":"finished","text":"ok"}'; exit 1"#,
+            FailureClass::Fatal,
+            "exit status 1: ",
+        ),
+    ] {
+        let daemon = Daemon::willing();
+        let finished = run(&with(&daemon, text)).await;
+        assert_eq!(failure(finished.outcome), (class, why.to_owned()), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named() {
+    let daemon = Daemon::willing();
+    let mut job = with(&daemon, "");
+    job.backend = Backend::Command { command: vec!["no-such-program".into()] };
+    let (class, why) = failure(run(&job).await.outcome);
+    assert_eq!(class, FailureClass::Fatal);
+    assert_eq!(why, "there is no program `no-such-program` on the agent's PATH");
+}
+
+#[tokio::test]
+async fn calls_through_the_door_reach_the_daemon_in_the_attempts_name_with_a_key() {
+    let daemon = Daemon::willing();
+    let args = r#"{"name":"channel_send","arguments":{"message":"hi"}}"#;
+    let job = with(&daemon, &format!("call tools/call '{args}'; call tools/call '{args}'"));
+    let finished = run(&job).await;
+    let answer: Value = serde_json::from_str(&finished.text).unwrap();
+    let result =
+        json!({"content": [{"type": "text", "text": "channel_send done"}], "isError": false});
+    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 7, "result": result}));
+    let numbered = |n| EffectKey::numbered("channel_send", &json!({"message": "hi"}), n);
+    let keys: Vec<Value> =
+        daemon.calls().iter().map(|(_, args)| args["idempotency_key"].clone()).collect();
+    assert_eq!(keys, [json!(numbered(1)), json!(numbered(2))]);
+    let called = |posted: &WorkerEvent| matches!(posted, WorkerEvent::ToolCall { tool, .. } if tool == "channel_send");
+    assert!(has(&daemon, called), "an event tells of it");
+}
+
+#[tokio::test]
+async fn the_door_speaks_mcp_and_opens_for_its_token_alone() {
+    let daemon = Daemon::willing();
+    let job = with(
+        &daemon,
+        r#"
+        call initialize '{"protocolVersion":"2025-06-18"}'
+        call initialize '{"protocolVersion":"1999-01-01"}'
+        call tools/list '{}'
+        call server/discover '{}'
+        ask wrong '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' | head -n 1
+        ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","method":"notifications/initialized"}' | head -n 1
+        echo end"#,
+    );
+    let mut worker = Worker::start(&job).await;
+    assert_eq!(worker.finished().await.text, "end");
+    let log = worker.log();
+    let lines: Vec<&str> = log.lines().collect();
+    let answer = |n: usize| serde_json::from_str::<Value>(lines[n]).unwrap();
+    assert_eq!(answer(0)["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(answer(1)["result"]["protocolVersion"], "2025-11-25");
+    assert_eq!(answer(2)["result"]["tools"], json!([{"name": "channel_send", "inputSchema": {}}]));
+    assert_eq!(answer(3)["error"]["code"], -32601);
+    assert!(lines[4].starts_with("HTTP/1.1 401"), "{log}");
+    assert!(lines[5].starts_with("HTTP/1.1 202"), "{log}");
+}
+
+#[tokio::test]
+async fn a_vendors_program_that_never_looks_at_the_tools_has_failed() {
+    let result = r#"echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}'"#;
+    let daemon = Daemon::willing();
+    let (class, why) = failure(run(&native(&daemon, Cli::Claude, result)).await.outcome);
+    assert_eq!(class, FailureClass::Fatal);
+    assert!(why.ends_with("has never asked for the team's tools"), "{why}");
+    assert!(!daemon.heard().iter().any(|heard| matches!(heard, Heard::Call { .. })));
+}
+
+/// As `claude` sees it: the address and the token are in the file its arguments name.
+const LOOK: &str = r#"
+for arg; do [ "$last" = --mcp-config ] && config=$arg; last=$arg; done
+AGENT_WORKER_MCP_TOKEN=$(sed 's/.*Bearer \([0-9a-f]*\).*/\1/' "$config")
+url=$(sed 's/.*"url":"http:..\([^"]*\)".*/\1/' "$config")
+call tools/list '{}' >&2
+"#;
+
+#[tokio::test]
+async fn a_vendors_program_gets_its_prompt_and_no_secret_among_its_arguments() {
+    let daemon = Daemon::willing();
+    let result = r#"
+        echo "args: $*" >&2; echo "prompt: $(cat)" >&2; echo "config: $CLAUDE_CONFIG_DIR" >&2
+        stat -c 'mode: %a' "$config" >&2
+        echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}'"#;
+    let job = native(&daemon, Cli::Claude, &format!("{LOOK}{result}"));
+    let mut worker = Worker::start(&job).await;
+    assert_eq!(worker.finished().await.text, "Done.");
+    let log = worker.log();
+    assert!(log.contains("prompt: What woke you: fix it"), "{log}");
+    let keep = job.keep.join("claude");
+    assert!(log.contains(&format!("config: {}", keep.display())) && keep.is_dir(), "{log}");
+    assert!(log.contains("mode: 600"), "{log}");
+    let args = log.lines().find(|line| line.starts_with("args: ")).unwrap();
+    let file = fs::read_to_string(job.folder.join("mcp.json")).unwrap();
+    let file: Value = serde_json::from_str(&file).unwrap();
+    let header = file["mcpServers"]["team"]["headers"]["Authorization"].as_str().unwrap();
+    let token = header.strip_prefix("Bearer ").unwrap();
+    assert!(!args.contains(token) && !args.contains("s3cret"), "{args}");
+    assert!(
+        daemon
+            .heard()
+            .iter()
+            .any(|heard| matches!(heard, Heard::Call { tool, .. } if tool == LIST))
+    );
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_gone_is_begun_anew_in_the_same_attempt() {
+    let daemon = Daemon::willing();
+    let text = r#"
+        case "$*" in
+        *--resume*) echo '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"old"}'; exit 1;;
+        esac
+        echo '{"type":"system","subtype":"init","session_id":"new"}'
+        echo '{"type":"result","subtype":"success","is_error":false,"result":"Anew.","session_id":"new"}'"#;
+    let mut job = native(&daemon, Cli::Claude, &format!("{LOOK}{text}"));
+    job.session = Some(json!({"id": "old", "cost_micros": 5}));
+    assert_eq!(run(&job).await.text, "Anew.");
+    let session = json!({"id": "new", "cost_micros": 0});
+    assert!(has(&daemon, |event| *event == WorkerEvent::Session { session: session.clone() }));
+}
+
+#[tokio::test]
+async fn a_call_that_is_held_when_its_program_ends_is_dropped_and_the_turn_ends() {
+    let daemon = Daemon::new(|heard| match heard {
+        Heard::Events(_) => Answer::Yes,
+        Heard::Call { .. } => Answer::Never,
+    });
+    let args = r#"{"name":"channel_send","arguments":{"message":"hi"}}"#;
+    let job = with(
+        &daemon,
+        &format!(
+            "(call tools/call '{args}' >/dev/null) & until [ -e heard ]; do sleep 0.01; done; echo gone"
+        ),
+    );
+    let mut worker = Worker::start(&job).await;
+    daemon.until(|all| all.iter().any(|heard| matches!(heard, Heard::Call { .. }))).await;
+    fs::write(daemon.folder.path().join("heard"), "").unwrap();
+    assert_eq!(worker.finished().await.text, "gone");
+}
