@@ -14,8 +14,9 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, State},
-    http::{HeaderMap, StatusCode, header::AUTHORIZATION},
+    extract::{DefaultBodyLimit, Request, State},
+    http::{StatusCode, header::AUTHORIZATION},
+    middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
     routing::post,
 };
@@ -39,7 +40,6 @@ const MOST_BYTES: usize = 68 * 1024 * 1024;
 const INVALID_REQUEST: i64 = -32600;
 const NO_METHOD: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
-const INTERNAL: i64 = -32603;
 
 /// An open door.
 pub(crate) struct Door {
@@ -63,6 +63,8 @@ struct Hall(Arc<Inside>);
 struct Inside {
     password: String,
     tools: Toolbox,
+    /// The tools, as they are shown.
+    listed: Vec<Value>,
     report: Report,
     /// Somebody has asked which tools there are.
     is_known: AtomicBool,
@@ -96,13 +98,22 @@ struct Refusal {
 
 impl Door {
     /// Opens a door at a free port.
-    pub(crate) async fn open(tools: Toolbox, report: Report) -> std::io::Result<Self> {
+    pub(crate) async fn open(
+        tools: Toolbox,
+        mut listed: Vec<Value>,
+        report: Report,
+    ) -> std::io::Result<Self> {
+        for tool in listed.iter_mut().filter_map(Value::as_object_mut) {
+            // Only a program that checks answers would read it.
+            tool.remove("outputSchema");
+        }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}/mcp", listener.local_addr()?);
         let token = secret()?;
         let inside = Inside {
             password: format!("Bearer {token}"),
             tools,
+            listed,
             report,
             is_known: AtomicBool::default(),
             called: AtomicU32::default(),
@@ -121,6 +132,7 @@ impl Door {
         let router = Router::new()
             .route("/mcp", post(receive))
             .layer(DefaultBodyLimit::max(MOST_BYTES))
+            .layer(from_fn_with_state(hall.clone(), known))
             .with_state(hall.clone());
         let done = tokio::select! {
             done = work => done,
@@ -141,14 +153,16 @@ fn secret() -> std::io::Result<String> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-async fn receive(
-    State(hall): State<Hall>,
-    headers: HeaderMap,
-    Json(message): Json<Value>,
-) -> Response {
-    if headers.get(AUTHORIZATION).is_none_or(|given| given != hall.0.password.as_str()) {
+/// Nothing of a stranger is read but who they say they are.
+async fn known(State(hall): State<Hall>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(AUTHORIZATION);
+    if given.is_none_or(|given| given != hall.0.password.as_str()) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
+    next.run(request).await
+}
+
+async fn receive(State(hall): State<Hall>, Json(message): Json<Value>) -> Response {
     let Ok(Message { id, method: Some(method), params }) = serde_json::from_value(message) else {
         let refusal = Refusal::new(INVALID_REQUEST, "one request at a time, please");
         return (StatusCode::BAD_REQUEST, Json(refusal.reply(&Value::Null))).into_response();
@@ -171,22 +185,15 @@ impl Hall {
         match method {
             "initialize" => Ok(welcome(&params)),
             "ping" => Ok(json!({})),
-            "tools/list" => self.list().await,
+            "tools/list" => Ok(self.list()),
             "tools/call" => self.call(params).await,
             _ => Err(Refusal::new(NO_METHOD, format!("there is no `{method}` here"))),
         }
     }
 
-    /// The tools, without what only a program that checks answers would read.
-    async fn list(&self) -> Result<Value, Refusal> {
-        let mut tools = self.0.tools.list().await.map_err(|why| Refusal::new(INTERNAL, why))?;
-        for tool in &mut tools {
-            if let Some(tool) = tool.as_object_mut() {
-                tool.remove("outputSchema");
-            }
-        }
+    fn list(&self) -> Value {
         self.0.is_known.store(true, Ordering::Relaxed);
-        Ok(json!({"tools": tools}))
+        json!({"tools": self.0.listed})
     }
 
     async fn call(&self, params: Map<String, Value>) -> Result<Value, Refusal> {

@@ -51,6 +51,8 @@ use crate::{
 
 /// How much of what a program complained about stands in a failure.
 const COMPLAINT: usize = 500;
+/// What a turn may leave for the next one: every later job has it in it.
+const LONGEST_SESSION: usize = 64 * 1024;
 
 /// What a turn is made of: the same for every vendor.
 struct Turn<'a> {
@@ -176,8 +178,11 @@ pub(crate) async fn turn(
 ) -> Result<String, Failure> {
     let surroundings = Surroundings::new(job);
     let path = program.find(&surroundings)?;
-    let door =
-        Door::open(tools, report.clone()).await.map_err(broken("open a port on loopback"))?;
+    // Asked for before it starts, so that a daemon that is away holds up nobody who waits for tools only so long.
+    let listed = tools.list().await.map_err(|why| Failure::new(FailureClass::Transient, why))?;
+    let door = Door::open(tools, listed, report.clone())
+        .await
+        .map_err(broken("open a port on loopback"))?;
     let entrance = door.entrance.clone();
     let endpoint = program.cli.map(|cli| endpoint(cli, &job.env)).unwrap_or_default();
     let usual = if endpoint.key.is_some() { Mode::Isolated } else { Mode::Login };
@@ -235,8 +240,15 @@ async fn listen(
         .spawn()
         .map_err(broken("start it"))?;
     let stdin = child.stdin.take();
-    let ((), heard) =
-        tokio::join!(tell(stdin, &invocation.stdin), hear(&mut child, vendor, report, log));
+    let told = async {
+        tell(stdin, &invocation.stdin).await;
+        std::future::pending().await
+    };
+    // Who has ended need not have read to the end.
+    let heard = tokio::select! {
+        heard = hear(&mut child, vendor, report, log) => heard,
+        never = told => never,
+    };
     let exit = match heard? {
         Ok(exit) => exit,
         Err(failure) => return Ok(Verdict::Failed(failure)),
@@ -272,8 +284,17 @@ async fn hear(
                 }
                 None
             };
-            let (gave_up, ()) = tokio::join!(lines, errors.read(stderr, report, log));
-            gave_up
+            let (mut lines, mut errors) = (pin!(lines), pin!(errors.read(stderr, report, log)));
+            // Who gives up may sleep for a long time before it ends.
+            tokio::select! {
+                gave_up = &mut lines => {
+                    if gave_up.is_none() {
+                        errors.await;
+                    }
+                    gave_up
+                }
+                () = &mut errors => lines.await,
+            }
         });
         tokio::select! {
             gave_up = &mut reading => match gave_up {
@@ -314,9 +335,13 @@ fn pass_on(heard: Vec<Heard>, report: &Report, log: &Log) -> Option<Failure> {
                 report.record(WorkerEvent::Usage(usage));
             }
             Heard::Retry(why) => {
-                report.record(WorkerEvent::Retry { why });
+                report.record(WorkerEvent::Retry { why: start(&why, COMPLAINT) });
             }
             Heard::Session(session) => {
+                if session.to_string().len() > LONGEST_SESSION {
+                    let why = "what it says of its conversation is longer than 64 KiB";
+                    return Some(Failure::new(FailureClass::Fatal, why));
+                }
                 report.record(WorkerEvent::Session { session });
             }
             Heard::GaveUp(failure) => return Some(failure),
@@ -345,6 +370,11 @@ impl Exit {
     /// It ended and never said how.
     fn wordless(&self) -> Failure {
         Failure::new(FailureClass::Crash, format!("it ended without a result: {}", self.words()))
+    }
+
+    /// Whether it ended by itself and complained of this.
+    fn says(&self, complaint: &str) -> bool {
+        self.status.code().is_some() && self.complaint.contains(complaint)
     }
 
     fn words(&self) -> String {

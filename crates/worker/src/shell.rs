@@ -66,11 +66,3 @@ async fn watch(
     };
     Ok((status, output.text(), errors.text()))
 }
-
-#[cfg(test)]
-impl Shell {
-    /// One for tests that run nothing.
-    pub(crate) fn nowhere() -> Self {
-        Self(Surroundings::default())
-    }
-}

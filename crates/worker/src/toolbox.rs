@@ -47,14 +47,15 @@ struct Kept {
 /// What an attempt may call.
 pub(crate) struct Toolbox {
     daemon: McpClient,
-    shell: Shell,
+    /// For scripts alone: a program has its own, or none.
+    shell: Option<Shell>,
     log: Log,
     /// How often each call was made in this attempt, by tool and arguments.
     made: Mutex<HashMap<Hash, u32>>,
 }
 
 impl Toolbox {
-    pub(crate) fn new(daemon: McpClient, shell: Shell, log: Log) -> Self {
+    pub(crate) fn new(daemon: McpClient, shell: Option<Shell>, log: Log) -> Self {
         Self { daemon, shell, log, made: Mutex::default() }
     }
 
@@ -84,9 +85,9 @@ impl Toolbox {
     }
 
     async fn carry_out(&self, call: &Call, report: &Report) -> ToolResult {
-        if call.tool == SHELL_TOOL {
+        if let Some(shell) = self.shell.as_ref().filter(|_| call.tool == SHELL_TOOL) {
             return match call.args.get("command").and_then(Value::as_str) {
-                Some(command) => self.shell.run(command, report, &self.log).await,
+                Some(command) => shell.run(command, report, &self.log).await,
                 None => ToolResult::Failed("shell: `command` is missing".to_owned()),
             };
         }
@@ -182,7 +183,7 @@ mod tests {
         let daemon = Daemon::at(folder.join("daemon.sock"));
         let attempt = AttemptId::new(uuid::Uuid::nil());
         let report = Report::open(folder, attempt, daemon.clone(), HELD).unwrap();
-        let tools = Toolbox::new(McpClient::new(daemon), Shell::nowhere(), Log::nowhere());
+        let tools = Toolbox::new(McpClient::new(daemon), None, Log::nowhere());
         let call = Call { id: "1".into(), tool: "vote".into(), args: Map::new() };
         let began = Instant::now();
         (tools.call(&call, &report).await, began.elapsed())

@@ -145,7 +145,11 @@ impl Attempt {
         let (job, report) = (&self.job, &self.report);
         let log = Log::new(&job.env);
         let daemon = McpClient::new(self.daemon.clone());
-        let tools = Toolbox::new(daemon, Shell::new(job), log.clone());
+        let shell = match &job.backend {
+            Backend::Mock { .. } => Some(Shell::new(job)),
+            Backend::Native(_) | Backend::Command { .. } => None,
+        };
+        let tools = Toolbox::new(daemon, shell, log.clone());
         match &job.backend {
             Backend::Mock { rules } => {
                 let conversation = Conversation {

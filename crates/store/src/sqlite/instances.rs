@@ -100,6 +100,8 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         .collect::<rusqlite::Result<Vec<[i64; 3]>>>()?;
     for [run, after, last] in runs {
         search::forget(tx, workflow, (after, last))?;
+        tx.prepare_cached("UPDATE agent SET session = NULL WHERE workflow = ?1 AND run = ?2")?
+            .execute([workflow.get(), run])?;
         for table in ["message", "delivery"] {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3");
             tx.prepare_cached(&sql)?.execute([workflow.get(), after, last])?;

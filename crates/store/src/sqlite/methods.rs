@@ -249,6 +249,8 @@ store! {
                 Err(Error::NotFound(_)) => {}
                 more => left |= more? > 0,
             }
+            // After each: pieces that pile up would be merged at once, in a step that holds up everybody.
+            left |= self.write(search::merge).await?;
         }
         Ok(left)
     }

@@ -145,6 +145,8 @@ impl Vendor for Claude {
         }
         // Tools that are looked up first would cost a step each turn.
         invocation.env("ENABLE_TOOL_SEARCH", "false");
+        // `@path` in a message would be that file's text, whoever wrote the message and whatever is allowed.
+        invocation.env("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1");
         invocation.env("DISABLE_AUTOUPDATER", "1");
         invocation.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
         invocation.env("CLAUDE_CODE_MAX_RETRIES", RETRIES);

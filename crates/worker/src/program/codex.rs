@@ -29,6 +29,8 @@ const STATUS_AFTER: [&str; 2] = ["unexpected status ", "exceeded retry limit, la
 const BROKE_OFF: &str = "stream disconnected before completion";
 /// How often it may ask its provider again by itself.
 const RETRIES: u32 = 2;
+/// What it complains of when it knows no such conversation.
+const FORGOT: &str = "no rollout found for thread id";
 
 /// What it has said so far.
 #[derive(Default)]
@@ -210,7 +212,7 @@ impl Vendor for Codex {
                 Verdict::Answered(self.answer.take().unwrap_or_default())
             }
             Some(Err(why)) => Verdict::Failed(Failure::new(class_in(&why), why)),
-            None if self.id.is_none() && self.last.is_some() => Verdict::Forgot,
+            None if self.last.is_some() && exit.says(FORGOT) => Verdict::Forgot,
             Some(Ok(())) | None => Verdict::Failed(exit.wordless()),
         }
     }

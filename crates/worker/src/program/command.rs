@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict};
-use crate::model::Failure;
+use crate::{model::Failure, text::start};
 
 const TOOLS_URL: &str = "AGENT_WORKER_MCP_URL";
 const TOOLS_TOKEN: &str = "AGENT_WORKER_MCP_TOKEN";
@@ -55,13 +55,23 @@ enum Line {
     Finished(Last),
 }
 
+/// The kinds of these.
+const KINDS: [&str; 5] = ["text", "usage", "session", "retry", "finished"];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Ok,
+    Failed,
+}
+
 /// Its last word. Without an outcome it is done.
 #[derive(Deserialize)]
 struct Last {
     #[serde(default)]
     text: String,
     #[serde(default)]
-    outcome: Option<String>,
+    outcome: Option<Outcome>,
     class: Option<FailureClass>,
     #[serde(default)]
     why: String,
@@ -100,7 +110,15 @@ impl Vendor for Executable {
     }
 
     fn hear(&mut self, line: &str) -> Vec<Heard> {
-        match serde_json::from_str(line) {
+        let event = serde_json::from_str::<Value>(line).ok();
+        let Some(event) = event.filter(|event| KINDS.iter().any(|kind| event["kind"] == *kind))
+        else {
+            if !line.trim().is_empty() {
+                line.clone_into(&mut self.last_line);
+            }
+            return vec![Heard::Text(format!("{line}\n"))];
+        };
+        match serde_json::from_value(event) {
             Ok(Line::Text { text }) => vec![Heard::Text(text)],
             Ok(Line::Usage(usage)) => vec![Heard::Usage(usage)],
             Ok(Line::Session { session }) => vec![Heard::Session(session)],
@@ -109,10 +127,11 @@ impl Vendor for Executable {
                 self.finished = Some(last.finished());
                 Vec::new()
             }
-            Err(_) if line.trim().is_empty() => Vec::new(),
-            Err(_) => {
-                line.clone_into(&mut self.last_line);
-                vec![Heard::Text(format!("{line}\n"))]
+            // A failure that is not understood must not pass for an answer.
+            Err(error) => {
+                let why =
+                    format!("an event it wrote was not understood: {error}: {}", start(line, 200));
+                vec![Heard::GaveUp(Failure::new(FailureClass::Fatal, why))]
             }
         }
     }
@@ -140,9 +159,9 @@ impl Vendor for Executable {
 impl Last {
     fn finished(self) -> Finished {
         let Self { text, outcome, class, why, retry_at } = self;
-        let outcome = match outcome.as_deref() {
-            None | Some("ok") => WorkerOutcome::Ok,
-            Some(_) => WorkerOutcome::Failed {
+        let outcome = match outcome {
+            None | Some(Outcome::Ok) => WorkerOutcome::Ok,
+            Some(Outcome::Failed) => WorkerOutcome::Failed {
                 class: class.unwrap_or(FailureClass::Fatal),
                 why: if why.is_empty() { text.clone() } else { why },
                 retry_at,

@@ -15,11 +15,15 @@ use crate::{
 /// How often it may ask its provider by itself. Its own default goes on for minutes and says nothing of it.
 const ATTEMPTS: u32 = 3;
 
+/// What it complains of when it knows no such conversation.
+const FORGOT: &str = "Invalid session identifier";
+/// Google's own endpoint. Said even so: a file `.env` in the project could say another, and get the key.
+const GOOGLE: &str = "https://generativelanguage.googleapis.com";
+
 /// What it has said so far.
 #[derive(Default)]
 pub(super) struct Gemini {
     last: Option<Conversation>,
-    has_begun: bool,
     answer: String,
     /// Which tools its open calls are for.
     open: HashMap<String, String>,
@@ -118,8 +122,10 @@ impl Vendor for Gemini {
         }
         // It would start itself once more for nothing.
         invocation.env("GEMINI_CLI_NO_RELAUNCH", "true");
-        if let Some(url) = &turn.endpoint.base_url {
-            invocation.env("GOOGLE_GEMINI_BASE_URL", url);
+        match (&turn.endpoint.base_url, turn.mode) {
+            (Some(url), _) => invocation.env("GOOGLE_GEMINI_BASE_URL", url),
+            (None, Mode::Isolated) => invocation.env("GOOGLE_GEMINI_BASE_URL", GOOGLE),
+            (None, Mode::Login) => {}
         }
         Ok(invocation)
     }
@@ -127,7 +133,6 @@ impl Vendor for Gemini {
     fn hear(&mut self, line: &str) -> Vec<Heard> {
         match serde_json::from_str(line) {
             Ok(Event::Init { session_id }) => {
-                self.has_begun = true;
                 vec![Heard::Session(json!(Conversation { id: session_id }))]
             }
             Ok(Event::Message { role, content }) if role == "assistant" => {
@@ -169,7 +174,7 @@ impl Vendor for Gemini {
                 Verdict::Answered(std::mem::take(&mut self.answer))
             }
             Some(Err(why)) => Verdict::Failed(Failure::new(class(&why, exit), why)),
-            None if self.last.is_some() && !self.has_begun => Verdict::Forgot,
+            None if self.last.is_some() && exit.says(FORGOT) => Verdict::Forgot,
             Some(Ok(())) | None => Verdict::Failed(exit.wordless()),
         }
     }
@@ -212,6 +217,10 @@ fn class(error: &str, exit: &Exit) -> FailureClass {
     let Some(answer) = error.strip_prefix("[API Error: ") else { return FailureClass::Fatal };
     let answer: Option<Value> =
         answer.strip_suffix(']').and_then(|answer| serde_json::from_str(answer).ok());
+    // Google says 400 of a key it does not know.
+    if answer.as_ref().is_some_and(|answer| has_reason(answer, "API_KEY_INVALID")) {
+        return FailureClass::Auth;
+    }
     let code = answer.and_then(|answer| answer.pointer("/error/code")?.as_u64());
     let status = exit.status.code().and_then(|code| u64::try_from(code).ok());
     match (code, status) {
@@ -219,5 +228,20 @@ fn class(error: &str, exit: &Exit) -> FailureClass {
         (None, Some(low @ 144..=255)) => class_of(low + 256),
         // There was no answer, or it broke off.
         (None, _) => FailureClass::Transient,
+    }
+}
+
+/// Whether a reason is given anywhere in an answer. It may hold another one as text.
+fn has_reason(answer: &Value, wanted: &str) -> bool {
+    match answer {
+        Value::Object(fields) => {
+            fields.get("reason").is_some_and(|reason| reason == wanted)
+                || fields.values().any(|value| has_reason(value, wanted))
+        }
+        Value::Array(items) => items.iter().any(|item| has_reason(item, wanted)),
+        Value::String(text) if text.starts_with('{') => {
+            serde_json::from_str(text).is_ok_and(|inner| has_reason(&inner, wanted))
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

@@ -9,6 +9,17 @@ use super::*;
 
 /// What a stream says, line by line, and what came of it with this exit status.
 fn replay(cli: Cli, session: Option<&Value>, stream: &str, code: i32) -> String {
+    complaining(cli, session, stream, code, "on stderr")
+}
+
+/// The same of a program that complained so.
+fn complaining(
+    cli: Cli,
+    session: Option<&Value>,
+    stream: &str,
+    code: i32,
+    complaint: &str,
+) -> String {
     let native = Native { cli, command: Vec::new(), mode: None, session: Session::Continue };
     let mut vendor = Program::native(&native).vendor(session);
     let mut said = String::new();
@@ -27,7 +38,7 @@ fn replay(cli: Cli, session: Option<&Value>, stream: &str, code: i32) -> String 
         lines.push(format!("says {said:?}"));
     }
     let status = ExitStatus::from_raw(code << 8);
-    let exit = Exit { status, complaint: "on stderr".to_owned() };
+    let exit = Exit { status, complaint: complaint.to_owned() };
     lines.push(match vendor.verdict(&exit) {
         Verdict::Answered(text) => format!("= {text}"),
         Verdict::Failed(Failure { class, why, .. }) => format!("= {class}: {}", start(&why, 60)),
@@ -208,12 +219,28 @@ fn a_conversation_that_goes_on_is_paid_for_once() {
 #[test]
 fn who_does_not_know_the_conversation_has_forgotten_it_and_who_never_had_one_has_failed() {
     let gone = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"a"}"#;
-    for (cli, stream) in [(Cli::Claude, gone), (Cli::Codex, ""), (Cli::Gemini, "")] {
-        let session = json!({"id": "a", "cost_micros": 0, "input_tokens": 0, "output_tokens": 0});
-        assert_eq!(replay(cli, Some(&session), stream, 1), "= forgot", "{cli}");
-        assert!(replay(cli, None, stream, 1).starts_with("= "), "{cli}");
-        assert_ne!(replay(cli, None, stream, 1), "= forgot", "{cli}");
+    let session = json!({"id": "a", "cost_micros": 0, "input_tokens": 0, "output_tokens": 0});
+    for (cli, stream, complaint) in [
+        (Cli::Claude, gone, ""),
+        (Cli::Codex, "", "Error: thread/resume failed: no rollout found for thread id a"),
+        (Cli::Gemini, "", "Error resuming session: Invalid session identifier \"a\"."),
+    ] {
+        let said = |session, complaint| complaining(cli, session, stream, 1, complaint);
+        assert_eq!(said(Some(&session), complaint), "= forgot", "{cli}");
+        assert_ne!(said(None, complaint), "= forgot", "{cli}");
+        let other = said(Some(&session), "Error: could not reach the server `team`");
+        assert_eq!(other == "= forgot", cli == Cli::Claude, "{cli}: {other}");
     }
+}
+
+#[test]
+fn a_key_that_google_does_not_know_is_refused_though_it_says_bad_request() {
+    let reason = r#"{\"@type\":\"type.googleapis.com/google.rpc.ErrorInfo\",\"reason\":\"API_KEY_INVALID\"}"#;
+    let bare = stream!("gemini-bad-request");
+    let refused =
+        bare.replace(r#"\"status\":\"INVALID_ARGUMENT\""#, &format!(r#"\"details\":[{reason}]"#));
+    assert!(replay(Cli::Gemini, None, bare, 144).contains("= fatal: "));
+    assert!(replay(Cli::Gemini, None, &refused, 144).contains("= auth: "), "{refused}");
 }
 
 #[test]

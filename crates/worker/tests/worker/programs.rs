@@ -143,8 +143,8 @@ async fn calls_through_the_door_reach_the_daemon_in_the_attempts_name_with_a_key
         json!({"content": [{"type": "text", "text": "channel_send done"}], "isError": false});
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 7, "result": result}));
     let numbered = |n| EffectKey::numbered("channel_send", &json!({"message": "hi"}), n);
-    let keys: Vec<Value> =
-        daemon.calls().iter().map(|(_, args)| args["idempotency_key"].clone()).collect();
+    let calls = daemon.calls().into_iter().filter(|(tool, _)| tool != LIST).collect::<Vec<_>>();
+    let keys: Vec<Value> = calls.iter().map(|(_, args)| args["idempotency_key"].clone()).collect();
     assert_eq!(keys, [json!(numbered(1)), json!(numbered(2))]);
     let called = |posted: &WorkerEvent| matches!(posted, WorkerEvent::ToolCall { tool, .. } if tool == "channel_send");
     assert!(has(&daemon, called), "an event tells of it");
@@ -184,7 +184,6 @@ async fn a_vendors_program_that_never_looks_at_the_tools_has_failed() {
     let (class, why) = failure(run(&native(&daemon, Cli::Claude, result)).await.outcome);
     assert_eq!(class, FailureClass::Fatal);
     assert!(why.ends_with("has never asked for the team's tools"), "{why}");
-    assert!(!daemon.heard().iter().any(|heard| matches!(heard, Heard::Call { .. })));
 }
 
 /// As `claude` sees it: the address and the token are in the file its arguments name.
@@ -244,6 +243,7 @@ async fn a_conversation_that_is_gone_is_begun_anew_in_the_same_attempt() {
 async fn a_call_that_is_held_when_its_program_ends_is_dropped_and_the_turn_ends() {
     let daemon = Daemon::new(|heard| match heard {
         Heard::Events(_) => Answer::Yes,
+        Heard::Call { tool, .. } if tool == LIST => Answer::Yes,
         Heard::Call { .. } => Answer::Never,
     });
     let args = r#"{"name":"channel_send","arguments":{"message":"hi"}}"#;
@@ -254,7 +254,76 @@ async fn a_call_that_is_held_when_its_program_ends_is_dropped_and_the_turn_ends(
         ),
     );
     let mut worker = Worker::start(&job).await;
-    daemon.until(|all| all.iter().any(|heard| matches!(heard, Heard::Call { .. }))).await;
+    let is_send =
+        |heard: &Heard| matches!(heard, Heard::Call { tool, .. } if tool == "channel_send");
+    daemon.until(|all| all.iter().any(is_send)).await;
     fs::write(daemon.folder.path().join("heard"), "").unwrap();
     assert_eq!(worker.finished().await.text, "gone");
+}
+
+#[tokio::test]
+async fn who_gives_up_is_not_waited_for() {
+    let daemon = Daemon::willing();
+    let refused = r#"{"type":"system","subtype":"api_retry","error_status":401,"error":"authentication_failed","retry_delay_ms":5}"#;
+    let text = format!("{LOOK} echo '{refused}'; exec sleep 1000");
+    let (class, why) = failure(run(&native(&daemon, Cli::Claude, &text)).await.outcome);
+    assert_eq!((class, why.as_str()), (FailureClass::Auth, "authentication_failed (status 401)"));
+    let daemon = Daemon::willing();
+    let later = refused.replace("401", "429").replace(":5}", ":600000}");
+    let text = format!("{LOOK} echo '{later}'; exec sleep 1000");
+    match run(&native(&daemon, Cli::Claude, &text)).await.outcome {
+        WorkerOutcome::Failed { class: FailureClass::RateLimited, retry_at: Some(_), .. } => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_answer_counts_though_the_prompt_was_never_read() {
+    let daemon = Daemon::willing();
+    // What is left behind holds the other end of a pipe that is full.
+    let mut job = with(&daemon, "sleep 1000 >/dev/null 2>&1 & echo done");
+    job.prompt = "x".repeat(300_000);
+    assert_eq!(run(&job).await.text, "done");
+}
+
+#[tokio::test]
+async fn an_event_that_is_not_understood_is_a_failure_and_no_answer() {
+    for line in [
+        r#"{"kind":"finished","outcome":"failed","class":"quota","why":"no more"}"#,
+        r#"{"kind":"finished","outcome":"maybe"}"#,
+        r#"{"kind":"usage","input_tokens":1.5,"output_tokens":2}"#,
+    ] {
+        let daemon = Daemon::willing();
+        let finished = run(&with(&daemon, &format!("echo answer; echo '{line}'"))).await;
+        let (class, why) = failure(finished.outcome);
+        assert_eq!(class, FailureClass::Fatal);
+        assert!(why.starts_with("an event it wrote was not understood: "), "{why}");
+    }
+    let daemon = Daemon::willing();
+    let other = r#"{"kind":"fruit","name":"apple"}"#;
+    assert_eq!(run(&with(&daemon, &format!("echo '{other}'"))).await.text, other);
+}
+
+#[tokio::test]
+async fn a_program_has_no_shell_of_ours() {
+    let daemon = Daemon::willing();
+    let args = r#"{"name":"shell","arguments":{"command":"touch made"}}"#;
+    run(&with(&daemon, &format!("call tools/call '{args}'"))).await;
+    assert!(!daemon.folder.path().join("made").exists());
+    assert!(
+        daemon.calls().iter().any(|(tool, _)| tool == "shell"),
+        "the daemon is asked, and has none"
+    );
+}
+
+#[tokio::test]
+async fn what_a_turn_leaves_for_the_next_is_bounded() {
+    let daemon = Daemon::willing();
+    let text = r#"printf '{"kind":"retry","why":"%0100000d"}\n' 0; printf '{"kind":"session","session":"%0100000d"}\n' 0"#;
+    let (class, why) = failure(run(&with(&daemon, text)).await.outcome);
+    assert_eq!(
+        (class, why.as_str()),
+        (FailureClass::Fatal, "what it says of its conversation is longer than 64 KiB")
+    );
+    assert!(has(&daemon, |event| matches!(event, WorkerEvent::Retry { why } if why.len() < 1000)));
 }
