@@ -255,6 +255,37 @@ fn the_first_form_names_the_folder_the_channel_and_the_document() {
 }
 
 #[test]
+fn a_persons_file_where_a_channel_is_written_is_set_aside_and_never_lost() {
+    let world = World::new();
+    let at = |name: &str| world.project().join(name);
+    let text = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
+    let readme = "# team:main\n\nWritten by me.\n";
+    world.file("README.md", readme);
+    world.file("README.md.conflict", "of old\n");
+    fs::create_dir(at("_state")).unwrap();
+    world.file("_state/inbox-state.json", "{ \"mine\": true }\n");
+    world.file(
+        "team.yaml",
+        "agents: { a: { mock: [] } }\ncontext: { dir: ., channel: { file: README.md } }\n",
+    );
+    let said = world.run(&["start", "team.yaml", "--background"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    world.run(&["send", "@team", "one"]);
+    follows(&world, &at("README.md"));
+    assert_eq!(text("README.md.2.conflict"), readme);
+    assert_eq!(text("README.md.conflict"), "of old\n");
+    wait_for("the state", || text("_state/inbox-state.json").contains("agents").then_some(()));
+    assert_eq!(text("_state/inbox-state.json.conflict"), "{ \"mine\": true }\n");
+    // What is ours is taken for it by the next daemon.
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    world.run(&["send", "@team", "two"]);
+    follows(&world, &at("README.md"));
+    assert!(!at("README.md.3.conflict").exists());
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    assert!(!at("_state/inbox-state.json.2.conflict").exists());
+}
+
+#[test]
 fn no_link_leads_out_of_the_folder_of_a_channel() {
     let world = World::new();
     let outside = world.project().join("outside");

@@ -25,6 +25,10 @@ const MOST_MAIL: u32 = 100;
 const MOST_DECIDED: u32 = 20;
 /// What every entry begins with, and no line of a message.
 const ENTRY: &str = "### ";
+/// What a channel's file says of itself, under its first line.
+const OURS: &str = "Written by agent-worker, for reading: what you write here is not read back, and is overwritten.";
+/// What a file of how things stand begins with.
+const STATE: &str = "{\n  \"run\": \"";
 
 /// The channel of one run's instance, for whoever keeps it as a file.
 #[derive(Clone)]
@@ -116,10 +120,17 @@ impl Transcript {
 
     /// What the file begins with.
     pub fn heading(&self) -> String {
-        format!(
-            "# {}\n\nWritten by agent-worker, for reading: what you write here is not read back, and is overwritten.\n\n",
-            self.instance
-        )
+        format!("# {}\n\n{OURS}\n\n", self.instance)
+    }
+
+    /// Whether a file that begins so is a channel's: this one's as far as it was written, or one that says it is.
+    pub fn is_channel(&self, beginning: &[u8]) -> bool {
+        is_channel(beginning, &self.heading())
+    }
+
+    /// Whether a file that begins so tells how an instance's mail or votes stand.
+    pub fn is_state(beginning: &[u8]) -> bool {
+        beginning.is_empty() || beginning.starts_with(STATE.as_bytes())
     }
 
     /// What was said after a message, the next stretch of it, over all runs.
@@ -162,6 +173,15 @@ impl Transcript {
     fn store(&self) -> &dyn Store {
         &*self.kernel.store
     }
+}
+
+fn is_channel(beginning: &[u8], heading: &str) -> bool {
+    if heading.as_bytes().starts_with(beginning) {
+        return true;
+    }
+    let text = String::from_utf8_lossy(beginning);
+    let says = |(title, rest): (&str, &str)| title.starts_with("# ") && rest.starts_with(OURS);
+    text.split_once("\n\n").is_some_and(says)
 }
 
 fn json(value: &impl Serialize) -> Result<String> {
@@ -226,6 +246,28 @@ mod tests {
 
     fn uuid() -> uuid::Uuid {
         uuid::Uuid::nil()
+    }
+
+    #[test]
+    fn a_file_is_a_channels_only_if_it_begins_as_one() {
+        let heading = format!("# team:main\n\n{OURS}\n\n");
+        for ours in
+            ["", "# te", &heading, &format!("{heading}### 2026"), &heading.replace("team", "b")]
+        {
+            assert!(is_channel(ours.as_bytes(), &heading), "{ours}");
+        }
+        for theirs in
+            ["# team:main\n\nOur team.\n", "gone", "# Readme\n", &format!("{OURS}\n\n"), "\n"]
+        {
+            assert!(!is_channel(theirs.as_bytes(), &heading), "{theirs}");
+        }
+        assert!(!is_channel(b"\xff\xfe", &heading));
+        let mail = Mail { run: RunId::new(uuid()), agents: BTreeMap::new() };
+        let votes = Votes { run: RunId::new(uuid()), active: Vec::new(), decided: Vec::new() };
+        for ours in [json(&mail).unwrap(), json(&votes).unwrap(), String::new()] {
+            assert!(Transcript::is_state(ours.as_bytes()), "{ours}");
+        }
+        assert!(!Transcript::is_state(b"{ \"run\": \"mine\" }"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! An instance's channel as a file that grows, and how its mail and votes stand beside it. Written, and never read back.
 //!
 //! Invariant: what the file says is made from the store alone. A file that says otherwise, because its writer was killed
-//! or a person wrote there, is written anew from where it first differs.
+//! or a person wrote there, is written anew from where it first differs. A file that does not begin as ours is nobody's to
+//! write anew: it is set aside.
 
 use std::{io, os::unix::fs::FileExt as _, sync::Arc, time::Duration};
 
@@ -12,12 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     AGAIN, Kept, LAST, Trouble, blocking,
-    folder::{Folder, Key},
+    folder::{Folder, Key, Seen, Slot},
     open,
 };
 
 /// Looks follow each other no faster: people read slowly.
 const PACE: Duration = Duration::from_millis(100);
+/// So much of a file tells whether it is ours; a heading is shorter.
+const BEGINNING: usize = 1024;
 
 /// Keeps the channel of a run's instance as a file until the run is over and the file says so.
 pub(super) async fn keep(transcript: Transcript, stop: &CancellationToken) -> Kept {
@@ -127,7 +130,14 @@ impl Writer {
             if state.written != says {
                 let (folder, path, text) =
                     (Arc::clone(&self.folder), state.path.clone(), says.clone());
-                blocking(move || folder.replace(&path, &text)).await?;
+                let is_first = state.written.is_empty();
+                blocking(move || {
+                    if is_first {
+                        make_way(&folder, &path)?;
+                    }
+                    folder.replace(&path, &text)
+                })
+                .await?;
                 state.written = says;
             }
         }
@@ -137,8 +147,7 @@ impl Writer {
     /// Writes what was said since the file was last known to be right; from its beginning, if somebody was there.
     async fn follow(&self) -> Result<Reached, Trouble> {
         let mut at = self.reached;
-        let (folder, path) = (Arc::clone(&self.folder), self.transcript.channel().clone());
-        let (file, key) = blocking(move || folder.open_log(&path)).await?;
+        let (file, key) = self.opened().await?;
         let file = Arc::new(file);
         if at.key != Some(key) {
             let bytes = say(&file, 0, self.transcript.heading()).await?;
@@ -151,6 +160,45 @@ impl Writer {
         at.key = Some(blocking(move || cut(&file, at.bytes).and_then(|()| Key::now(&file))).await?);
         Ok(at)
     }
+
+    /// The file, where it is as we left it or begins as ours; what else lies there is set aside first.
+    async fn opened(&self) -> io::Result<(std::fs::File, Key)> {
+        let (folder, transcript, left) =
+            (Arc::clone(&self.folder), self.transcript.clone(), self.reached.key);
+        blocking(move || {
+            let path = transcript.channel();
+            loop {
+                let (file, key) = folder.open_log(path)?;
+                if left == Some(key) {
+                    return Ok((file, key));
+                }
+                let mut beginning = [0; BEGINNING];
+                let read = read_at(&file, &mut beginning, 0)?;
+                if transcript.is_channel(&beginning[..read]) {
+                    return Ok((file, key));
+                }
+                aside(&folder, path)?;
+            }
+        })
+        .await
+    }
+}
+
+/// Sets aside what lies where a state is written and tells none.
+fn make_way(folder: &Folder, path: &DocumentPath) -> io::Result<()> {
+    match folder.look(path, Slot::File)? {
+        Seen::Nothing => return Ok(()),
+        Seen::File(_) | Seen::Strange => {}
+    }
+    match folder.read(path, Slot::File)? {
+        Some(there) if Transcript::is_state(&there.bytes) => Ok(()),
+        Some(_) | None => aside(folder, path),
+    }
+}
+
+fn aside(folder: &Folder, path: &DocumentPath) -> io::Result<()> {
+    tracing::warn!(%path, "a file that is not ours lay where a channel is written; it is set aside");
+    folder.set_aside(path, Slot::File)
 }
 
 impl State {

@@ -181,7 +181,7 @@ impl Folder {
         Ok((file.into(), Key::of(&stat)))
     }
 
-    /// Puts a text under a name in one step, whatever was there. Nobody's words are lost: nobody writes there.
+    /// Puts a text under a name in one step, whatever was there: what is not ours was set aside before.
     pub(super) fn replace(&self, path: &DocumentPath, text: &str) -> io::Result<()> {
         let (folder, name) = self.parent(path, Way::Make)?;
         let unfinished = format!(".{name}.tmp");
