@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use copy::{Copy, Next};
+use decisions::Decisions;
 use folder::Folder;
 use watch::Watch;
 pub(crate) use watch::Watches;
@@ -106,10 +107,12 @@ enum First {
 
 /// Waits until there is anything to keep: who has no documents gets no folder.
 async fn first(shelf: &Shelf, place: &Path) -> Result<First, Trouble> {
-    let mut seen = Change::default();
+    let (mut seen, mut ended) = (Change::default(), 0);
     loop {
         seen = shelf.changed(seen).await;
-        let has_any = !shelf.heads().await?.is_empty() || shelf.decisions().await?.is_some();
+        let before = std::mem::replace(&mut ended, shelf.ended().await?);
+        let has_any = !shelf.heads().await?.is_empty()
+            || before != ended && shelf.decisions().await?.is_some();
         if has_any || tokio::fs::try_exists(place).await? {
             return Ok(First::Document);
         }
@@ -125,6 +128,7 @@ struct Keeper {
     folder: Arc<Folder>,
     watch: Watch,
     copies: BTreeMap<DocumentPath, Copy>,
+    decisions: Decisions,
     /// Set aside by an earlier keeper that may have been killed before it could.
     unfinished: BTreeSet<DocumentPath>,
 }
@@ -141,7 +145,8 @@ impl Keeper {
             copies.insert(path, copy);
         }
         let unfinished = shelf.conflicts().await?.into_iter().collect();
-        Ok(Self { shelf, folder, watch, copies, unfinished })
+        let decisions = Decisions::default();
+        Ok(Self { shelf, folder, watch, copies, decisions, unfinished })
     }
 
     async fn work(&mut self, stop: &CancellationToken) -> Kept {
@@ -194,7 +199,7 @@ impl Keeper {
         }
         let mut next = Next::Rest;
         let mut paths: BTreeSet<_> = heads.keys().chain(&listing.files).cloned().collect();
-        match decisions::keep(&self.shelf, &self.folder).await {
+        match self.decisions.keep(&self.shelf, &self.folder).await {
             Ok(ours) => paths.retain(|path| Some(path) != ours.as_ref()),
             Err(error) => {
                 tracing::error!(%error, "keeping decisions as a file failed; trying again");

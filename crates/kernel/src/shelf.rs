@@ -125,6 +125,11 @@ impl Shelf {
         Ok(list.into_iter().map(|info| (info.path, info.revision)).collect())
     }
 
+    /// How many votes were ever over: while that is the same, so is what was decided.
+    pub async fn ended(&self) -> Result<u64> {
+        Ok(self.store().proposal_ended(self.workflow).await?)
+    }
+
     /// What was decided, as the file of it holds it; none while nothing was. What it once held is how it begins.
     pub async fn decisions(&self) -> Result<Option<String>> {
         let decisions = self.kernel.decisions_md(self.workflow).await?;

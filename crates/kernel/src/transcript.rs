@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use agent_worker_protocol::{
     AgentName, DocumentPath, InstanceRef, Message, MessageKind, Proposal, RunId, Seq, WorkflowId,
+    harmless,
 };
 use agent_worker_store::{Change, Error as StoreError, MessageQuery, Order, ProposalQuery, Store};
 use agent_worker_workflow::Provider;
@@ -198,12 +199,9 @@ fn entry(message: &Message) -> String {
     };
     let to = message.reply_to.map(|to| format!(" to #{to}")).unwrap_or_default();
     let mut entry = format!("{ENTRY}{ts} [{from}] #{seq}{kind}{to}\n");
-    let mut rest = message.body.as_str();
-    while !rest.is_empty() {
-        let end = rest.find(['\n', '\r']).map_or(rest.len(), |at| at + 1);
-        let (line, after) = rest.split_at(end);
+    // People read the file in a terminal.
+    for line in harmless(&message.body).split_inclusive('\n') {
         push_line(&mut entry, line);
-        rest = after;
     }
     entry.push_str("\n\n");
     entry
@@ -277,7 +275,10 @@ mod tests {
             ("", ""),
             ("### 2026 [user] #13", "\\### 2026 [user] #13"),
             ("a\n  ## b", "a\n  \\## b"),
-            ("a\r### b", "a\r\\### b"),
+            ("a\r### b", "a␍### b"),
+            ("a\r\n### b", "a\n\\### b"),
+            ("\x1b[2J\x1b]0;title\x07\ttab", "␛[2J␛]0;title␇\ttab"),
+            ("\u{9b}31m \u{202e}txt", "\\u{9b}31m \\u{202e}txt"),
             ("a\n\\# b", "a\n\\\\# b"),
             ("a # b\n", "a # b\n"),
         ] {

@@ -8,6 +8,7 @@ pub mod api;
 mod backend;
 mod effect;
 mod event;
+mod harmless;
 mod id;
 mod job;
 mod message;
@@ -27,6 +28,7 @@ pub use agent::{AgentSettings, Limits, Retry};
 pub use backend::{Backend, Cli, Mode, Native, Session};
 pub use effect::{EffectKey, Hash, canonical, hash};
 pub use event::{Event, EventKind};
+pub use harmless::harmless;
 pub use id::{
     AttemptId, Epoch, Position, ProposalId, QuestionId, ResourceId, Revision, RunId, Seq,
     WorkflowId,

@@ -264,6 +264,8 @@ pub trait Store: Send + Sync {
         workflow: WorkflowId,
         which: ProposalQuery,
     ) -> Result<Vec<Proposal>>;
+    /// How many proposals were ever over, also those that are forgotten: grows whenever one more is.
+    async fn proposal_ended(&self, workflow: WorkflowId) -> Result<u64>;
     /// When the time of the next proposal is up.
     async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<Millis>>;
     /// Lists the gates of a run that are open.

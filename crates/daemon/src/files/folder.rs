@@ -23,6 +23,8 @@ const MOST_FILES: usize = 10_000;
 const DEEPEST: usize = 100;
 /// So many texts of one document lie aside at once.
 const MOST_ASIDE: usize = 100;
+/// The folder that is ours in every project.
+const OURS: &str = ".workflow";
 /// Ours, and of no interest to git.
 const IGNORED: &str = "# Of agent-worker: copies it is working on.\n.*.out\n.*.tmp\n";
 
@@ -84,12 +86,13 @@ impl Folder {
     /// Opens the folder `names` beneath `project`, making it if need be. Would block while another daemon has it.
     pub(super) fn open(project: &Path, names: &[String]) -> io::Result<Self> {
         let mut root = fs::open(project, folder_flags(), Mode::empty())?;
-        for (depth, name) in names.iter().enumerate() {
-            let inner = enter(root.as_fd(), name, Way::Make)?;
-            if depth == 0 {
-                ignore_ours(inner.as_fd());
+        // A folder on the way there may be somebody else's.
+        let ours = if names.first().is_some_and(|name| name == OURS) { 1 } else { names.len() };
+        for (depth, name) in (1..).zip(names) {
+            root = enter(root.as_fd(), name, Way::Make)?;
+            if depth == ours {
+                ignore_ours(root.as_fd());
             }
-            root = inner;
         }
         fs::flock(&root, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Self { root })
@@ -118,6 +121,20 @@ impl Folder {
 
     /// Reads a file, if it is one.
     pub(super) fn read(&self, path: &DocumentPath, slot: Slot) -> io::Result<Option<Text>> {
+        self.read_most(path, slot, MOST)
+    }
+
+    /// Reads a file that may have `length` bytes, and enough of a longer one to see that it is.
+    pub(super) fn read_beyond(
+        &self,
+        path: &DocumentPath,
+        slot: Slot,
+        length: usize,
+    ) -> io::Result<Option<Text>> {
+        self.read_most(path, slot, MOST.max(u64::try_from(length).unwrap_or(MOST)))
+    }
+
+    fn read_most(&self, path: &DocumentPath, slot: Slot, most: u64) -> io::Result<Option<Text>> {
         let (folder, name) = self.parent(path, Way::Find)?;
         // Without waiting: a pipe put here must not hold us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -131,8 +148,8 @@ impl Folder {
             return Ok(None);
         }
         let mut bytes = Vec::new();
-        std::fs::File::from(file).take(MOST + 1).read_to_end(&mut bytes)?;
-        let is_whole = u64::try_from(bytes.len()).is_ok_and(|read| read <= MOST);
+        std::fs::File::from(file).take(most + 1).read_to_end(&mut bytes)?;
+        let is_whole = u64::try_from(bytes.len()).is_ok_and(|read| read <= most);
         Ok(Some(Text { key: Key::of(&stat), bytes, is_whole }))
     }
 
@@ -343,5 +360,28 @@ fn ignore_ours(folder: BorrowedFd<'_>) {
         && let Err(error) = std::fs::File::from(file).write_all(IGNORED.as_bytes())
     {
         tracing::warn!(%error, "a .gitignore could not be written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn git_is_told_of_our_copies_in_our_own_folder_alone() {
+        for (names, told) in [
+            (&[".workflow", "team", "main"][..], &[".workflow"][..]),
+            (&["docs", "team"], &["docs/team"]),
+            (&["my-context"], &["my-context"]),
+            (&[], &[]),
+        ] {
+            let place = tempfile::tempdir().unwrap();
+            let owned: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            Folder::open(place.path(), &owned).unwrap();
+            let all = (0..=names.len()).map(|depth| names[..depth].join("/"));
+            let found: Vec<_> =
+                all.filter(|at| place.path().join(at).join(".gitignore").exists()).collect();
+            assert_eq!(found, told);
+        }
     }
 }

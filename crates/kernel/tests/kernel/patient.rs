@@ -256,6 +256,7 @@ patient! {
     fn proposal_settle(workflow: WorkflowId, deciding: Deciding, now: Millis) -> Vec<ProposalId>;
     fn proposal_get(workflow: WorkflowId, proposal: ProposalId) -> Option<Proposal>;
     fn proposal_list(workflow: WorkflowId, which: ProposalQuery) -> Vec<Proposal>;
+    fn proposal_ended(workflow: WorkflowId) -> u64;
     fn proposal_due(workflow: WorkflowId) -> Option<Millis>;
     fn run_gates(run: RunId) -> Vec<String>;
     fn question_ask(by: By, workflow: WorkflowId, new: NewQuestion, now: Millis) -> Once<QuestionId>;

@@ -147,6 +147,8 @@ store! {
             = move |db| proposals::get(db, workflow, proposal);
         read proposal_list(workflow: WorkflowId, which: ProposalQuery) -> Vec<Proposal>
             = move |db| proposals::list(db, workflow, which);
+        read proposal_ended(workflow: WorkflowId) -> u64
+            = move |db| proposals::ended(db, workflow);
         read proposal_due(workflow: WorkflowId) -> Option<Millis>
             = move |db| proposals::due(db, workflow);
         read run_gates(run: RunId) -> Vec<String> = move |db| binding::gates(db, run);

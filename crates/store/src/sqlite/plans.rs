@@ -61,6 +61,7 @@ fn nothing_that_is_asked_often_walks_through_history() {
         ),
         (instances::list_sql(&InstanceQuery::Live), "INDEX workflow_live"),
         (settle::FACTS.to_owned(), open),
+        (proposals::ENDED.to_owned(), "INDEX proposal_active (workflow=?)"),
         (proposals::DUE.to_owned(), "INDEX proposal_active (workflow=?)"),
         (proposals::list_sql(ProposalQuery::Active), "INDEX proposal_active (workflow=?)"),
         (

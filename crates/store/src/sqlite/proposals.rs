@@ -320,6 +320,17 @@ pub(super) fn due(db: &Connection, workflow: WorkflowId) -> Result<Option<Millis
         .query_row([workflow.get()], |row| columns::if_any(row, 0, columns::millis))?)
 }
 
+pub(super) const ENDED: &str = "SELECT w.last_proposal -
+        (SELECT count(*) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1)
+        FROM workflow w WHERE w.id = ?1";
+
+/// How many were ever over: those that were ever made, without those votes are taken on.
+pub(super) fn ended(db: &Connection, workflow: WorkflowId) -> Result<u64> {
+    let mut query = db.prepare_cached(ENDED)?;
+    let found = query.query_row([workflow.get()], |row| row.get::<_, i64>(0)).optional()?;
+    Ok(found.and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
+}
+
 const PROPOSAL: &str =
     "SELECT p.id, r.uuid, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state";
 const ITS_RUN: &str = "JOIN run r ON r.workflow = p.workflow AND r.id = p.run";

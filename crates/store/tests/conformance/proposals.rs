@@ -158,11 +158,13 @@ pub(crate) async fn what_is_decided_never_changes(store: Arc<dyn Store>) {
     let expired =
         propose(&team, user(), Terms { fallback: Some("x".into()), ..terms(&["x"], both) }).await;
     assert_eq!(store.proposal_due(team.workflow).await.unwrap(), Some(SOON));
+    assert_eq!(store.proposal_ended(team.workflow).await.unwrap(), 2);
     let settle = |now| store.proposal_settle(team.workflow, BY_VOTES, now);
     assert_eq!(settle(NOW).await.unwrap(), [], "its time is not up");
     assert_eq!(settle(SOON).await.unwrap(), [expired]);
     assert_eq!(settle(SOON).await.unwrap(), []);
     assert_eq!(store.proposal_due(team.workflow).await.unwrap(), None);
+    assert_eq!(store.proposal_ended(team.workflow).await.unwrap(), 3);
     for id in [resolved, cancelled, expired] {
         let before = get(&team, id).await;
         let late = vote(&team, agent(&leases[0]), id, "x").await;
