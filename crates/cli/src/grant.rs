@@ -1,6 +1,8 @@
 //! What a token is to be good for, as a person says it.
 
-use agent_worker_protocol::{InstancePattern, Permission, Scopes, api::TokenRequest};
+use std::path::Path;
+
+use agent_worker_protocol::{BadPattern, InstancePattern, Permission, Scopes, api::TokenRequest};
 
 /// What may be done with a token, and where.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -11,7 +13,7 @@ pub(crate) struct Grant {
     allow: Option<Vec<Permission>>,
     /// Where: @workflow:tag with * for any, a folder, or both as /folder@workflow:tag; can be given several times, and
     /// without it is everywhere
-    #[arg(long = "instance", value_name = "WHERE")]
+    #[arg(long = "instance", value_name = "WHERE", value_parser = place)]
     instances: Vec<InstancePattern>,
 }
 
@@ -36,6 +38,12 @@ impl Grant {
     }
 }
 
+/// A folder that is there is meant whole, though its name may look like a folder and a workflow.
+fn place(text: &str) -> Result<InstancePattern, BadPattern> {
+    let is_folder = text.starts_with('/') && Path::new(text).is_dir();
+    if is_folder { format!("{text}@*:*").parse() } else { text.parse() }
+}
+
 /// What may be done: `read,send`.
 pub(crate) fn what(scopes: &Scopes) -> String {
     words(&scopes.allow, ",")
@@ -52,4 +60,27 @@ pub(crate) fn whereabouts(scopes: &Scopes) -> String {
 
 fn words<T: ToString>(things: impl IntoIterator<Item = T>, between: &str) -> String {
     things.into_iter().map(|thing| thing.to_string()).collect::<Vec<_>>().join(between)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_there_is_meant_whole_whatever_its_name() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("proj@2");
+        std::fs::create_dir(&folder).unwrap();
+        let folder = folder.to_str().unwrap();
+        let plain = home.path().to_str().unwrap();
+        for (text, expected) in [
+            (folder.to_owned(), format!("{folder}@*:*")),
+            (format!("{folder}@review"), format!("{folder}@review:main")),
+            (plain.to_owned(), plain.to_owned()),
+            (format!("{plain}@review:*"), format!("{plain}@review:*")),
+            ("@review".to_owned(), "@review:main".to_owned()),
+        ] {
+            assert_eq!(place(&text).unwrap().to_string(), expected);
+        }
+    }
 }

@@ -154,7 +154,8 @@ impl fmt::Display for InstancePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(folder) = &self.project {
             f.write_str(folder)?;
-            if self.name.is_none() && self.tag.is_none() {
+            // What follows the last `@` is read as a workflow.
+            if self.name.is_none() && self.tag.is_none() && !folder.contains('@') {
                 return Ok(());
             }
         }
@@ -228,6 +229,10 @@ mod tests {
             ("@*:pr-1", "@*:pr-1"),
             ("/a/b", "/a/b"),
             ("/a@b@review:*", "/a@b@review:*"),
+            ("/home/me@work@*", "/home/me@work@*:*"),
+            ("/home/me@work@*:*", "/home/me@work@*:*"),
+            ("/home/u/proj@2", "/home/u/proj@2:main"),
+            ("/a@*:*", "/a"),
         ] {
             let pattern: InstancePattern = text.parse().unwrap();
             assert_eq!(pattern.to_string(), written);
