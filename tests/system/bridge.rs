@@ -317,7 +317,42 @@ fn a_program_may_what_it_was_given_and_is_given_something_else_when_asked() {
     assert_eq!(again["token"], token, "asked for nothing else, it stays as it is");
     let read = bridge.call("channel_read", &json!({"target": "@team"}));
     assert_eq!(read["result"]["isError"], json!(false), "{read}");
+    // What failed grants nothing.
+    let bin = world.project().parent().unwrap().join("stand-ins");
+    fs::write(bin.join("claude"), "#!/bin/sh\nexit 1\n").unwrap();
+    let mut failing = world.command(&["mcp", "install", "claude", "--allow", "read,run"]);
+    assert!(!failing.env("PATH", &path).status().unwrap().success());
+    let listed = world.json(&["token", "list", "--json"]);
+    assert_eq!(listed[0]["allow"], json!(["read"]), "{listed}");
     assert_eq!(bridge.end(), 0);
+}
+
+#[test]
+fn a_token_nobody_knows_is_made_anew_as_good_as_the_one_before() {
+    let world = started();
+    let path = stand_ins(&world, &["claude"]);
+    let file = world.home().join("clients/claude.token");
+    let install = |words: &[&str]| {
+        let mut command = world.command(&[&["mcp", "install", "claude"], words].concat());
+        let done = command.env("PATH", &path).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stderr).unwrap()
+    };
+    install(&["--allow", "read"]);
+    fs::write(&file, "aw_0123456789abcdef\n").unwrap();
+    let told = install(&[]);
+    assert!(told.contains("claude may read, everywhere"), "{told}");
+    let mut bridge = Bridge::start(&world, &["--client", "claude"]);
+    bridge.begin();
+    let read = bridge.call("channel_read", &json!({"target": "@team"}));
+    assert_eq!(read["result"]["isError"], json!(false), "{read}");
+    assert_eq!(bridge.end(), 0);
+    let kept = fs::read(&file).unwrap();
+    install(&[]);
+    assert_eq!(fs::read(&file).unwrap(), kept, "one that counts stays");
+    fs::remove_file(&file).unwrap();
+    let told = install(&[]);
+    assert!(told.contains("claude may read, everywhere") && file.exists(), "{told}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use agent_worker_host::{Daemon, DialError, EventStream};
 use agent_worker_protocol::{
-    InstanceRef, ResourceId, RunId, Seq, Target,
+    Code, InstanceRef, ResourceId, RunId, Seq, Target,
     api::{
         AgentView, Health, MessagesReply, ReceiptsReply, ResourceEntry, ResourceKept,
         ResourceRequest, ResourceText, RunRequest, RunStarted, RunView, SendReply, SendRequest,
@@ -203,6 +203,15 @@ impl Client {
     /// `GET /tokens`
     pub(crate) async fn tokens(&self) -> Answer<Vec<TokenView>> {
         self.daemon.get("/tokens").await
+    }
+
+    /// `GET /openapi.json` in the name of a token's owner: whether there is one.
+    pub(crate) async fn knows(&self, token: String) -> Answer<bool> {
+        match self.daemon.clone().with_token(token).get::<Value>("/openapi.json").await {
+            Ok(_) => Ok(true),
+            Err(DialError::Refused(problem)) if problem.code == Code::Unauthorized => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// `DELETE /tokens/{name}`

@@ -4,7 +4,7 @@
 use std::{fs, io, path::PathBuf, time::Duration};
 
 use agent_worker_host::DialError;
-use agent_worker_protocol::{Code, Scopes};
+use agent_worker_protocol::{Code, Scopes, api::TokenRequest};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -36,31 +36,47 @@ impl ClientToken {
 
     /// The token; made where there never was one.
     pub(crate) async fn get(&self, settings: &Settings) -> Result<String, CliError> {
-        match self.read()? {
-            Some(token) => Ok(token),
-            None => self.make(&discovery::open(settings).await?, &Grant::default()).await,
+        if let Some(token) = self.read()? {
+            return Ok(token);
         }
+        let request = Grant::default().request(&self.name);
+        self.make(&discovery::open(settings).await?, request).await
     }
 
-    /// Makes sure that there is one that counts, and tells what it is good for: made anew where it was taken back, or was
-    /// good for something else than what is asked for now.
+    /// Makes sure that there is one that counts, and tells what it is good for: made anew where it was taken back, where
+    /// the file holds none that is known, or where it was good for something else than what is asked for now.
     pub(crate) async fn renew(&self, client: &Client, grant: &Grant) -> Result<Scopes, CliError> {
         let tokens = client.tokens().await?;
+        let mut scopes = grant.scopes();
         if let Some(there) = tokens.into_iter().find(|token| token.name == self.name) {
-            let fits = !grant.is_said() || grant.scopes() == there.scopes;
-            if fits && self.read()?.is_some() {
-                return Ok(there.scopes);
+            if !grant.is_said() {
+                scopes = there.scopes.clone();
             }
-            if !fits {
-                client.token_revoke(&self.name).await?;
+            if scopes == there.scopes && self.counts(client).await? {
+                return Ok(scopes);
             }
+            client.token_revoke(&self.name).await?;
         }
-        self.make(client, grant).await?;
-        Ok(grant.scopes())
+        let Scopes { allow, instances } = scopes.clone();
+        let name = self.name.clone();
+        self.make(client, TokenRequest { name, allow: Some(allow), instances }).await?;
+        Ok(scopes)
     }
 
-    async fn make(&self, client: &Client, grant: &Grant) -> Result<String, CliError> {
-        match client.token_create(grant.request(&self.name)).await {
+    /// Whether the daemon knows the file's token; one that somebody makes at this moment is waited for.
+    async fn counts(&self, client: &Client) -> Result<bool, CliError> {
+        let token = match self.read()? {
+            Some(token) => Some(token),
+            None => self.others().await.ok(),
+        };
+        match token {
+            Some(token) => Ok(client.knows(token).await?),
+            None => Ok(false),
+        }
+    }
+
+    async fn make(&self, client: &Client, request: TokenRequest) -> Result<String, CliError> {
+        match client.token_create(request).await {
             Ok(created) => {
                 exchange(&self.file, created.token.as_bytes())
                     .map_err(|error| self.failed(error))?;

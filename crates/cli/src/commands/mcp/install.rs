@@ -144,12 +144,14 @@ pub(super) async fn install(
     if format == Format::Text {
         show(&step, format, ctx)?;
     }
-    let token = ClientToken::of(program.word(), ctx.settings);
-    let scopes = token.renew(&ctx.daemon().await?, grant).await?;
+    let daemon = ctx.daemon().await?;
     match &step {
         Step::Run(words) => run(words, ctx.settings).await?,
         Step::Write(file, server) => write(file, server.clone())?,
     }
+    // Last: who is told that it failed has granted nothing.
+    let token = ClientToken::of(program.word(), ctx.settings);
+    let scopes = token.renew(&daemon, grant).await?;
     if format == Format::Json {
         let mut done = told(&step);
         done["token"] =
