@@ -105,7 +105,7 @@ impl Kernel {
         id: ProposalId,
         request: CancelRequest,
     ) -> Result<ProposalOutcome> {
-        who.require(Permission::Send)?;
+        who.require_either(Permission::Send, Permission::Approve)?;
         let by = who.by(key)?;
         self.pass_gate(who, ToolName::ProposalCancel).await?;
         let place = Place { target: request.target, project: request.project };

@@ -38,6 +38,11 @@ impl Principal {
         }
     }
 
+    /// Lets only those pass who may do one of the two; who may neither is told of the first.
+    pub fn require_either(&self, one: Permission, other: Permission) -> Result<()> {
+        if self.may(other) { Ok(()) } else { self.require(one) }
+    }
+
     /// Whether an instance is theirs to deal with. An agent's own is known by more than its name, and asked for elsewhere.
     pub(crate) fn reaches(&self, project: &str, instance: &InstanceRef) -> bool {
         match self {

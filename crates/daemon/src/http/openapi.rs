@@ -60,6 +60,9 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         May::Anybody => ("Anybody may.".to_owned(), json!([])),
         May::Known => ("Whoever is known may.".to_owned(), token()),
         May::Needs(what) => (format!("A client's token must allow `{what}`."), token()),
+        May::NeedsEither(one, other) => {
+            (format!("A client's token must allow `{one}` or `{other}`."), token())
+        }
         May::User => ("The user alone may.".to_owned(), json!([])),
         May::Workers => ("Agents alone may.".to_owned(), token()),
     };

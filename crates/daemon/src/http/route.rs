@@ -55,6 +55,8 @@ pub(super) enum May {
     Known,
     /// The user, clients whose token allows it, and agents as far as it goes for them in their own instance.
     Needs(Permission),
+    /// The same with a token that allows one of the two; which of them decides what is done.
+    NeedsEither(Permission, Permission),
     /// The user alone.
     User,
     /// Agents alone: those at work.
@@ -164,10 +166,11 @@ impl Route {
             (Some(handler), May::Needs(what)) => {
                 router.route(self.path, handler.layer(from_fn_with_state(what, gate::granted)))
             }
-            // The kernel says by itself what is for the user or for agents alone.
-            (Some(handler), May::Anybody | May::Known | May::User | May::Workers) => {
-                router.route(self.path, handler)
-            }
+            // The kernel says by itself what is for the user or for agents alone, and what for either of two.
+            (
+                Some(handler),
+                May::Anybody | May::Known | May::NeedsEither(..) | May::User | May::Workers,
+            ) => router.route(self.path, handler),
             (None, _) => router,
         }
     }

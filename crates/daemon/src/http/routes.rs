@@ -23,7 +23,7 @@ use super::{
     agents, attempts, attention, documents, events, feedback, follow, health, inbox, messages,
     openapi, proposals, request, resources,
     route::{
-        May::{Anybody, Known, User, Workers},
+        May::{Anybody, Known, NeedsEither, User, Workers},
         Route,
         Verb::{Delete, Get, Post},
     },
@@ -425,7 +425,7 @@ fn proposals() -> Vec<Route> {
             .takes_once::<VoteRequest>()
             .gives::<ProposalOutcome>(),
         Route::new(
-            Send,
+            NeedsEither(Send, Approve),
             Post,
             "/proposals/{id}/cancel",
             proposals::cancel,

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_kernel::{Error, Kernel, Principal};
 use agent_worker_protocol::{Permission, ToolName};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,13 +32,15 @@ pub(super) struct Tool {
     output_schema: JsonObject,
     annotations: Value,
     #[serde(skip)]
+    which: ToolName,
+    #[serde(skip)]
     needs: Permission,
 }
 
 /// Calls a tool, for whoever may.
 pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call: Call) -> Given {
     let untold = || Failure::Malformed("nobody was told of this tool".into());
-    who.require(needs(tool).ok_or_else(untold)?)
+    admit(who, tool, needs(tool).ok_or_else(untold)?)
         .map_err(|error| Failure::Refused(problem(&error)))?;
     match tool {
         ToolName::ChannelSend => channel::send(kernel, who, call).await,
@@ -75,6 +77,14 @@ pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call:
     }
 }
 
+/// Lets those pass who may call a tool. Who may approve takes back what others propose, and need not send for it.
+fn admit(who: &Principal, tool: ToolName, needs: Permission) -> Result<(), Error> {
+    match tool {
+        ToolName::ProposalCancel => who.require_either(needs, Permission::Approve),
+        _ => who.require(needs),
+    }
+}
+
 /// What the caller of a tool must be allowed.
 fn needs(tool: ToolName) -> Option<Permission> {
     let spec = SPECS.iter().chain(&others::SPECS).find(|spec| spec.name == tool);
@@ -105,7 +115,7 @@ pub(super) fn list(who: &Principal) -> Vec<&'static Tool> {
         Principal::User | Principal::Client(_) => &OTHERS,
         Principal::Nobody => &[],
     };
-    listed.iter().filter(|tool| who.may(tool.needs)).collect()
+    listed.iter().filter(|tool| admit(who, tool.which, tool.needs).is_ok()).collect()
 }
 
 /// The listed names most like `word`.
@@ -136,6 +146,7 @@ fn tool(spec: &Spec, more: &[Field], gives: &[Field]) -> Tool {
         input_schema: schema::takes(&takes),
         output_schema: if gives.is_empty() { JsonObject::new() } else { schema::gives(gives) },
         annotations: hints(spec.effect),
+        which: spec.name,
         needs: spec.needs,
     }
 }

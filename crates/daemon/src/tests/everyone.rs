@@ -151,6 +151,7 @@ async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route()
             "Whoever is known may."
             | "A client's token must allow `read`."
             | "A client's token must allow `send`."
+            | "A client's token must allow `send` or `approve`."
             | "A client's token must allow `documents`." => [401, expected, expected],
             granted if granted.starts_with("A client's token must allow ") => [401, 403, 403],
             "The user alone may." => [401, 403, 403],
