@@ -141,6 +141,17 @@ fn a_run_that_needs_a_person_says_so_and_goes_on_with_the_answer() {
 }
 
 #[test]
+fn an_answer_that_wakes_nobody_for_now_does_not_say_that_it_does() {
+    let world = World::new();
+    let file = world.file("asking.yaml", ASKING);
+    assert_eq!(world.run(&["run", file.to_str().unwrap()]).code, 4);
+    assert_eq!(world.run(&["pause", "@asking"]).code, 0);
+    let answered = world.run(&["answer", "1", "yes"]);
+    assert!(answered.stdout.contains("question #1 is answered: #3 is for coder"), "{answered:?}");
+    assert!(answered.stderr.contains("its run is paused, so nobody acts on it"), "{answered:?}");
+}
+
+#[test]
 fn a_person_proposes_votes_and_vetoes_from_the_command_line() {
     let world = World::new();
     let agents = "name: room\nagents: { a: { backend: mock }, b: { backend: mock } }\n";

@@ -1,8 +1,8 @@
 //! Sending and reading: the same functions for the command line, the agents and every other client.
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, Message, MessageKind, Permission, Priority, ResourceId, Role, RunId,
-    RunState, Sender, Seq, ToolName,
+    AgentName, EffectKey, Message, MessageKind, Permission, Priority, Receipt, ResourceId, Role,
+    RunId, RunState, Sender, Seq, ToolName,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
 };
 use agent_worker_store::{
@@ -24,9 +24,9 @@ const MOST_MESSAGES: u32 = 1000;
 
 /// Why a message that was sent is not acted upon for now.
 #[derive(Default)]
-struct Hindered {
-    paused: Option<String>,
-    stopped: Vec<AgentName>,
+pub(crate) struct Hindered {
+    pub(crate) paused: Option<String>,
+    pub(crate) stopped: Vec<AgentName>,
 }
 
 /// What to read of a channel.
@@ -133,7 +133,12 @@ impl Kernel {
     }
 
     /// What keeps those who are woken from acting for now. An agent's own run goes on while it speaks.
-    async fn hindered(&self, who: &Principal, run: RunId, woken: &[AgentName]) -> Result<Hindered> {
+    pub(crate) async fn hindered(
+        &self,
+        who: &Principal,
+        run: RunId,
+        woken: &[AgentName],
+    ) -> Result<Hindered> {
         if woken.is_empty() {
             return Ok(Hindered::default());
         }
@@ -162,7 +167,10 @@ impl Kernel {
         let mut reply = MessagesReply { instance: instance.instance, messages, receipts: vec![] };
         if receipts {
             for message in reply.messages.iter().filter(|message| is_own(who, message)) {
-                reply.receipts.extend(self.store.message_receipts(instance.id, message.seq).await?);
+                let receipts = self.store.message_receipts(instance.id, message.seq).await?;
+                // An answer is a message of its own, and a list of many has no room for them.
+                let brief = |receipt| Receipt { answer: None, ..receipt };
+                reply.receipts.extend(receipts.into_iter().map(brief));
             }
         }
         Ok(reply)

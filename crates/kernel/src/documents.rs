@@ -44,6 +44,9 @@ impl Kernel {
         if is_decisions(&file) {
             let Decisions { count, content, .. } = self.decisions_md(instance.id).await?;
             let (revision, author) = (Revision::new(count), "system".to_owned());
+            if at.is_some_and(|at| at != revision) {
+                return Err(StoreError::NotFound("revision").into());
+            }
             return Ok(DocumentText { file, revision, author, content });
         }
         let found = match (who, at) {

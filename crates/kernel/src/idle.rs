@@ -21,9 +21,11 @@ pub(crate) fn settle(facts: &RunFacts, person: Person, now: Millis) -> RunStep {
         {
             return RunStep::Resume;
         }
-        // Somebody said something meanwhile, nothing is left that only a person could do, or one has come.
+        // Somebody said something meanwhile, nothing is left that only a person could do, or one has come: unless all
+        // that this would change is what it is paused for.
         RunState::Paused { cause: PauseCause::Human }
-            if !is_for_people_alone(facts) || person == Person::There =>
+            if !is_for_people_alone(facts)
+                || person == Person::There && wall(facts, now).is_none() =>
         {
             return RunStep::Resume;
         }
@@ -225,7 +227,10 @@ mod tests {
         for (facts, now, expected) in [
             (asked.clone(), 1, "stay"),
             (asked.clone(), 100_000, "wall limit (100s allowed)"),
-            (RunFacts { state: waits, ..asked.clone() }, 1, "resume"),
+            (RunFacts { state: waits.clone(), ..asked.clone() }, 1, "resume"),
+            // Who looks at it late finds what it waits for, and not a limit.
+            (RunFacts { state: waits.clone(), ..asked.clone() }, 100_000, "stay"),
+            (RunFacts { state: waits, waking: 1, ..asked.clone() }, 100_000, "resume"),
             (RunFacts { state: paused, ..asked }, 1, "stay"),
             (facts(), 1, "done: nobody has anything left to do"),
         ] {

@@ -66,7 +66,7 @@ impl Kernel {
         }
         who.require(Permission::Approve)?;
         let place = Place { target: request.target, project: request.project };
-        let (instance, _) = self.instance(who, &place).await?;
+        let (instance, run) = self.instance(who, &place).await?;
         let all = self.store.question_list(instance.id, QuestionQuery::All).await?;
         let asked = all.into_iter().find(|question| question.id == id);
         let asked = asked.ok_or(Error::Store(StoreError::NotFound("question")))?;
@@ -74,13 +74,15 @@ impl Kernel {
         sizes::check("an answer", answer.len(), sizes::INLINE)?;
         let (by, now) = (who.by(key)?, self.clock.now());
         let once = self.store.question_answer(by, instance.id, id, answer, now).await?;
+        let woken = vec![asked.agent];
+        let hindered = self.hindered(who, run, &woken).await?;
         Ok(SendReply {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
             instance: instance.instance,
-            paused: None,
-            stopped: Vec::new(),
-            woken: vec![asked.agent],
+            paused: hindered.paused,
+            stopped: hindered.stopped,
+            woken,
             cc: Vec::new(),
             unknown: Vec::new(),
         })

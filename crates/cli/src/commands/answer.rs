@@ -6,6 +6,7 @@ use agent_worker_protocol::{
 };
 use uuid::Uuid;
 
+use super::send::warn_of_hindered;
 use crate::{
     client::Reach,
     context::{Context, Format, Output},
@@ -63,6 +64,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let project = Some(ctx.settings.cwd.clone());
     let request = AnswerRequest { target: args.target, project, answer };
     let reply = client.answer(&Uuid::now_v7().to_string(), id, &request).await?;
+    warn_of_hindered(&reply, ctx)?;
     told(id, &reply, format, ctx)
 }
 
@@ -97,8 +99,11 @@ fn told(
         Format::Json => ctx.console.json(reply)?,
         Format::Text => {
             let woken = reply.woken.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let is_hindered = reply.paused.is_some() || !reply.stopped.is_empty();
+            let wakes = if is_hindered { "is for" } else { "wakes" };
             let line = Line::of(Tone::Strong, format!("question #{id}"));
-            let line = line.and(Tone::Plain, format!(" is answered: #{} wakes {woken}", reply.seq));
+            let line =
+                line.and(Tone::Plain, format!(" is answered: #{} {wakes} {woken}", reply.seq));
             ctx.console.answer(&line)?;
         }
     }

@@ -98,19 +98,27 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     };
     warn_of_nobody(&reply, ctx)?;
     // Who waits is told at the end.
-    if let Some(why) = reply.paused.as_ref().filter(|_| !args.wait) {
-        ctx.console.warn(&format!("its run is paused, so nobody acts on it: {}", one_line(why)))?;
-    }
-    for agent in reply.stopped.iter().filter(|_| !args.wait) {
-        let who = Target::agent(agent.clone(), &reply.instance);
-        ctx.console.warn(&format!("{agent} was stopped and acts on it only when resumed"))?;
-        ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
+    if !args.wait {
+        warn_of_hindered(&reply, ctx)?;
     }
     match (signals, args.output.format()) {
         (None, Format::Json) => ctx.console.json(&reply).map(|()| Verdict::Done),
         (None, Format::Text) => ctx.console.answer(&place(&reply)).map(|()| Verdict::Done),
         (Some(mut signals), format) => wait(&reply, &mut signals, format, ctx).await,
     }
+}
+
+/// Tells why what was said is not acted upon for now.
+pub(super) fn warn_of_hindered(reply: &SendReply, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    if let Some(why) = &reply.paused {
+        ctx.console.warn(&format!("its run is paused, so nobody acts on it: {}", one_line(why)))?;
+    }
+    for agent in &reply.stopped {
+        let who = Target::agent(agent.clone(), &reply.instance);
+        ctx.console.warn(&format!("{agent} was stopped and acts on it only when resumed"))?;
+        ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
+    }
+    Ok(())
 }
 
 /// Tells whom the text mentions that is nobody.

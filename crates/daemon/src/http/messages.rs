@@ -70,7 +70,7 @@ pub(super) async fn list(
     let since_seq = since.and_then(Since::seq);
     let reading = Reading { since: since_seq, limit, search, thread, all_runs, receipts };
     let mut reply = doors.kernel.messages(&who, &Place { target, project }, reading).await?;
-    since.inspect(|since| since.retain(&mut reply.messages));
+    since.inspect(|since| since.retain(&mut reply));
     Ok(Json(reply))
 }
 

@@ -1,6 +1,8 @@
 //! From where on a channel is read: after a message's number, or after an instant.
 
-use agent_worker_protocol::{Message, Millis, Seq};
+use std::collections::BTreeSet;
+
+use agent_worker_protocol::{Millis, Seq, api::MessagesReply};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -39,10 +41,15 @@ impl Since {
     }
 
     /// Leaves out what is older. The newest were read, so those after an instant are among them.
-    pub(crate) fn retain(self, messages: &mut Vec<Message>) {
+    pub(crate) fn retain(self, reply: &mut MessagesReply) {
+        let MessagesReply { messages, receipts, .. } = reply;
         match self {
             Self::Seq(_) => {}
-            Self::Instant(instant) => messages.retain(|message| message.ts > instant),
+            Self::Instant(instant) => {
+                messages.retain(|message| message.ts > instant);
+                let left: BTreeSet<_> = messages.iter().map(|message| message.seq).collect();
+                receipts.retain(|receipt| left.contains(&receipt.seq));
+            }
         }
     }
 }

@@ -81,7 +81,7 @@ pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: Call) -> Gi
     let reading = Reading { since: since_seq, limit, search, thread, all_runs, receipts };
     let mut reply = kernel.messages(who, &call.place, reading).await;
     if let (Some(since), Ok(reply)) = (since, &mut reply) {
-        since.retain(&mut reply.messages);
+        since.retain(reply);
     }
     give(reply)
 }

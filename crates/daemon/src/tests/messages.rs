@@ -42,6 +42,12 @@ async fn a_channel_is_read_after_a_message_or_an_instant() {
     assert_eq!(read("&search=TW").await, ["two"]);
     assert_eq!(read("&since=2000-01-01T00:00:00Z&limit=2").await, ["two", "three"]);
     assert!(read("&since=2999-01-01T00:00:00Z").await.is_empty());
+    let standing = async |query: &str| {
+        let path = format!("/messages?target=@team&receipts=true{query}");
+        house.as_user(Question::get(&path)).await.json()["receipts"].clone()
+    };
+    assert_eq!(standing("").await[0]["seq"], 1);
+    assert_eq!(standing("&since=2999-01-01T00:00:00Z").await, Value::Null, "of what is shown");
     let receipts = house.as_user(Question::get("/messages/1/receipts?target=@team")).await.json();
     let expected = json!([{"seq": 1, "agent": "coder", "state": "leased", "failures": 0}]);
     assert_eq!(receipts["receipts"], expected);

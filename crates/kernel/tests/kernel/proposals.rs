@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent_worker_kernel::{Ballots, Base, Breadth, Error, Place, Principal, Watched};
 use agent_worker_protocol::{
     Code, EventKind, Message, Outcome, PauseCause, Proposal, ProposalId, ProposalOption,
-    ProposalState, QuestionId, Role, RunId, RunState, Span,
+    ProposalState, QuestionId, Revision, Role, RunId, RunState, Span,
     api::{
         AnswerRequest, AskRequest, AttentionKind, CancelRequest, ProposalOutcome, ProposalRequest,
         SendReply, VoteRequest,
@@ -154,6 +154,12 @@ async fn what_was_decided_stands_before_every_later_prompt() {
     let listed = documents.iter().find(|entry| entry.file == file()).unwrap();
     assert_eq!((listed.author.as_str(), listed.revision), ("system", read.revision));
     assert_eq!(listed.bytes, read.content.len() as u64);
+    let newest = Some(read.revision);
+    let again = world.kernel.document_read(user, at, file(), newest).await.unwrap();
+    assert_eq!(again.content, read.content);
+    let other = Some(Revision::new(read.revision.get() + 1));
+    let other = world.kernel.document_read(user, at, file(), other).await;
+    assert_eq!(code(other), Some(Code::NotFound), "it has no history");
     let base = Base::Append;
     let write = world.kernel.document_write(user, None, at, file(), "x".into(), base).await;
     assert_eq!(code(write), Some(Code::Forbidden));
@@ -279,6 +285,7 @@ async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
     assert!(told.message.contains("did you mean `red`?"), "{}", told.message);
     let reply = world.answer(1, "Blue").await.unwrap();
     assert_eq!(reply.woken, ["coder".parse().unwrap()]);
+    assert_eq!((reply.paused, reply.stopped), (None, vec![]), "the answer lets it go on");
     assert_eq!(world.over(run).await.state, DONE);
     assert_eq!(world.said("so it is blue").await.len(), 1);
     let open = world.kernel.question_list(user, at, Breadth::Project).await.unwrap();
