@@ -278,34 +278,27 @@ async fn hear(
                 let mut lines = Lines::new(stdout);
                 while let Some(line) = lines.next().await {
                     report.touch();
-                    if let Some(failure) = pass_on(vendor.hear(&line), report, log) {
-                        return Some(failure);
-                    }
+                    pass_on(vendor.hear(&line), report, log)?;
                 }
-                None
+                Ok(())
             };
-            let (mut lines, mut errors) = (pin!(lines), pin!(errors.read(stderr, report, log)));
-            // Who gives up may sleep for a long time before it ends.
-            tokio::select! {
-                gave_up = &mut lines => {
-                    if gave_up.is_none() {
-                        errors.await;
-                    }
-                    gave_up
-                }
-                () = &mut errors => lines.await,
-            }
+            let complaints = async {
+                errors.read(stderr, report, log).await;
+                Ok(())
+            };
+            // Who has given up is not waited for.
+            tokio::try_join!(lines, complaints)
         });
         tokio::select! {
-            gave_up = &mut reading => match gave_up {
-                Some(failure) => Err(failure),
-                None => Ok(child.wait().await),
+            read = &mut reading => match read {
+                Err(failure) => Err(failure),
+                Ok(((), ())) => Ok(child.wait().await),
             },
             status = child.wait() => {
                 // What it wrote itself is in the pipe already.
                 match timeout(LINGER, reading).await {
-                    Ok(Some(failure)) => Err(failure),
-                    Ok(None) | Err(_) => Ok(status),
+                    Ok(Err(failure)) => Err(failure),
+                    Ok(Ok(((), ()))) | Err(_) => Ok(status),
                 }
             }
         }
@@ -320,7 +313,7 @@ async fn hear(
 }
 
 /// Passes on what was heard, up to where it gave up.
-fn pass_on(heard: Vec<Heard>, report: &Report, log: &Log) -> Option<Failure> {
+fn pass_on(heard: Vec<Heard>, report: &Report, log: &Log) -> Result<(), Failure> {
     for heard in heard {
         match heard {
             Heard::Text(text) => {
@@ -340,14 +333,14 @@ fn pass_on(heard: Vec<Heard>, report: &Report, log: &Log) -> Option<Failure> {
             Heard::Session(session) => {
                 if session.to_string().len() > LONGEST_SESSION {
                     let why = "what it says of its conversation is longer than 64 KiB";
-                    return Some(Failure::new(FailureClass::Fatal, why));
+                    return Err(Failure::new(FailureClass::Fatal, why));
                 }
                 report.record(WorkerEvent::Session { session });
             }
-            Heard::GaveUp(failure) => return Some(failure),
+            Heard::GaveUp(failure) => return Err(failure),
         }
     }
-    None
+    Ok(())
 }
 
 /// Whether a vendor's name for a tool means one of ours.

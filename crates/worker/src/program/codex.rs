@@ -297,12 +297,13 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// It asks again, unless that is in vain: `Reconnecting... 1/5 (why)`.
+/// It asks again, unless that is in vain: `Reconnecting... 1/5 (why)`. Who asked too often is let wait by us: it waits for as
+/// long as the provider says, an hour if need be, without a word of how long.
 fn retry(message: &str) -> Option<Heard> {
     let (_, why) = message.strip_prefix("Reconnecting... ")?.split_once(" (")?;
     let why = why.strip_suffix(')').unwrap_or(why);
     Some(match class_in(why) {
-        class @ (FailureClass::Auth | FailureClass::Billing) => {
+        class @ (FailureClass::Auth | FailureClass::Billing | FailureClass::RateLimited) => {
             Heard::GaveUp(Failure::new(class, why))
         }
         _ => Heard::Retry(why.to_owned()),

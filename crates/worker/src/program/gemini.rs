@@ -12,6 +12,8 @@ use crate::{
     model::{Failure, ToolResult},
 };
 
+/// Its error for an answer that broke off where that looks like an end.
+const BROKE_OFF: &str = "Model stream ended without a finish reason.";
 /// How often it may ask its provider by itself. Its own default goes on for minutes and says nothing of it.
 const ATTEMPTS: u32 = 3;
 
@@ -27,6 +29,8 @@ pub(super) struct Gemini {
     answer: String,
     /// Which tools its open calls are for.
     open: HashMap<String, String>,
+    /// Its last complaint. Some ends give no reason but this.
+    complaint: Option<String>,
     end: Option<Result<(), String>>,
 }
 
@@ -57,6 +61,10 @@ enum Event {
         status: String,
         #[serde(default)]
         output: Value,
+    },
+    /// Also what is no failure: then the result says so.
+    Error {
+        message: String,
     },
     Result {
         status: String,
@@ -100,7 +108,7 @@ impl Vendor for Gemini {
                 settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
                 settings["privacy"] = json!({"usageStatisticsEnabled": false});
                 files::private(&own, "settings.json", &settings.to_string())?;
-                files::private(&own, "GEMINI.md", &job.system_prompt)?;
+                files::private(&own, "GEMINI.md", &fenced(&job.system_prompt))?;
                 invocation.env("GEMINI_CLI_HOME", &files::folder(&home)?);
                 invocation.stdin = literal(&job.prompt);
             }
@@ -159,8 +167,13 @@ impl Vendor for Gemini {
                 };
                 vec![Heard::Answered { id: tool_id, tool, result }]
             }
+            Ok(Event::Error { message }) => {
+                self.complaint = Some(message);
+                Vec::new()
+            }
             Ok(Event::Result { status, error, stats }) => {
-                let problem = error.map_or(status.clone(), |error| error.message);
+                let complaint = self.complaint.take().unwrap_or_else(|| status.clone());
+                let problem = error.map_or(complaint, |error| error.message);
                 self.end = Some(if status == "success" { Ok(()) } else { Err(problem) });
                 stats.heard().into_iter().collect()
             }
@@ -203,6 +216,13 @@ fn literal(prompt: &str) -> String {
     prompt.replace('@', "\\@")
 }
 
+/// A text in which no name is a file either: what stands in a fence is left as it is. No fence of its own ends it.
+fn fenced(text: &str) -> String {
+    let longest = text.split(|char| char != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{text}\n{fence}\n")
+}
+
 /// A tool's name as Claude spells it: events of one team look alike.
 fn spelt(tool: &str) -> String {
     match tool.strip_prefix("mcp_").and_then(|tool| tool.strip_prefix(SERVER)?.strip_prefix('_')) {
@@ -214,6 +234,9 @@ fn spelt(tool: &str) -> String {
 /// The class of a failure: by the provider's answer inside its own error, or by its exit status, which is the provider's
 /// as far as that fits into a byte. Never by words.
 fn class(error: &str, exit: &Exit) -> FailureClass {
+    if error == BROKE_OFF {
+        return FailureClass::Transient;
+    }
     let Some(answer) = error.strip_prefix("[API Error: ") else { return FailureClass::Fatal };
     let answer: Option<Value> =
         answer.strip_suffix(']').and_then(|answer| serde_json::from_str(answer).ok());
@@ -243,5 +266,16 @@ fn has_reason(answer: &Value, wanted: &str) -> bool {
             serde_json::from_str(text).is_ok_and(|inner| has_reason(&inner, wanted))
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_longer_than_every_one_in_it() {
+        assert_eq!(fenced("ask @lead"), "```\nask @lead\n```\n");
+        assert_eq!(fenced("a `b` ````c"), "`````\na `b` ````c\n`````\n");
     }
 }

@@ -142,11 +142,11 @@ fn a_stream_of_codex_means_the_same_every_time() {
     "#);
     insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-rate-limited"), 1), @r#"
     session {"id":"01a1e0f9-f261-7b80-b65c-8ce5e098ec74","input_tokens":0,"output_tokens":0}
-    retries: exceeded retry limit, last status: 429 Too Many Requests
-    retries: exceeded retry limit, last status: 429 Too Many Requests
-    retries: exceeded retry limit, last status: 429 Too Many Requests
-    retries: exceeded retry limit, last status: 429 Too Many Requests
-    retries: exceeded retry limit, last status: 429 Too Many Requests
+    gives up: rate_limited: exceeded retry limit, last status: 429 Too Many Requests
+    gives up: rate_limited: exceeded retry limit, last status: 429 Too Many Requests
+    gives up: rate_limited: exceeded retry limit, last status: 429 Too Many Requests
+    gives up: rate_limited: exceeded retry limit, last status: 429 Too Many Requests
+    gives up: rate_limited: exceeded retry limit, last status: 429 Too Many Requests
     = rate_limited: exceeded retry limit, last status: 429 Too Many Requests
     "#);
     insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-overloaded"), 1), @r#"
@@ -203,6 +203,12 @@ fn a_stream_of_gemini_means_the_same_every_time() {
     session {"id":"aaa64b00-3613-4bde-9961-84c17379735b"}
     says "one two three "
     = transient: [API Error: terminated]
+    "#);
+    insta::assert_snapshot!(replay(Cli::Gemini, None, stream!("gemini-unfinished"), 0), @r#"
+    session {"id":"a8393442-77b8-4fa2-8c67-1fceb35efb9a"}
+    says "these are these are these are "
+    used 300 30 None
+    = transient: Model stream ended without a finish reason.
     "#);
 }
 

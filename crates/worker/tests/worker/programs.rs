@@ -186,6 +186,18 @@ async fn a_vendors_program_that_never_looks_at_the_tools_has_failed() {
     assert!(why.ends_with("has never asked for the team's tools"), "{why}");
 }
 
+#[tokio::test]
+async fn a_program_that_waits_for_its_provider_in_vain_is_not_waited_for() {
+    let waits = r#"
+        echo '{"type":"thread.started","thread_id":"t"}'
+        echo '{"type":"error","message":"Reconnecting... 1/2 (exceeded retry limit, last status: 429 Too Many Requests)"}'
+        exec sleep 600"#;
+    let daemon = Daemon::willing();
+    let (class, why) = failure(run(&native(&daemon, Cli::Codex, waits)).await.outcome);
+    assert_eq!(class, FailureClass::RateLimited);
+    assert_eq!(why, "exceeded retry limit, last status: 429 Too Many Requests");
+}
+
 /// As `claude` sees it: the address and the token are in the file its arguments name.
 const LOOK: &str = r#"
 for arg; do [ "$last" = --mcp-config ] && config=$arg; last=$arg; done
