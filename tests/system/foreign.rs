@@ -1,4 +1,4 @@
-//! Programs that nobody here wrote, which `scripts/clients` gets.
+//! Programs that nobody here wrote, which `scripts/clients` and `scripts/agents` get.
 
 use std::{
     fs,
@@ -15,25 +15,28 @@ const NODE: &str = "node/node_modules/.bin/node";
 pub(crate) struct Foreign(PathBuf);
 
 impl Foreign {
+    /// None where they cannot be had.
+    pub(crate) fn look() -> Option<Self> {
+        cached("AW_CLIENTS", "clients").map(Self)
+    }
+
     /// None where they cannot be had; then what was not tried is counted.
-    #[expect(clippy::disallowed_methods, reason = "where they are is a setting of the test itself")]
     pub(crate) fn find(untried: &str) -> Option<Self> {
-        let cache = || {
-            let home = std::env::var("HOME").ok()?;
-            let cache = std::env::var("XDG_CACHE_HOME").unwrap_or(format!("{home}/.cache"));
-            Some(format!("{cache}/agent-worker/clients"))
-        };
-        let folder = PathBuf::from(std::env::var("AW_CLIENTS").ok().or_else(cache)?);
-        if folder.join(".have").exists() {
-            return Some(Self(folder));
+        let found = Self::look();
+        if found.is_none() {
+            skipped(untried);
         }
-        skipped(untried);
-        None
+        found
+    }
+
+    /// What runs scripts of npm's.
+    pub(crate) fn node_path(&self) -> PathBuf {
+        self.0.join(NODE)
     }
 
     /// A program of npm's, by the script that starts it.
     pub(crate) fn node(&self, script: &str) -> Command {
-        let mut command = Command::new(self.0.join(NODE));
+        let mut command = Command::new(self.node_path());
         command.arg(self.0.join("npm/node_modules").join(script));
         self.quiet(command)
     }
@@ -61,6 +64,23 @@ impl Foreign {
         command.env_clear().env("PATH", self.path()).current_dir(&self.0).stdin(Stdio::null());
         command
     }
+}
+
+/// Where the packages of agents are, if they could be had.
+pub(crate) fn agents() -> Option<PathBuf> {
+    cached("AW_AGENTS", "agents").map(|folder| folder.join("npm/node_modules"))
+}
+
+/// A folder that a script has filled.
+#[expect(clippy::disallowed_methods, reason = "where it is is a setting of the test itself")]
+fn cached(variable: &str, name: &str) -> Option<PathBuf> {
+    let cache = || {
+        let home = std::env::var("HOME").ok()?;
+        let cache = std::env::var("XDG_CACHE_HOME").unwrap_or(format!("{home}/.cache"));
+        Some(format!("{cache}/agent-worker/{name}"))
+    };
+    let folder = PathBuf::from(std::env::var(variable).ok().or_else(cache)?);
+    folder.join(".have").exists().then_some(folder)
 }
 
 /// Runs one to its end.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod acting;
+mod agents;
 mod api;
 mod bridge;
 mod changes;
@@ -22,6 +23,7 @@ mod life;
 mod lifecycle;
 mod limits;
 mod looking;
+mod model_server;
 mod processes;
 mod programs;
 mod proxy;

@@ -1,0 +1,183 @@
+//! Where agents that nobody here wrote work: a world with a scripted model, and the programs that `scripts/agents` gets.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    foreign::{Foreign, agents},
+    model_server::ModelServer,
+    world::{World, skipped, wait_for},
+};
+
+/// Whose program it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cli {
+    Claude,
+    Codex,
+    Gemini,
+}
+
+pub(super) const EVERY: [Cli; 3] = [Cli::Claude, Cli::Codex, Cli::Gemini];
+
+impl Cli {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// How it is started, if it is there.
+    pub(super) fn command(self) -> Option<Vec<String>> {
+        let (theirs, ours) = match std::env::consts::ARCH {
+            "x86_64" => ("x64", "x86_64"),
+            "aarch64" => ("arm64", "aarch64"),
+            _ => return None,
+        };
+        let file = match self {
+            Self::Claude => format!("@anthropic-ai/claude-code-linux-{theirs}/claude"),
+            Self::Codex => {
+                format!("@openai/codex-linux-{theirs}/vendor/{ours}-unknown-linux-musl/bin/codex")
+            }
+            Self::Gemini => "@google/gemini-cli/bundle/gemini.js".to_owned(),
+        };
+        let file = agents()?.join(file);
+        let node = match self {
+            Self::Claude | Self::Codex => None,
+            Self::Gemini => Some(Foreign::look()?.node_path()),
+        };
+        let words = node.into_iter().chain([file]);
+        let there = |path: PathBuf| path.exists().then(|| path.to_str().unwrap().to_owned());
+        words.map(there).collect()
+    }
+}
+
+/// A team of them at work.
+pub(super) struct Office {
+    pub(super) world: World,
+    pub(super) models: ModelServer,
+}
+
+/// One agent, as a file has it.
+pub(super) struct Desk<'a> {
+    pub(super) name: &'a str,
+    pub(super) cli: Cli,
+    /// What else its entry says.
+    pub(super) besides: &'a str,
+}
+
+impl Office {
+    /// None where one of the programs cannot be had; then what was not tried is counted.
+    pub(super) fn open(clis: &[Cli], untried: &str) -> Option<Self> {
+        let missing = clis.iter().find(|cli| cli.command().is_none());
+        if let Some(cli) = missing {
+            skipped(&format!("{untried} (needs {})", cli.name()));
+            return None;
+        }
+        let models = ModelServer::start();
+        let variables = models.variables();
+        let variables: Vec<_> =
+            variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Some(Self { world: World::with(&variables), models })
+    }
+
+    /// Writes the file of a team.
+    pub(super) fn write(&self, desks: &[Desk<'_>], rest: &str) {
+        let mut yaml = "name: team\nagents:\n".to_owned();
+        for Desk { name, cli, besides } in desks {
+            let model = match cli {
+                Cli::Claude => "sonnet",
+                Cli::Codex => "gpt-5.1-codex",
+                Cli::Gemini => "gemini-2.5-flash",
+            };
+            let backend = cli.name();
+            let _ = write!(yaml, "  {name}:\n    backend: {backend}\n    model: {model}\n");
+            if !besides.contains("command:") {
+                let _ = writeln!(yaml, "    command: {}", json!(cli.command().unwrap()));
+            }
+            for line in besides.lines() {
+                let _ = writeln!(yaml, "    {line}");
+            }
+        }
+        self.world.file("team.yaml", &(yaml + rest));
+    }
+
+    /// Writes it, and starts the team.
+    pub(super) fn start(&self, desks: &[Desk<'_>], rest: &str) {
+        self.write(desks, rest);
+        let started = self.world.run(&["start", "--background", "team.yaml"]);
+        assert_eq!(started.code, 0, "{started:?}");
+    }
+
+    /// Gives an agent its program, and answers with what it answered.
+    pub(super) fn ask(&self, agent: &str, program: &str) -> String {
+        let said = self.world.run(&["send", &format!("{agent}@team"), program, "--wait"]);
+        assert_eq!(said.code, 0, "{said:?}\n{}", self.story(agent));
+        said.stdout.trim().to_owned()
+    }
+
+    /// Gives an agent its program, and lets it work.
+    pub(super) fn send(&self, agent: &str, program: &str) {
+        let said = self.world.run(&["send", &format!("{agent}@team"), program]);
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+
+    pub(super) fn status(&self, agent: &str) -> Value {
+        self.world.json(&["status", &format!("{agent}@team"), "--json"])
+    }
+
+    /// Waits until its turn is over and its state is not that of one at work. Answers with the state and how the turn ended.
+    pub(super) fn end_of_turn(&self, agent: &str) -> (String, Value) {
+        wait_for(&format!("the end of a turn of {agent}"), || {
+            let status = self.status(agent);
+            let ended = status["attempts"][0].get("ended")?.clone();
+            let state = status["state"].as_str()?.to_owned();
+            (!["running", "queued", "stopping"].contains(&&*state)).then_some((state, ended))
+        })
+    }
+
+    /// Who said what in the channel, answers aside.
+    pub(super) fn said(&self) -> Vec<(String, String)> {
+        let read = self.world.json(&["peek", "@team", "-n", "200", "--json"]);
+        let messages = read["messages"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        messages
+            .filter(|message| message["kind"] == "message")
+            .map(|message| (text(&message["from"]), text(&message["body"])))
+            .collect()
+    }
+
+    /// Every process but the daemon.
+    pub(super) fn others(&self) -> Vec<(u32, String)> {
+        let daemon = self.world.daemon_pid();
+        self.world.processes().into_iter().filter(|(pid, _)| Some(*pid) != daemon).collect()
+    }
+
+    /// All there is to know when a test fails.
+    pub(super) fn story(&self, agent: &str) -> String {
+        let logs = self.world.run(&["logs", &format!("{agent}@team")]);
+        let asked: Vec<_> = self.models.requests().into_iter().map(|one| one.path).collect();
+        format!("{}\n{logs:?}\n{asked:?}\n{}", self.status(agent), self.world.log())
+    }
+}
+
+/// Every file beneath a folder, with what is in it.
+pub(super) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.push((path.clone(), Vec::new()));
+            found.extend(files(&path));
+        } else {
+            found.push((path.clone(), std::fs::read(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,270 @@
+//! A model that does what its prompt says: real programs ask it as they ask their vendor's.
+//!
+//! On loopback at a free port, with one key, for as long as the test has it. It keeps what it was asked. What a prompt may say
+//! is in `script.rs`; each of the vendors' wires is a file. Nobody in here is patient for longer than a test.
+
+mod chat;
+mod gemini;
+mod http;
+mod messages;
+mod responses;
+mod script;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::{
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use self::{
+    http::{Body, Head},
+    script::{Middle, Plan, Refused, What, plan},
+    wire::{Wanted, Wire, wire},
+};
+use crate::world::PATIENCE;
+
+/// What opens it.
+pub(crate) const KEY: &str = "test-key";
+/// More than any of the programs asks at a time.
+const MOST_VISITORS: usize = 64;
+/// Nobody looks at more.
+const MOST_KEPT: usize = 1000;
+
+/// One that is asked.
+pub(crate) struct ModelServer {
+    address: SocketAddr,
+    inside: Arc<Inside>,
+}
+
+/// What somebody asked for an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) path: String,
+    pub(crate) body: Value,
+}
+
+#[derive(Default)]
+struct Inside {
+    state: Mutex<State>,
+    /// Something in it is different now.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    requests: Vec<Request>,
+    refused: Refused,
+    visitors: usize,
+    /// How many were ever held, and how many of these may go on.
+    held: usize,
+    let_go: usize,
+    is_closed: bool,
+}
+
+impl ModelServer {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let inside = Arc::new(Inside::default());
+        let server = Self { address, inside: Arc::clone(&inside) };
+        thread::spawn(move || {
+            for visitor in listener.incoming().flatten() {
+                let mut state = inside.state();
+                if state.is_closed {
+                    break;
+                }
+                if state.visitors == MOST_VISITORS {
+                    continue;
+                }
+                state.visitors += 1;
+                drop(state);
+                let inside = Arc::clone(&inside);
+                thread::spawn(move || {
+                    // Whoever hangs up in the middle has had enough.
+                    let _ = inside.serve(&visitor);
+                    inside.state().visitors -= 1;
+                });
+            }
+        });
+        server
+    }
+
+    /// Where the vendors' programs look for their models and keys.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        let url = format!("http://{}", self.address);
+        vec![
+            ("ANTHROPIC_BASE_URL", url.clone()),
+            ("OPENAI_BASE_URL", format!("{url}/v1")),
+            ("GOOGLE_GEMINI_BASE_URL", url),
+            ("ANTHROPIC_API_KEY", KEY.to_owned()),
+            ("OPENAI_API_KEY", KEY.to_owned()),
+            ("GEMINI_API_KEY", KEY.to_owned()),
+        ]
+    }
+
+    /// What it was asked so far, the oldest first.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.inside.state().requests.clone()
+    }
+
+    /// Waits until `count` answers were held since the beginning.
+    pub(crate) fn wait_held(&self, count: usize) {
+        let was = self.inside.wait_while(|state| state.held < count);
+        assert!(was >= count, "{was} of {count} answers are held");
+    }
+
+    /// Lets every answer go on that is held now.
+    pub(crate) fn go_on(&self) {
+        let mut state = self.inside.state();
+        state.let_go = state.held;
+        self.inside.changed.notify_all();
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.inside.state().is_closed = true;
+        self.inside.changed.notify_all();
+        // The one who waits at the door sees it by this.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl Inside {
+    /// A visitor's thread that panicked has broken nothing in here.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while it is so, and answers with how many were held. Not for ever, and not beyond the end.
+    fn wait_while(&self, is_so: impl Fn(&State) -> bool) -> usize {
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.state();
+        while is_so(&state) && !state.is_closed {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.held
+    }
+
+    fn hold(&self) {
+        let mut state = self.state();
+        state.held += 1;
+        let ticket = state.held;
+        drop(state);
+        self.changed.notify_all();
+        self.wait_while(|state| state.let_go < ticket);
+    }
+
+    /// One request and its answer.
+    fn serve(&self, visitor: &TcpStream) -> std::io::Result<()> {
+        let Some((head, body)) = http::read(visitor)? else { return Ok(()) };
+        let answer = match (head.method.as_str(), wire(&head.path)) {
+            ("HEAD", _) => return http::whole(visitor, 200, &[], ""),
+            ("GET", _) if head.path.ends_with("/models") => Ok(models()),
+            ("POST", Some((wire, _))) if !is_known(&head) => Err((401, wire.refusal(401))),
+            ("POST", Some((wire, wanted))) => {
+                return self.answer(visitor, head, body, (wire, wanted));
+            }
+            _ => Err((404, json!({"error": {"message": "no such path"}}))),
+        };
+        match answer {
+            Ok(answer) if is_known(&head) => http::whole(visitor, 200, &[], &answer.to_string()),
+            Ok(_) => http::whole(visitor, 401, &[], "{}"),
+            Err((status, problem)) => http::whole(visitor, status, &[], &problem.to_string()),
+        }
+    }
+
+    fn answer(
+        &self,
+        visitor: &TcpStream,
+        head: Head,
+        Body(text): Body,
+        (wire, wanted): (&dyn Wire, Wanted),
+    ) -> std::io::Result<()> {
+        let body: Value = serde_json::from_str(&text)?;
+        let streams = match wanted {
+            Wanted::Count => {
+                let tokens = wire.counted(text.len() / 4);
+                return http::whole(visitor, 200, &[], &tokens.to_string());
+            }
+            Wanted::Answer => false,
+            Wanted::Stream => true,
+            Wanted::Either => body["stream"] == true,
+        };
+        let mut state = self.state();
+        let plan = plan(&wire.read(&body), &mut state.refused);
+        if state.requests.len() < MOST_KEPT {
+            state.requests.push(Request { path: head.path, body: body.clone() });
+        }
+        drop(state);
+        pause(plan.pace.delay);
+        match &plan.what {
+            What::Fail { status, retry_after } => {
+                let after = retry_after.iter().map(|secs| ("retry-after", secs.as_str()));
+                let after: Vec<_> = after.collect();
+                http::whole(visitor, *status, &after, &wire.refusal(*status).to_string())
+            }
+            What::Call { .. } | What::Say(_) if streams => {
+                self.stream(visitor, &wire.events(&body, &plan), &plan)
+            }
+            What::Call { .. } | What::Say(_) => {
+                let answer = wire.whole(&body, &plan).to_string();
+                match plan.pace.middle {
+                    Middle::Cut => return http::half(visitor, &answer),
+                    Middle::Held => self.hold(),
+                    Middle::Nothing => {}
+                }
+                http::whole(visitor, 200, &[], &answer)
+            }
+        }
+    }
+
+    fn stream(&self, visitor: &TcpStream, events: &[String], plan: &Plan) -> std::io::Result<()> {
+        http::begin_stream(visitor)?;
+        // Something has come, and something is missing.
+        let middle = 2.min(events.len() - 1);
+        for (n, event) in events.iter().enumerate() {
+            match plan.pace.middle {
+                Middle::Cut if n == middle => return Ok(()),
+                Middle::Held if n == middle => self.hold(),
+                Middle::Cut | Middle::Held | Middle::Nothing => {}
+            }
+            http::chunk(visitor, event)?;
+            pause(plan.pace.drip);
+        }
+        http::chunk(visitor, "")
+    }
+}
+
+fn pause(time: Duration) {
+    if !time.is_zero() {
+        thread::park_timeout(time);
+    }
+}
+
+/// Whether it came with the key, wherever its vendor puts it.
+fn is_known(head: &Head) -> bool {
+    let bearer = format!("Bearer {KEY}");
+    let has = |name, value: &str| head.fields.get(name).is_some_and(|given| given == value);
+    has("x-api-key", KEY) || has("x-goog-api-key", KEY) || has("authorization", &bearer)
+}
+
+/// A list that every vendor's program can read.
+fn models() -> Value {
+    let one = json!({
+        "id": "scripted", "object": "model", "type": "model", "display_name": "Scripted", "created": 0,
+        "owned_by": "test", "created_at": "2026-01-01T00:00:00Z",
+    });
+    json!({"object": "list", "data": [one], "models": [{"name": "models/scripted"}], "has_more": false})
+}

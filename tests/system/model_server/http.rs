@@ -1,0 +1,96 @@
+//! As much of HTTP as a scripted model needs: one request, one answer, and the line is closed.
+
+use std::{
+    collections::HashMap,
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+};
+
+use crate::world::PATIENCE;
+
+/// More than a long conversation has.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+/// More than the fields of a request have.
+const MOST_HEAD: u64 = 64 * 1024;
+
+/// What a request says about itself.
+pub(super) struct Head {
+    pub(super) method: String,
+    /// Without what comes after a question mark.
+    pub(super) path: String,
+    /// Names are in small letters.
+    pub(super) fields: HashMap<String, String>,
+}
+
+/// What it brings along.
+pub(super) struct Body(pub(super) String);
+
+/// Reads a request. Nothing, if whoever called has nothing to say.
+pub(super) fn read(visitor: &TcpStream) -> io::Result<Option<(Head, Body)>> {
+    visitor.set_read_timeout(Some(PATIENCE))?;
+    let mut from = BufReader::new(visitor).take(MOST_HEAD);
+    let mut line = String::new();
+    if from.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = path.split('?').next().unwrap_or_default().to_owned();
+    let mut fields = HashMap::new();
+    loop {
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        fields.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    let length = fields.get("content-length").map_or(Ok(0), |length| length.parse());
+    let length: u64 = length.map_err(io::Error::other)?;
+    if length > MOST_BYTES || fields.contains_key("transfer-encoding") {
+        return Err(io::Error::other("a body of known length up to 16 MiB, please"));
+    }
+    from.set_limit(length);
+    let mut body = String::new();
+    from.read_to_string(&mut body)?;
+    Ok(Some((Head { method, path, fields }, Body(body))))
+}
+
+/// Answers in one piece.
+pub(super) fn whole(
+    mut visitor: &TcpStream,
+    status: u16,
+    fields: &[(&str, &str)],
+    body: &str,
+) -> io::Result<()> {
+    let field = |(name, value): &(&str, &str)| [*name, ": ", *value, "\r\n"].concat();
+    let fields: String = fields.iter().map(field).collect();
+    let length = body.len();
+    write!(
+        visitor,
+        "HTTP/1.1 {status} scripted\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         connection: close\r\n{fields}\r\n{body}"
+    )
+}
+
+/// Hangs up in the middle of the same.
+pub(super) fn half(mut visitor: &TcpStream, body: &str) -> io::Result<()> {
+    let length = body.len() * 2;
+    write!(
+        visitor,
+        "HTTP/1.1 200 scripted\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         connection: close\r\n\r\n{body}"
+    )
+}
+
+/// Begins an answer that comes in chunks.
+pub(super) fn begin_stream(mut visitor: &TcpStream) -> io::Result<()> {
+    visitor.set_nodelay(true)?;
+    visitor.write_all(
+        b"HTTP/1.1 200 scripted\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
+          connection: close\r\n\r\n",
+    )
+}
+
+/// The next of them. An empty one is the end; without it, the answer broke off.
+pub(super) fn chunk(mut visitor: &TcpStream, text: &str) -> io::Result<()> {
+    visitor.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
+}
