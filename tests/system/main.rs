@@ -5,6 +5,7 @@
 mod acting;
 mod agents;
 mod api;
+mod approving;
 mod bridge;
 mod changes;
 mod clients;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, Millis, Receipt, RunId, RunState, Tag, Target, WorkflowName,
+    AgentName, AgentState, Millis, Receipt, RunId, RunState, Tag, Target, WorkflowName,
     api::{AgentStopped, AgentView, ReportError, RunReport, RunStopped, RunView},
 };
 use serde::Serialize;
@@ -121,6 +121,10 @@ fn advice(verdict: Verdict, view: &RunView) -> Option<String> {
             Some(format!("read what happened: agent-worker peek {target}; {again}"))
         }
         Verdict::Failed | Verdict::Invalid => Some(again),
+        Verdict::Human if view.agents.iter().any(wants) => Some(format!(
+            "an agent waits for approval: `agent-worker pending --target {target}` shows what it wants, \
+             `approve` and `deny` answer it; `agent-worker stop {target}` ends it"
+        )),
         Verdict::Human => Some(format!(
             "an agent asks something: `agent-worker answer --target {target}` shows what, and answers it; \
              `agent-worker stop {target}` ends it"
@@ -132,6 +136,10 @@ fn advice(verdict: Verdict, view: &RunView) -> Option<String> {
             ))
         }
     }
+}
+
+fn wants(agent: &AgentView) -> bool {
+    matches!(&agent.state, AgentState::Waiting { approvals, .. } if !approvals.is_empty())
 }
 
 impl Envelope {

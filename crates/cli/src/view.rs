@@ -62,6 +62,8 @@ struct Row {
     mail: BTreeSet<i64>,
     /// What it asked a person and nobody answered.
     asked: BTreeSet<i64>,
+    /// What its attempt wants to do and nobody has approved or denied.
+    wanted: BTreeSet<i64>,
 }
 
 #[derive(Debug)]
@@ -75,16 +77,17 @@ enum Doing {
     Stopped { why: String },
 }
 
+impl Row {
+    fn new(name: AgentName, since: Millis) -> Self {
+        let (mail, asked, wanted) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Self { name, doing: Doing::Idle, since, mail, asked, wanted }
+    }
+}
+
 impl View {
     /// A run nobody has seen anything of yet.
     pub(crate) fn new(instance: InstanceRef, agents: &[AgentName], detail: Detail) -> Self {
-        let row = |name: &AgentName| Row {
-            name: name.clone(),
-            doing: Doing::Idle,
-            since: Millis::default(),
-            mail: BTreeSet::new(),
-            asked: BTreeSet::new(),
-        };
+        let row = |name: &AgentName| Row::new(name.clone(), Millis::default());
         Self {
             instance,
             detail,
@@ -101,13 +104,12 @@ impl View {
         let row = |agent: &AgentView| {
             let (doing, since) = Doing::of(&agent.state);
             let since = since.unwrap_or(run.started);
-            let asked = match &agent.state {
-                AgentState::Waiting { questions, .. } => {
-                    questions.iter().map(|id| id.get()).collect()
-                }
-                _ => BTreeSet::new(),
-            };
-            Row { name: agent.name.clone(), doing, since, mail: BTreeSet::new(), asked }
+            let mut row = Row { doing, ..Row::new(agent.name.clone(), since) };
+            if let AgentState::Waiting { questions, approvals, .. } = &agent.state {
+                row.asked = questions.iter().map(|id| id.get()).collect();
+                row.wanted = approvals.iter().map(|id| id.get()).collect();
+            }
+            row
         };
         Self {
             phase: run.state.to_string(),
@@ -169,6 +171,7 @@ impl View {
                 self.in_detail(event, "left")
             }
             EventKind::QuestionOpen | EventKind::QuestionAnswered => self.asked(event),
+            EventKind::ApprovalOpen | EventKind::ApprovalAnswered => self.wanted(event),
             // The message that tells of it follows.
             EventKind::ProposalActive
             | EventKind::ProposalResolved
@@ -197,6 +200,25 @@ impl View {
             };
         }
         Vec::new()
+    }
+
+    fn wanted(&mut self, event: &Event) -> Vec<Above> {
+        let number = event.data["approval"].as_i64().unwrap_or_default();
+        let row = self.agents.iter_mut().find(|row| Some(&row.name) == event.agent.as_ref());
+        if let Some(row) = row {
+            match event.kind {
+                EventKind::ApprovalOpen => row.wanted.insert(number),
+                _ => row.wanted.remove(&number),
+            };
+        }
+        let tool = one_line(field(event, "tool"));
+        if event.kind == EventKind::ApprovalOpen {
+            let args = one_line(field(event, "args"));
+            return told(event, Tone::Warn, &format!("wants #{number}: {tool} {args}"));
+        }
+        let by = event.by.as_deref().unwrap_or_default();
+        let answer = one_line(field(event, "answer"));
+        told(event, Tone::Plain, &format!("request #{number} ({tool}) is {answer} by {by}"))
     }
 
     fn written(&self, event: &Event) -> Vec<Above> {
@@ -241,6 +263,9 @@ impl View {
             None => Doing::Idle,
         };
         self.set(event, doing);
+        for row in self.agents.iter_mut().filter(|row| Some(&row.name) == event.agent.as_ref()) {
+            row.wanted.clear();
+        }
         self.mail_of(event.agent.as_ref(), |mail| mail.extend(numbers(event, "pending")));
         match end {
             Some(AttemptEnd::Failed { .. }) => {
@@ -276,8 +301,7 @@ impl View {
         let Some(name) = &event.agent else { return };
         let at = self.agents.iter().position(|row| row.name == *name);
         let Some(row) = at.and_then(|at| self.agents.get_mut(at)) else {
-            let (mail, asked) = (BTreeSet::new(), BTreeSet::new());
-            self.agents.push(Row { name: name.clone(), doing, since: event.ts, mail, asked });
+            self.agents.push(Row { doing, ..Row::new(name.clone(), event.ts) });
             return;
         };
         if !(row.doing.is_a_turn() && doing.is_a_turn()) {
@@ -298,6 +322,9 @@ impl Doing {
     /// What a state amounts to, and since when where that is known.
     fn of(state: &AgentState) -> (Self, Option<Millis>) {
         match state {
+            AgentState::Waiting { approvals, asked, .. } if !approvals.is_empty() => {
+                (Self::Working, Some(*asked))
+            }
             AgentState::Idle | AgentState::Waiting { .. } | AgentState::Paused { .. } => {
                 (Self::Idle, None)
             }

@@ -4,6 +4,7 @@
 //! Invariant: who asks is known from the connection or the token, never from the body.
 
 mod agents;
+mod approvals;
 mod attempts;
 mod attention;
 mod documents;

@@ -7,7 +7,7 @@ use agent_worker_store::AttemptRow;
 use serde_json::json;
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     kernel::{Card, Kernel, Principal},
 };
 
@@ -19,13 +19,7 @@ impl Kernel {
         attempt: AttemptId,
         request: EventsRequest,
     ) -> Result<EventsReply> {
-        let row = match who {
-            Principal::Agent(row) if row.id == attempt => row,
-            Principal::Nobody => return Err(Error::Unauthorized),
-            Principal::User | Principal::Client(_) | Principal::Agent(_) => {
-                return Err(Error::Forbidden("an attempt is reported by its own worker only"));
-            }
-        };
+        let row = who.own_attempt(attempt)?;
         self.live.hear(attempt);
         let stored = if request.events.is_empty() {
             row.last_no

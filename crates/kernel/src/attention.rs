@@ -1,8 +1,11 @@
-//! What needs a person: questions, dead letters, paused runs, agents that were stopped; and what a person does about them.
+//! What needs a person: questions, requests, dead letters, paused runs, agents that were stopped; and what a person does about them.
 
 use agent_worker_protocol::{
     DeliveryState, EffectKey, PauseCause, Permission, Receipt, RunState, Target,
-    api::{AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest, ResumeRequest},
+    api::{
+        ApprovalView, AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest,
+        ResumeRequest,
+    },
 };
 use agent_worker_store::{Instance, MessageQuery, Order, RunRow};
 
@@ -103,7 +106,10 @@ impl Kernel {
         for instance in self.instances(who, place, breadth).await? {
             let Some(run) = instance.live else { continue };
             let row = self.store.run_get(run).await?;
-            items.extend(paused(&instance, &row, &self.needs(&row).await?));
+            let wanted = self.approvals_of(&instance).await?;
+            let asked = self.questions_of(&instance).await?;
+            let first = wanted.first().filter(|_| asked.is_empty());
+            items.extend(paused(&instance, &row, first, &self.needs(&row).await?));
             for dead in self.dead_of(&instance).await? {
                 let what = dead.why.unwrap_or_else(|| "its attempts are used up".to_owned());
                 let mut item = item(&instance, &row, AttentionKind::DeadLetter);
@@ -113,7 +119,7 @@ impl Kernel {
                 item.agent = Some(dead.agent);
                 items.push(item);
             }
-            for question in self.questions_of(&instance).await? {
+            for question in asked {
                 let mut item = item(&instance, &row, AttentionKind::Question);
                 let target = Target::instance(&instance.instance);
                 let options = match &question.options[..] {
@@ -123,6 +129,17 @@ impl Kernel {
                 item.what = format!("asks #{}: {}{options}", question.id, question.question);
                 item.hint = format!("agent-worker answer {} TEXT --target {target}", question.id);
                 item.agent = Some(question.agent);
+                items.push(item);
+            }
+            for wanted in wanted {
+                let mut item = item(&instance, &row, AttentionKind::Approval);
+                let target = Target::instance(&instance.instance);
+                item.what = format!("wants #{}: {} {}", wanted.id, wanted.tool, wanted.args);
+                item.hint = format!(
+                    "agent-worker approve {0} --target {target}, or agent-worker deny {0} --target {target}",
+                    wanted.id
+                );
+                item.agent = Some(wanted.agent);
                 items.push(item);
             }
             for conflict in self.store.conflict_list(instance.id).await? {
@@ -181,12 +198,19 @@ fn item(instance: &Instance, run: &RunRow, kind: AttentionKind) -> AttentionItem
     }
 }
 
-fn paused(instance: &Instance, run: &RunRow, needs: &ResumeRequest) -> Option<AttentionItem> {
+/// `wanted` is the first request, where nothing else waits for a person.
+fn paused(
+    instance: &Instance,
+    run: &RunRow,
+    wanted: Option<&ApprovalView>,
+    needs: &ResumeRequest,
+) -> Option<AttentionItem> {
     let RunState::Paused { cause } = &run.state else { return None };
     let mut item = item(instance, run, AttentionKind::Paused);
     item.what = cause.to_string();
     let target = Target::instance(&instance.instance);
     item.hint = match cause {
+        PauseCause::Human if wanted.is_some() => format!("agent-worker pending --target {target}"),
         PauseCause::Human => format!("agent-worker answer NUMBER TEXT --target {target}"),
         PauseCause::Limit { .. } | PauseCause::Interrupted | PauseCause::User => {
             needs.typed(&target)

@@ -167,6 +167,7 @@ fn since(
         }
         AgentState::Stopping | AgentState::Stopped { .. } => Some(agent.since),
         AgentState::Idle | AgentState::Paused { .. } => Some(free),
+        AgentState::Waiting { asked, approvals, .. } if !approvals.is_empty() => Some(*asked),
         // However its run stood meanwhile, it has waited since the turn it asked in.
         AgentState::Waiting { asked, .. } => Some(agent.since.max(rested.unwrap_or(*asked))),
         AgentState::BackingOff { .. } | AgentState::Parked { .. } => Some(free.max(woken?)),
@@ -201,6 +202,10 @@ fn wakes_when(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> Strin
         (_, RunState::Ended { .. }) => format!("a new run of {team}"),
         (_, RunState::Setup) => "its run's setup is done".to_owned(),
         (AgentState::Idle, RunState::Electing) => "its team has elected an owner".to_owned(),
+        (AgentState::Waiting { approvals, .. }, _) if !approvals.is_empty() => {
+            let number = approvals.first().map(ToString::to_string).unwrap_or_default();
+            format!("somebody approves or denies: agent-worker approve {number} --target {team}")
+        }
         (AgentState::Waiting { questions, .. }, _) => {
             let number = questions.first().map(ToString::to_string).unwrap_or_default();
             format!("somebody answers: agent-worker answer {number} TEXT --target {team}")
@@ -279,7 +284,11 @@ mod tests {
         let backs_off = AgentState::BackingOff { until: at(99), why: why() };
         let paused = AgentState::Paused { why: why() };
         let stopped = AgentState::Stopped { why: why() };
-        let waits = AgentState::Waiting { questions: vec![QuestionId::new(1)], asked: at(29) };
+        let waits = AgentState::Waiting {
+            questions: vec![QuestionId::new(1)],
+            approvals: Vec::new(),
+            asked: at(29),
+        };
         let people = || run(RunState::Paused { cause: PauseCause::Human }, at(40));
         let live = || run(RunState::Running, at(10));
         let over = || run(RunState::Ended { outcome: Outcome::Done }, at(90));

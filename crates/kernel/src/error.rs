@@ -276,6 +276,8 @@ fn store_code(error: &store::Error) -> Code {
         | store::Error::MayWrite
         | store::Error::NoSuchPassage(_)
         | store::Error::Answered(_)
+        | store::Error::Consented(..)
+        | store::Error::Withdrawn(_)
         | store::Error::InTheWay(_)
         | store::Error::WrongState(_)
         | store::Error::WrongRunState(_)

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use agent_worker_protocol::{
-    AttemptId, Event, EventKind, PauseCause, Permission, Position, RunId, RunState, WorkflowId,
+    AgentName, AgentState, AttemptId, Event, EventKind, PauseCause, Permission, Position, RunId,
+    RunState, WorkflowId,
 };
 use agent_worker_store::{Change, EventQuery};
 
@@ -173,8 +174,14 @@ impl Feed {
             // Boxed, so that every other watch stays small.
             (Until::Rest, RunState::Paused { .. }) => {
                 let team = self.kernel.store.agent_list(row.workflow).await?;
-                let is_still = team.iter().all(|agent| agent.live.is_none());
-                is_still && Box::pin(self.kernel.view(row)).await?.is_at_rest()
+                let view = Box::pin(self.kernel.view(row)).await?;
+                // Whoever waits for approval does nothing until somebody comes.
+                let waits = |name: &AgentName| {
+                    let of = view.agents.iter().find(|agent| agent.name == *name);
+                    of.is_some_and(|agent| matches!(agent.state, AgentState::Waiting { .. }))
+                };
+                let is_still = team.iter().all(|agent| agent.live.is_none() || waits(&agent.name));
+                is_still && view.is_at_rest()
             }
             (Until::Rest | Until::End, _) => false,
         })

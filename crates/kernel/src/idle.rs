@@ -51,17 +51,21 @@ pub(crate) fn settle(facts: &RunFacts, person: Person, now: Millis) -> RunStep {
 
 /// Whether nobody works, nobody has anything to do and nothing is waited for.
 fn is_idle(facts: &RunFacts) -> bool {
-    is_quiet(facts) && facts.questions == 0
+    is_quiet(facts) && !waits_for_people(facts)
 }
 
 /// Whether everything that is left waits for a person's answer.
 fn is_for_people_alone(facts: &RunFacts) -> bool {
-    is_quiet(facts) && facts.questions > 0
+    is_quiet(facts) && waits_for_people(facts)
 }
 
-/// Whether no agent has anything to do, and no vote can give it something.
+fn waits_for_people(facts: &RunFacts) -> bool {
+    facts.questions > 0 || facts.held > 0
+}
+
+/// Whether no agent has anything to do but wait for a person, and no vote can give it something.
 fn is_quiet(facts: &RunFacts) -> bool {
-    facts.waking == 0 && facts.attempts == 0 && facts.proposals == 0
+    facts.waking == facts.held_mail && facts.attempts == facts.held && facts.proposals == 0
 }
 
 /// The step that ends a run because a person said so.
@@ -138,6 +142,8 @@ mod tests {
             dropped: 0,
             proposals: 0,
             questions: 0,
+            held: 0,
+            held_mail: 0,
         }
     }
 
@@ -205,6 +211,7 @@ mod tests {
         let asked = RunFacts { questions: 1, ..facts() };
         let waits = RunState::Paused { cause: PauseCause::Human };
         let waiting = RunFacts { state: waits, ..asked.clone() };
+        let held = RunFacts { waking: 2, attempts: 1, held: 1, held_mail: 2, ..facts() };
         for (facts, expected) in [
             (asked.clone(), "waiting for a person"),
             (RunFacts { waking: 1, ..asked.clone() }, "stay"),
@@ -213,7 +220,16 @@ mod tests {
             (RunFacts { mode: RunMode::Start, ..asked }, "stay"),
             (waiting.clone(), "stay"),
             (RunFacts { waking: 1, ..waiting.clone() }, "resume"),
-            (RunFacts { questions: 0, ..waiting }, "resume"),
+            (RunFacts { questions: 0, ..waiting.clone() }, "resume"),
+            // An attempt that waits for approval works no more than one that is not there.
+            (held.clone(), "waiting for a person"),
+            (RunFacts { waking: 3, ..held.clone() }, "stay"),
+            (RunFacts { attempts: 2, ..held.clone() }, "stay"),
+            (RunFacts { proposals: 1, ..held.clone() }, "stay"),
+            (RunFacts { mode: RunMode::Start, ..held.clone() }, "stay"),
+            (RunFacts { held: 0, held_mail: 0, ..held.clone() }, "stay"),
+            (RunFacts { state: waiting.state.clone(), ..held.clone() }, "stay"),
+            (RunFacts { state: waiting.state, held: 0, held_mail: 0, ..held }, "resume"),
         ] {
             assert_eq!(word(&facts, 1), expected, "{facts:?}");
         }

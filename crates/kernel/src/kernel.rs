@@ -7,8 +7,8 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, AgentSettings, InstanceRef, Limits, Millis, RunId, Sender, Tag, WorkflowId,
-    api::TokenView,
+    AgentName, AgentSettings, AttemptId, InstanceRef, Limits, Millis, RunId, Sender, Tag,
+    WorkflowId, api::TokenView,
 };
 use agent_worker_store::{AgentRow, AttemptRow, By, RunQuery, RunRow, Store, Who};
 use agent_worker_workflow::{Documents, Workflow};
@@ -34,6 +34,8 @@ pub struct Kernel {
     pub(crate) scheduler: Scheduler,
     pub(crate) live: Live,
     pub(crate) attendance: Attendance,
+    /// Runs in which a worker waits for approval right now: a hint to look at them although somebody works.
+    pub(crate) asking: Attendance,
     /// Whoever joins or leaves does so alone: what is kept for them is read, changed and written back.
     pub(crate) roster: Arc<Semaphore>,
     cards: Arc<Mutex<Cards>>,
@@ -110,6 +112,7 @@ impl Kernel {
             scheduler: Scheduler::new(parts.options),
             live: Live::default(),
             attendance: Attendance::default(),
+            asking: Attendance::default(),
             roster: Arc::new(Semaphore::new(1)),
             cards: Arc::default(),
         }
@@ -230,6 +233,17 @@ impl Principal {
     /// Who writes, under a key.
     pub(crate) fn by(&self, key: Option<agent_worker_protocol::EffectKey>) -> Result<By> {
         Ok(By { who: self.who()?, key })
+    }
+
+    /// The attempt that asks, if it is this one.
+    pub(crate) fn own_attempt(&self, attempt: AttemptId) -> Result<&AttemptRow> {
+        match self {
+            Self::Agent(row) if row.id == attempt => Ok(row),
+            Self::Nobody => Err(Error::Unauthorized),
+            Self::User | Self::Client(_) | Self::Agent(_) => {
+                Err(Error::Forbidden("an attempt is spoken for by its own worker only"))
+            }
+        }
     }
 
     /// Lets only the user pass.

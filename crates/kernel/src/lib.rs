@@ -4,6 +4,7 @@
 //! (`scheduler`), and [`Kernel`] is the one object behind every door.
 //! Not here: HTTP, MCP, SQL, processes. Time and chance are parameters.
 
+mod approvals;
 mod attempts;
 mod attendance;
 mod attention;
@@ -23,6 +24,7 @@ mod lines;
 mod live;
 mod members;
 mod merge;
+mod permissions;
 mod place;
 mod policy;
 mod prompt;

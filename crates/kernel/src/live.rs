@@ -17,7 +17,23 @@ const BACKLOG: usize = 256;
 pub(crate) struct Live {
     events: broadcast::Sender<(WorkflowId, Arc<Event>)>,
     heard: Arc<Mutex<HashMap<AttemptId, Instant>>>,
+    holds: Arc<Mutex<HashMap<AttemptId, Hold>>>,
     pulse: Arc<Mutex<Option<Instant>>>,
+}
+
+/// How long a worker has waited for a person.
+#[derive(Clone, Copy, Default)]
+struct Hold {
+    before: Duration,
+    /// How often it waits now, and since when.
+    now: usize,
+    since: Option<Instant>,
+}
+
+/// A worker that waits for a person, until dropped.
+pub(crate) struct Held {
+    live: Live,
+    attempt: AttemptId,
 }
 
 /// One reader's end.
@@ -25,7 +41,8 @@ pub(crate) struct LiveReader(broadcast::Receiver<(WorkflowId, Arc<Event>)>);
 
 impl Default for Live {
     fn default() -> Self {
-        Self { events: broadcast::channel(BACKLOG).0, heard: Arc::default(), pulse: Arc::default() }
+        let events = broadcast::channel(BACKLOG).0;
+        Self { events, heard: Arc::default(), holds: Arc::default(), pulse: Arc::default() }
     }
 }
 
@@ -49,8 +66,25 @@ impl Live {
         self.lock().get(&attempt).copied()
     }
 
+    /// A worker waits for a person: its clocks stand still.
+    pub(crate) fn hold(&self, attempt: AttemptId) -> Held {
+        let mut holds = self.holds();
+        let hold = holds.entry(attempt).or_default();
+        hold.now += 1;
+        hold.since.get_or_insert_with(Instant::now);
+        drop(holds);
+        Held { live: self.clone(), attempt }
+    }
+
+    /// How long a worker has waited for people in all.
+    pub(crate) fn held(&self, attempt: AttemptId) -> Duration {
+        let hold = self.holds().get(&attempt).copied().unwrap_or_default();
+        hold.before + hold.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
     /// A worker is gone.
     pub(crate) fn forget(&self, attempt: AttemptId) {
+        self.holds().remove(&attempt);
         self.lock().remove(&attempt);
     }
 
@@ -65,8 +99,24 @@ impl Live {
         last.is_some_and(|last| last.elapsed() < span)
     }
 
+    fn holds(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, Hold>> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, Instant>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut holds = self.live.holds();
+        if let Some(hold) = holds.get_mut(&self.attempt) {
+            hold.now -= 1;
+            if hold.now == 0 {
+                hold.before += hold.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            }
+        }
     }
 }
 

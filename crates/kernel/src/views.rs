@@ -16,8 +16,8 @@ use agent_worker_protocol::{
     api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
-    AgentRow, Instance, InstanceQuery, ProposalQuery, Question, QuestionQuery, RunFacts, RunQuery,
-    RunRow, RunStep, Wait,
+    AgentRow, Approval, ApprovalQuery, Instance, InstanceQuery, ProposalQuery, Question,
+    QuestionQuery, RunFacts, RunQuery, RunRow, RunStep, Wait,
 };
 use serde::Deserialize;
 
@@ -181,11 +181,12 @@ impl Kernel {
         })
     }
 
-    /// How much of a live run waits for votes or answers.
+    /// How much of a live run waits for votes, answers or approval.
     async fn pending(&self, workflow: WorkflowId) -> Result<u32> {
         let voted_on = self.store.proposal_list(workflow, ProposalQuery::Active).await?.len();
         let asked = self.store.question_list(workflow, QuestionQuery::Open).await?.len();
-        Ok(u32::try_from(voted_on + asked).unwrap_or(u32::MAX))
+        let wanted = self.store.approval_list(workflow, ApprovalQuery::Open).await?.len();
+        Ok(u32::try_from(voted_on + asked + wanted).unwrap_or(u32::MAX))
     }
 
     /// What a run must be given more of to go on.
@@ -221,6 +222,7 @@ impl Kernel {
         let now = self.clock.now();
         let rows = self.store.agent_list(run.workflow).await?;
         let open = self.store.question_list(run.workflow, QuestionQuery::Open).await?;
+        let wanted = self.store.approval_list(run.workflow, ApprovalQuery::Open).await?;
         let with_settings = rows.into_iter().map(|row| (settings(&row), row));
         Ok(with_settings
             .map(|(settings, row)| AgentView {
@@ -234,7 +236,9 @@ impl Kernel {
                     _ => {
                         let asked = open.iter().filter(|question| question.agent == row.name);
                         let asked: Vec<_> = asked.collect();
-                        state(&row, &run.state, run.error.as_ref(), &asked, now)
+                        let wanted = wanted.iter().filter(|wanted| wanted.agent == row.name);
+                        let wanted: Vec<_> = wanted.collect();
+                        state(&row, &run.state, run.error.as_ref(), (&asked, &wanted), now)
                     }
                 },
                 name: row.name,
@@ -274,7 +278,7 @@ fn state(
     row: &AgentRow,
     run: &RunState,
     error: Option<&RunError>,
-    asked: &[&Question],
+    (asked, wanted): (&[&Question], &[&Approval]),
     now: Millis,
 ) -> AgentState {
     if let RunState::Ended { outcome } = run {
@@ -284,10 +288,17 @@ fn state(
         return AgentState::Stopped { why: why.clone() };
     }
     if let Some(live) = &row.live {
+        let wanted = wanted.iter().filter(|wanted| wanted.attempt == live.attempt);
+        let approvals: Vec<_> = wanted.clone().map(|wanted| wanted.id).collect();
+        if let Some(asked) = wanted.map(|wanted| wanted.asked).min() {
+            let asked = asked.max(live.since);
+            return AgentState::Waiting { questions: Vec::new(), approvals, asked };
+        }
         return AgentState::Running { attempt: live.attempt, since: live.since };
     }
     let waiting = asked.first().filter(|_| row.waiting == 0).map(|first| AgentState::Waiting {
         questions: asked.iter().map(|question| question.id).collect(),
+        approvals: Vec::new(),
         asked: first.asked,
     });
     if let RunState::Paused { cause } = run {
@@ -385,7 +396,7 @@ mod tests {
             ),
             (&mail, &ended, 0, "stopped: its run is done".into()),
         ] {
-            let state = state(row, run, None, &[], Millis::new(now));
+            let state = state(row, run, None, (&[], &[]), Millis::new(now));
             assert_eq!(state.to_string(), expected, "{row:?} {run}");
         }
     }
@@ -413,7 +424,7 @@ mod tests {
             (&mail, RunState::Running, "queued"),
             (&stopped, RunState::Running, "stopped: auth: 401"),
         ] {
-            let state = state(row, &run, None, &asked, Millis::new(9));
+            let state = state(row, &run, None, (&asked, &[]), Millis::new(9));
             assert_eq!(state.to_string(), expected, "{row:?} {run}");
         }
     }

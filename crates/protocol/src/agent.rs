@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{backend::Backend, name::AgentName, span::Span};
+use crate::{approval::Permissions, backend::Backend, name::AgentName, span::Span};
 
 /// One agent, checked and complete: every default is filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +40,9 @@ pub struct AgentSettings {
     /// Gates that must be open before it may call a tool, by the tool's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires: BTreeMap<String, String>,
+    /// What it may do by itself, and what it asks for.
+    #[serde(default, skip_serializing_if = "Permissions::is_usual")]
+    pub permissions: Permissions,
 }
 
 /// How often and how soon a failed activation is tried again.

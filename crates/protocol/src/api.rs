@@ -1,6 +1,7 @@
 //! The bodies of the HTTP API, a file per noun.
 
 mod agents;
+mod approvals;
 mod documents;
 mod health;
 mod instances;
@@ -11,6 +12,7 @@ mod runs;
 mod tokens;
 
 pub use agents::{AgentDetail, AgentRequest, AgentStopped, AgentView, AttemptView, LogReply, Mail};
+pub use approvals::{ApprovalView, ConsentRequest, PermitReply, PermitRequest};
 pub use documents::{
     DocumentDiff, DocumentEntry, DocumentMode, DocumentNamed, DocumentRequest, DocumentText,
     DocumentWritten, ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestRequest,

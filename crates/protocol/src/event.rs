@@ -126,6 +126,10 @@ kinds! {
     QuestionOpen => "question.open",
     /// A person answered.
     QuestionAnswered => "question.answered",
+    /// An agent wants to do something that a person has to approve.
+    ApprovalOpen => "approval.open",
+    /// It was approved or denied.
+    ApprovalAnswered => "approval.answered",
     /// A message was written; `data` is the message.
     Message => "message",
     /// A worker called a tool.

@@ -40,6 +40,8 @@ numbers! {
     ProposalId,
     /// A question's number in its instance, from 1.
     QuestionId,
+    /// A request's number in its instance, from 1.
+    ApprovalId,
 }
 
 macro_rules! uuids {

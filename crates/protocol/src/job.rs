@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    backend::Backend, id::AttemptId, message::Usage, name::AgentName, span::Span,
-    state::FailureClass, target::InstanceRef, time::Millis,
+    approval::Permissions, backend::Backend, id::AttemptId, message::Usage, name::AgentName,
+    span::Span, state::FailureClass, target::InstanceRef, time::Millis,
 };
 
 /// One attempt, from the worker's side: everything it needs and nothing else.
@@ -50,6 +50,9 @@ pub struct WorkerJob {
     /// What the last turn of this agent said its conversation is: for the backend alone to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Value>,
+    /// What it may do by itself: the daemon decides, a program may be told beforehand.
+    #[serde(default, skip_serializing_if = "Permissions::is_usual")]
+    pub permissions: Permissions,
     /// How often it may ask its model.
     pub max_steps: u32,
     /// Its clocks.

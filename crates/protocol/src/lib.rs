@@ -5,6 +5,7 @@
 
 mod agent;
 pub mod api;
+mod approval;
 mod backend;
 mod effect;
 mod event;
@@ -25,13 +26,14 @@ mod tool;
 mod words;
 
 pub use agent::{AgentSettings, Limits, Retry};
+pub use approval::{BadToolPattern, Consent, Fit, OnAsk, Permissions, Stance, ToolPattern};
 pub use backend::{Backend, Cli, Mode, Native, Session};
 pub use effect::{EffectKey, Hash, canonical, hash};
 pub use event::{Event, EventKind};
 pub use harmless::harmless;
 pub use id::{
-    AttemptId, Epoch, Position, ProposalId, QuestionId, ResourceId, Revision, RunId, Seq,
-    WorkflowId,
+    ApprovalId, AttemptId, Epoch, Position, ProposalId, QuestionId, ResourceId, Revision, RunId,
+    Seq, WorkflowId,
 };
 pub use job::{
     EventsReply, EventsRequest, Finished, JobLimits, LiveEvent, NumberedEvent, Order, WorkerEvent,

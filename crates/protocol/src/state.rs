@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    id::{AttemptId, QuestionId},
+    id::{ApprovalId, AttemptId, QuestionId},
     time::Millis,
     words::words,
 };
@@ -221,10 +221,13 @@ pub enum AgentState {
         /// What the provider said.
         why: String,
     },
-    /// Nothing waits for it, and it waits for a person: it asked something, and the answer wakes it.
+    /// It waits for a person: an attempt of it for approval, or it asked something, and the answer wakes it.
     Waiting {
         /// What it asked, oldest first.
         questions: Vec<QuestionId>,
+        /// What its attempt wants to do, oldest first; none if no attempt lives.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        approvals: Vec<ApprovalId>,
         /// Since when the first of it is open.
         asked: Millis,
     },
@@ -345,15 +348,22 @@ impl fmt::Display for AgentState {
                 write!(f, "retrying at {until}: {why}")
             }
             Self::Parked { until, why } => write!(f, "rate-limited until {until}: {why}"),
-            Self::Waiting { questions, .. } => {
-                let numbers: Vec<_> = questions.iter().map(|id| format!("#{id}")).collect();
-                write!(f, "waiting for an answer ({})", numbers.join(", "))
+            Self::Waiting { questions, approvals, .. } if approvals.is_empty() => {
+                write!(f, "waiting for an answer ({})", numbered(questions))
+            }
+            Self::Waiting { approvals, .. } => {
+                write!(f, "waiting for approval ({})", numbered(approvals))
             }
             Self::Paused { why } => write!(f, "paused: {why}"),
             Self::Stopping => f.write_str("stopping"),
             Self::Stopped { why } => write!(f, "stopped: {why}"),
         }
     }
+}
+
+/// `#1, #4`
+fn numbered(ids: &[impl fmt::Display]) -> String {
+    ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

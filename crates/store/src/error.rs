@@ -1,8 +1,8 @@
 //! What can go wrong in this room.
 
 use agent_worker_protocol::{
-    AgentName, DeliveryState, DocumentPath, ProposalId, QuestionId, Revision, RunId, RunState,
-    Sender, Seq, SuggestionState,
+    AgentName, ApprovalId, Consent, DeliveryState, DocumentPath, ProposalId, QuestionId, Revision,
+    RunId, RunState, Sender, Seq, SuggestionState,
 };
 
 /// The room's result.
@@ -58,6 +58,12 @@ pub enum Error {
     /// The question has its answer.
     #[error("question #{0} is answered already")]
     Answered(QuestionId),
+    /// The request has its answer.
+    #[error("request #{0} is {1} already")]
+    Consented(ApprovalId, Consent),
+    /// Nobody waits for an answer any more: the work it is for is done or given up.
+    #[error("request #{0} is no longer asked: the work it was for is over")]
+    Withdrawn(ApprovalId),
     /// The document is there, and this attempt has not read it.
     #[error("the document is at revision {0}, which you have not read")]
     Unread(Revision),

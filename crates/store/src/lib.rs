@@ -12,14 +12,15 @@ mod store;
 
 pub use error::Error;
 pub use model::{
-    AgentRow, AttemptRow, Base, Blame, By, Change, DeadNote, Decide, Deciding, Document,
-    DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, Fence, FileMemory, FileTake,
-    FinishedAttempt, Hindrances, Instance, InstanceQuery, JournalEntry, Keep, Lease, LeaseFacts,
-    LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery, NewAgent, NewAttempt, NewBallot,
-    NewCancel, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NotBefore, Once, Order,
-    ProposalQuery, ProposalStep, Question, QuestionQuery, ReadyAgent, Recipient, ResourceInfo,
-    ResourcePart, Right, RunFacts, RunQuery, RunRow, RunStep, Said, Settlement, ShownMessage,
-    SuggestionAnswer, SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
+    AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, Base, Blame, By, Change,
+    DeadNote, Decide, Deciding, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit,
+    EventQuery, Fence, FileMemory, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery,
+    JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery,
+    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
+    NewRun, NewSuggestion, NotBefore, Once, Order, ProposalQuery, ProposalStep, Question,
+    QuestionQuery, ReadyAgent, Recipient, ResourceInfo, ResourcePart, Right, RunFacts, RunQuery,
+    RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, SuggestionVerdict,
+    TakeOutcome, Turn, Wait, Wake, Who, Whose,
 };
 
 pub use sqlite::Sqlite;

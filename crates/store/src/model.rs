@@ -1,11 +1,13 @@
 //! What goes in and out of [`crate::Store`], beside the words of `protocol`. One file per noun.
 
+mod approvals;
 mod attempts;
 mod library;
 mod messages;
 mod proposals;
 mod runs;
 
+pub use approvals::{Approval, ApprovalAnswer, ApprovalQuery, NewApproval};
 pub use attempts::{
     AttemptRow, Blame, DeadNote, FinishedAttempt, JournalEntry, Lease, LeaseFacts, LeaseRule,
     LeaseStep, Leased, NewAttempt, Settlement, ShownMessage, Turn, Whose,

@@ -1,6 +1,7 @@
 //! The store on one SQLite file: a writer thread, a small pool of readers, looks by key, and a file per noun.
 
 mod agents;
+mod approvals;
 mod attempts;
 mod author;
 mod binding;

@@ -5,9 +5,9 @@
 use std::ops::Range;
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
-    Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
-    Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
+    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventKind, Hash, InstanceRef,
+    Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
+    ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use async_trait::async_trait;
@@ -16,12 +16,13 @@ use serde_json::Value;
 use crate::{
     error::Result,
     model::{
-        AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentConflict,
-        DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt,
-        Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt,
-        NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
-        ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery,
-        RunRow, RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
+        AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
+        DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake,
+        FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
+        NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
+        NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
+        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
+        ShownMessage, SuggestionAnswer, Turn,
     },
 };
 
@@ -293,6 +294,26 @@ pub trait Store: Send + Sync {
         workflow: WorkflowId,
         which: QuestionQuery,
     ) -> Result<Vec<Question>>;
+
+    // Approvals
+    /// Asks a person for something, or asks again, as a live attempt. An answer is told to one call of one attempt.
+    async fn approval_ask(&self, fence: Fence, new: NewApproval, now: Millis) -> Result<Approval>;
+    /// Answers a request that is open. No agent can.
+    async fn approval_answer(
+        &self,
+        by: By,
+        workflow: WorkflowId,
+        approval: ApprovalId,
+        consent: Consent,
+        reason: Option<String>,
+        now: Millis,
+    ) -> Result<Once<()>>;
+    /// Lists requests.
+    async fn approval_list(
+        &self,
+        workflow: WorkflowId,
+        which: ApprovalQuery,
+    ) -> Result<Vec<Approval>>;
 
     // Documents and resources
 

@@ -8,12 +8,21 @@ use tokio::time::Instant;
 /// What the clocks are read from. All of it is monotonic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// The worker began.
+    /// The worker began, later by all it has waited for people.
     pub(crate) began: Instant,
     /// The last event, text or tool traffic.
     pub(crate) active: Instant,
     /// The last time a daemon answered.
     pub(crate) answered: Instant,
+    /// Whether a person is waited for now.
+    pub(crate) waiting: Waiting,
+}
+
+/// Whether a person is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    ForAPerson,
+    ForNobody,
 }
 
 /// Which clock has run out.
@@ -24,11 +33,15 @@ pub(crate) enum Expiry {
     Orphaned,
 }
 
-/// The next clock to run out, and when. It has, if that is past.
+/// The next clock to run out, and when. It has, if that is past. While a person is waited for only the daemon's absence
+/// counts.
 pub(crate) fn next_expiry(times: Times, limits: &JobLimits) -> (Instant, Expiry) {
     let wall = (times.began + limits.wall.duration(), Expiry::Wall);
     let silence = (times.active + limits.silence.duration(), Expiry::Silence);
     let orphaned = (times.answered + limits.orphan_grace.duration(), Expiry::Orphaned);
+    if times.waiting == Waiting::ForAPerson {
+        return orphaned;
+    }
     [wall, silence, orphaned].into_iter().min_by_key(|(at, _)| *at).unwrap_or(wall)
 }
 
@@ -78,8 +91,11 @@ mod tests {
             (50, 50, (at(80), Expiry::Silence)),
             (90, 90, (at(100), Expiry::Wall)),
         ] {
-            let times = Times { began, active: at(active), answered: at(answered) };
+            let waiting = Waiting::ForNobody;
+            let times = Times { began, active: at(active), answered: at(answered), waiting };
             assert_eq!(next_expiry(times, &limits), expected, "{active} {answered}");
+            let times = Times { waiting: Waiting::ForAPerson, ..times };
+            assert_eq!(next_expiry(times, &limits), (at(answered + 60), Expiry::Orphaned));
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! It keeps no session and passes tools on to the daemon, with the attempt's token and a key for every call. So a daemon
 //! that restarts is invisible from here, no token is in anybody's configuration, and whether the program has looked at
-//! its tools is seen on the spot. Who may come in is who knows the token.
+//! its tools is seen on the spot. Who may come in is who knows the token. `/gate` is another server with a token of its own:
+//! there the program itself asks whether a call may happen (`gate.rs`).
 
 use std::{
     net::Ipv4Addr,
@@ -17,7 +18,7 @@ use axum::{
     extract::{DefaultBodyLimit, Request, State},
     http::{StatusCode, header::AUTHORIZATION},
     middleware::{Next, from_fn_with_state},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse as _, Response, Sse},
     routing::post,
 };
 use serde::Deserialize;
@@ -26,6 +27,7 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    gate::{self, Gate},
     model::{Call, ToolResult},
     report::Report,
     toolbox::Toolbox,
@@ -35,6 +37,8 @@ use crate::{
 pub(crate) const SERVER: &str = "team";
 /// The revisions it speaks, the newest first. All of them begin with `initialize`.
 const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+const TEAM: &str = "/mcp";
+const GATE: &str = "/gate";
 /// More than a document or a resource may have.
 const MOST_BYTES: usize = 68 * 1024 * 1024;
 const INVALID_REQUEST: i64 = -32600;
@@ -45,6 +49,8 @@ const INVALID_PARAMS: i64 = -32602;
 pub(crate) struct Door {
     listener: TcpListener,
     pub(crate) entrance: Entrance,
+    /// Where the program asks whether it may.
+    pub(crate) gate: Entrance,
     hall: Hall,
 }
 
@@ -62,6 +68,8 @@ struct Hall(Arc<Inside>);
 
 struct Inside {
     password: String,
+    gate_password: String,
+    gate: Gate,
     tools: Toolbox,
     /// The tools, as they are shown.
     listed: Vec<Value>,
@@ -100,6 +108,7 @@ impl Door {
     /// Opens a door at a free port.
     pub(crate) async fn open(
         tools: Toolbox,
+        gate: Gate,
         mut listed: Vec<Value>,
         report: Report,
     ) -> std::io::Result<Self> {
@@ -108,10 +117,15 @@ impl Door {
             tool.remove("outputSchema");
         }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let url = format!("http://{}/mcp", listener.local_addr()?);
-        let token = secret()?;
+        let address = listener.local_addr()?;
+        let at = |path: &str| -> std::io::Result<Entrance> {
+            Ok(Entrance { url: format!("http://{address}{path}"), token: secret()? })
+        };
+        let (entrance, gate_entrance) = (at(TEAM)?, at(GATE)?);
         let inside = Inside {
-            password: format!("Bearer {token}"),
+            password: format!("Bearer {}", entrance.token),
+            gate_password: format!("Bearer {}", gate_entrance.token),
+            gate,
             tools,
             listed,
             report,
@@ -120,8 +134,7 @@ impl Door {
             closing: CancellationToken::new(),
             calls: TaskTracker::new(),
         };
-        let entrance = Entrance { url, token };
-        Ok(Self { listener, entrance, hall: Hall(Arc::new(inside)) })
+        Ok(Self { listener, entrance, gate: gate_entrance, hall: Hall(Arc::new(inside)) })
     }
 
     /// Lets a program in for as long as `work` takes. Returns when no call is left either.
@@ -130,7 +143,8 @@ impl Door {
     pub(crate) async fn serve<T>(self, work: impl Future<Output = T>) -> (T, bool) {
         let Self { listener, hall, .. } = self;
         let router = Router::new()
-            .route("/mcp", post(receive))
+            .route(TEAM, post(receive))
+            .route(GATE, post(receive_at_gate))
             .layer(DefaultBodyLimit::max(MOST_BYTES))
             .layer(from_fn_with_state(hall.clone(), known))
             .with_state(hall.clone());
@@ -153,37 +167,80 @@ fn secret() -> std::io::Result<String> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-/// Nothing of a stranger is read but who they say they are.
+/// Nothing of a stranger is read but who they say they are. Who knows one entrance does not know the other.
 async fn known(State(hall): State<Hall>, request: Request, next: Next) -> Response {
-    let given = request.headers().get(AUTHORIZATION);
-    if given.is_none_or(|given| given != hall.0.password.as_str()) {
+    let password = match request.uri().path() {
+        GATE => hall.0.gate_password.as_str(),
+        _ => hall.0.password.as_str(),
+    };
+    if request.headers().get(AUTHORIZATION).is_none_or(|given| given != password) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     next.run(request).await
 }
 
 async fn receive(State(hall): State<Hall>, Json(message): Json<Value>) -> Response {
+    match asked(message) {
+        Ok(Asked { id, method, params }) => reply(&id, hall.answer(&method, params).await),
+        Err(refused) => *refused,
+    }
+}
+
+async fn receive_at_gate(State(hall): State<Hall>, Json(message): Json<Value>) -> Response {
+    let Asked { id, method, params } = match asked(message) {
+        Ok(asked) => asked,
+        Err(refused) => return *refused,
+    };
+    match method.as_str() {
+        "initialize" => reply(&id, Ok(welcome(gate::SERVER, &params))),
+        "ping" => reply(&id, Ok(json!({}))),
+        "tools/list" => reply(&id, Ok(Gate::tools())),
+        "tools/call" if params.get("name").is_some_and(|name| name == gate::TOOL) => {
+            let (tell, told) = gate::answering();
+            let Inside { gate, closing, calls, .. } = &*hall.0;
+            let answer = gate.clone().answer(id, params, tell);
+            let closing = closing.clone();
+            calls.spawn(async move { closing.run_until_cancelled(answer).await });
+            Sse::new(told).into_response()
+        }
+        "tools/call" => reply(&id, Err(Refusal::new(INVALID_PARAMS, "there is no such tool"))),
+        _ => reply(&id, Err(Refusal::new(NO_METHOD, format!("there is no `{method}` here")))),
+    }
+}
+
+/// A request that wants an answer.
+struct Asked {
+    id: Value,
+    method: String,
+    params: Map<String, Value>,
+}
+
+fn asked(message: Value) -> Result<Asked, Box<Response>> {
     let Ok(Message { id, method: Some(method), params }) = serde_json::from_value(message) else {
         let refusal = Refusal::new(INVALID_REQUEST, "one request at a time, please");
-        return (StatusCode::BAD_REQUEST, Json(refusal.reply(&Value::Null))).into_response();
+        let refusal = (StatusCode::BAD_REQUEST, Json(refusal.reply(&Value::Null)));
+        return Err(Box::new(refusal.into_response()));
     };
     // Nothing is waited for by whoever wants no answer.
-    let Some(id) = id else { return StatusCode::ACCEPTED.into_response() };
-    let answer = hall.answer(&method, params).await;
+    let id = id.ok_or_else(|| Box::new(StatusCode::ACCEPTED.into_response()))?;
+    Ok(Asked { id, method, params })
+}
+
+fn reply(id: &Value, answer: Result<Value, Refusal>) -> Response {
     match answer {
         Ok(result) => Json(json!({"jsonrpc": "2.0", "id": id, "result": result})).into_response(),
         // Programs of the next era ask something else first, and take this for an older server.
         Err(refusal) if refusal.code == NO_METHOD => {
-            (StatusCode::BAD_REQUEST, Json(refusal.reply(&id))).into_response()
+            (StatusCode::BAD_REQUEST, Json(refusal.reply(id))).into_response()
         }
-        Err(refusal) => Json(refusal.reply(&id)).into_response(),
+        Err(refusal) => Json(refusal.reply(id)).into_response(),
     }
 }
 
 impl Hall {
     async fn answer(&self, method: &str, params: Map<String, Value>) -> Result<Value, Refusal> {
         match method {
-            "initialize" => Ok(welcome(&params)),
+            "initialize" => Ok(welcome(SERVER, &params)),
             "ping" => Ok(json!({})),
             "tools/list" => Ok(self.list()),
             "tools/call" => self.call(params).await,
@@ -213,13 +270,13 @@ impl Hall {
 }
 
 /// The answer to `initialize`: the revision that was asked for, or the newest that is known here.
-fn welcome(params: &Map<String, Value>) -> Value {
+fn welcome(server: &str, params: &Map<String, Value>) -> Value {
     let wanted = params.get("protocolVersion").and_then(Value::as_str);
     let revision = REVISIONS.into_iter().find(|revision| Some(*revision) == wanted);
     json!({
         "protocolVersion": revision.unwrap_or(REVISIONS[0]),
         "capabilities": {"tools": {}},
-        "serverInfo": {"name": SERVER, "version": env!("CARGO_PKG_VERSION")},
+        "serverInfo": {"name": server, "version": env!("CARGO_PKG_VERSION")},
     })
 }
 

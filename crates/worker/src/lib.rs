@@ -5,6 +5,7 @@
 
 mod clocks;
 mod door;
+mod gate;
 mod journal;
 mod log;
 mod mcp;

@@ -41,6 +41,7 @@ use self::{
 };
 use crate::{
     door::{Door, Entrance, SERVER},
+    gate::Gate,
     log::Log,
     model::{Failure, ToolResult},
     report::Report,
@@ -61,6 +62,8 @@ struct Turn<'a> {
     endpoint: Endpoint,
     /// Where our tools are.
     door: &'a Entrance,
+    /// Where the program asks whether it may.
+    gate: &'a Entrance,
     /// What the last turn said its conversation is, if this one goes on with it.
     session: Option<Value>,
 }
@@ -172,7 +175,7 @@ impl<'a> Program<'a> {
 pub(crate) async fn turn(
     program: &Program<'_>,
     job: &WorkerJob,
-    tools: Toolbox,
+    (tools, gate): (Toolbox, Gate),
     report: &Report,
     log: &Log,
 ) -> Result<String, Failure> {
@@ -180,15 +183,15 @@ pub(crate) async fn turn(
     let path = program.find(&surroundings)?;
     // Asked for before it starts, so that a daemon that is away holds up nobody who waits for tools only so long.
     let listed = tools.list().await.map_err(|why| Failure::new(FailureClass::Transient, why))?;
-    let door = Door::open(tools, listed, report.clone())
+    let door = Door::open(tools, gate.clone(), listed, report.clone())
         .await
         .map_err(broken("open a port on loopback"))?;
-    let entrance = door.entrance.clone();
+    let (entrance, gate_entrance) = (door.entrance.clone(), door.gate.clone());
     let endpoint = program.cli.map(|cli| endpoint(cli, &job.env)).unwrap_or_default();
     let usual = if endpoint.key.is_some() { Mode::Isolated } else { Mode::Login };
     let mode = program.mode.unwrap_or(usual);
     let session = job.session.clone().filter(|_| program.session == Session::Continue);
-    let mut turn = Turn { job, mode, endpoint, door: &entrance, session };
+    let mut turn = Turn { job, mode, endpoint, door: &entrance, gate: &gate_entrance, session };
     let mut needs_tools = true;
     let work = async {
         loop {
@@ -211,7 +214,13 @@ pub(crate) async fn turn(
             }
         }
     };
-    let (done, has_looked) = door.serve(work).await;
+    let work = async {
+        tokio::select! {
+            done = work => done,
+            failure = gate.failed() => Err(failure),
+        }
+    };
+    let (done, has_looked) = Box::pin(door.serve(work)).await;
     // Many go on as if nothing were missing. Then nothing it did for the team has arrived.
     if done.is_ok() && needs_tools && !has_looked {
         let name = program.command.first().copied().unwrap_or_default();

@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use crate::{
-    clocks::time_of_day,
+    clocks::{self, time_of_day},
     journal::Journal,
     model::ToolResult,
     pace::{self, Facts, Waiting},
@@ -51,6 +51,8 @@ struct Inner {
     desk: Mutex<Desk>,
     /// Something was laid on the desk.
     wake: Notify,
+    /// A person is no longer waited for.
+    released: Notify,
     standing: watch::Sender<Standing>,
 }
 
@@ -68,6 +70,10 @@ struct Desk {
     next_heartbeat: Instant,
     active: Instant,
     answered: Instant,
+    /// How often a person is waited for now, since when, and how long that was before.
+    holds: usize,
+    held_since: Instant,
+    held: Duration,
 }
 
 /// What the daemon has said so far.
@@ -102,6 +108,9 @@ impl Report {
             next_heartbeat: now + heartbeat,
             active: now,
             answered: now,
+            holds: 0,
+            held_since: now,
+            held: Duration::ZERO,
         };
         Ok(Self(Arc::new(Inner {
             daemon,
@@ -109,6 +118,7 @@ impl Report {
             heartbeat,
             desk: Mutex::new(desk),
             wake: Notify::new(),
+            released: Notify::new(),
             standing: watch::Sender::default(),
         })))
     }
@@ -173,6 +183,30 @@ impl Report {
     pub(crate) fn last_signs(&self) -> (Instant, Instant) {
         let desk = self.desk();
         (desk.active, desk.answered)
+    }
+
+    /// Lets the clocks stand still for as long as what it returns is kept: a person is waited for.
+    pub(crate) fn hold(&self) -> Held {
+        let mut desk = self.desk();
+        if desk.holds == 0 {
+            desk.held_since = Instant::now();
+        }
+        desk.holds += 1;
+        drop(desk);
+        Held(self.clone())
+    }
+
+    /// How long people were waited for before, and whether one is now.
+    pub(crate) fn held(&self) -> (Duration, clocks::Waiting) {
+        let desk = self.desk();
+        let waiting =
+            if desk.holds > 0 { clocks::Waiting::ForAPerson } else { clocks::Waiting::ForNobody };
+        (desk.held, waiting)
+    }
+
+    /// Returns when the clocks go on.
+    pub(crate) async fn released(&self) {
+        self.0.released.notified().await;
     }
 
     /// Waits until the daemon has stored the event with this number.
@@ -291,6 +325,23 @@ impl Report {
     fn desk(&self) -> MutexGuard<'_, Desk> {
         // A panic ends the worker; there is no half-done desk to be found.
         self.0.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A person is waited for, until dropped.
+pub(crate) struct Held(Report);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut desk = self.0.desk();
+        desk.holds -= 1;
+        if desk.holds == 0 {
+            let held = desk.held_since.elapsed();
+            desk.held += held;
+            desk.active = Instant::now();
+        }
+        drop(desk);
+        self.0.0.released.notify_one();
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::{
 
 use crate::{
     clocks::{Expiry, Times, next_expiry},
+    gate::Gate,
     log::Log,
     mcp::McpClient,
     mock::Mock,
@@ -150,6 +151,7 @@ impl Attempt {
             Backend::Native(_) | Backend::Command { .. } => None,
         };
         let tools = Toolbox::new(daemon, shell, log.clone());
+        let gate = Gate::new(self.daemon.clone(), job.attempt, report.clone());
         match &job.backend {
             Backend::Mock { rules } => {
                 let conversation = Conversation {
@@ -161,10 +163,10 @@ impl Attempt {
                 tool_loop(&mut model, &tools, conversation, job.max_steps, report).await
             }
             Backend::Native(native) => {
-                program::turn(&Program::native(native), job, tools, report, &log).await
+                program::turn(&Program::native(native), job, (tools, gate), report, &log).await
             }
             Backend::Command { command } => {
-                program::turn(&Program::other(command), job, tools, report, &log).await
+                program::turn(&Program::other(command), job, (tools, gate), report, &log).await
             }
         }
     }
@@ -173,12 +175,16 @@ impl Attempt {
     async fn expired(&self) -> Expiry {
         loop {
             let (active, answered) = self.report.last_signs();
-            let times = Times { began: self.began, active, answered };
+            let (held, waiting) = self.report.held();
+            let times = Times { began: self.began + held, active, answered, waiting };
             let (at, expiry) = next_expiry(times, &self.job.limits);
             if Instant::now() >= at {
                 return expiry;
             }
-            sleep_until(at).await;
+            tokio::select! {
+                () = sleep_until(at) => {}
+                () = self.report.released() => {}
+            }
         }
     }
 

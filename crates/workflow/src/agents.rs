@@ -11,7 +11,7 @@ use crate::{
     backend,
     complaint::{Complaint, Complaints},
     fields::{Field, Key, Keys},
-    prompt,
+    permissions, prompt,
     reference::is_name,
     suggest::nearest,
     tree::Yaml,
@@ -30,12 +30,13 @@ const AGENT: Keys = Keys {
         "cwd",
         "env",
         "requires",
+        "permissions",
         "command",
         "mode",
         "session",
         "mock",
     ],
-    later: &["provider", "tools", "mcp_servers", "skills", "schedule", "permissions"],
+    later: &["provider", "tools", "mcp_servers", "skills", "schedule"],
 };
 const RETRY: Keys = Keys { known: &["max_attempts", "backoff", "multiplier"], later: &[] };
 
@@ -101,6 +102,8 @@ fn agent(
     let retry = fields.get("retry").map(|field| retry(&field, complaints));
     let cwd = fields.take("cwd", complaints, folder_name);
     let env = fields.get("env").map(|field| env(&field, complaints));
+    let permissions =
+        fields.get("permissions").map(|field| permissions::read(&field, &backend, complaints));
     let requires = fields.get("requires").map(|field| requires(&field, complaints));
     Some(AgentSettings {
         name: name?,
@@ -115,6 +118,7 @@ fn agent(
         cwd,
         env: env.unwrap_or_default(),
         requires: requires.unwrap_or_default(),
+        permissions: permissions.unwrap_or_default(),
     })
 }
 

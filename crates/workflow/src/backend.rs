@@ -172,7 +172,8 @@ fn command(field: &Field<'_>, complaints: &mut Complaints) -> Vec<String> {
     words
 }
 
-fn word<T: Copy>(field: &Field<'_>, known: &[(&str, T)]) -> Result<T, Complaint> {
+/// One of these words.
+pub(crate) fn word<T: Copy>(field: &Field<'_>, known: &[(&str, T)]) -> Result<T, Complaint> {
     let text = field.text()?;
     let found = known.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
     found.ok_or_else(|| {

@@ -21,6 +21,7 @@ mod load;
 mod mention;
 mod mock;
 mod params;
+mod permissions;
 mod prompt;
 mod reference;
 mod report;

@@ -17,6 +17,7 @@ const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]{0,63}$";
 const SPAN: &str = "^[0-9]+(ms|s|m|h|d)$";
 const FILE: &str = r"^(\./)?[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$";
 const FOLDER: &str = "^[^/]";
+const PATTERN: &str = r"^[A-Za-z0-9_.-]+(\([^~*)][^*]*\*?\))?$";
 const PROGRAM: &str = r"^[^\s]+$";
 
 /// The JSON Schema of a workflow file.
@@ -95,6 +96,7 @@ fn agent() -> Value {
             ("cwd", text("Its working folder, relative to where the command was given.")),
             ("env", list("Names of variables passed through to it.", &shaped("", VARIABLE))),
             ("requires", requires()),
+            ("permissions", permissions()),
             ("command", command()),
             ("mode", word("Whose settings and login a program uses.", &["isolated", "login"])),
             ("session", word("What a turn knows of the last one.", &["continue", "fresh"])),
@@ -116,6 +118,21 @@ fn agent() -> Value {
 fn command() -> Value {
     let words = list("A program and its arguments.", &text("The program, or an argument."));
     json!({ "description": "The program, if it is not the usual one.", "anyOf": [text("Alone."), words] })
+}
+
+fn permissions() -> Value {
+    let pattern = shaped("`Tool`, `Tool(all of it)` or `Tool(its beginning*)`.", PATTERN);
+    mapping(
+        "What it may do by itself: `deny` comes before `ask`, `ask` before `allow`.",
+        &[],
+        [
+            ("default", word("What holds of the rest (ask).", &["allow", "ask", "deny"])),
+            ("allow", list("What it does without asking.", &pattern)),
+            ("ask", list("What it always asks for.", &pattern)),
+            ("deny", list("What it never does.", &pattern)),
+            ("on_ask", word("While nobody is there (wait).", &["wait", "deny", "fail"])),
+        ],
+    )
 }
 
 fn requires() -> Value {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AgentName, AgentSettings, MockRule, Retry, WorkflowName};
+use agent_worker_protocol::{AgentName, AgentSettings, MockRule, Permissions, Retry, WorkflowName};
 
 use crate::{
     agents::{DEFAULT_SILENCE, DEFAULT_STEPS, DEFAULT_TIMEOUT},
@@ -89,6 +89,7 @@ impl Draft {
             cwd: self.cwd,
             env: Vec::new(),
             requires: BTreeMap::new(),
+            permissions: Permissions::default(),
         })
     }
 }

@@ -1,13 +1,13 @@
 //! The endpoints of commands that act: agents that join and leave, documents, inboxes, feedback.
 
 use agent_worker_protocol::{
-    DocumentPath, Proposal, ProposalId, QuestionId, Revision, Seq, Target,
+    ApprovalId, Consent, DocumentPath, Proposal, ProposalId, QuestionId, Revision, Seq, Target,
     api::{
-        AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, AnswerRequest, CancelRequest,
-        DocumentDiff, DocumentEntry, DocumentNamed, DocumentRequest, DocumentText, DocumentWritten,
-        FeedbackRequest, FeedbackView, InboxReply, ProposalOutcome, ProposalRequest,
-        ProposalsReply, QuestionView, SendReply, StoreReport, SuggestRequest, Suggested,
-        SuggestionRequest, SuggestionView, VoteRequest,
+        AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, AnswerRequest, ApprovalView,
+        CancelRequest, ConsentRequest, DocumentDiff, DocumentEntry, DocumentNamed, DocumentRequest,
+        DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, InboxReply, ProposalOutcome,
+        ProposalRequest, ProposalsReply, QuestionView, SendReply, StoreReport, SuggestRequest,
+        Suggested, SuggestionRequest, SuggestionView, VoteRequest,
     },
 };
 
@@ -161,6 +161,26 @@ impl Client {
         request: &AnswerRequest,
     ) -> Answer<SendReply> {
         self.daemon.post_once(&format!("/questions/{id}/answer"), key, request).await
+    }
+
+    /// `GET /approvals`
+    pub(crate) async fn approvals(&self, scope: &Scope) -> Answer<Vec<ApprovalView>> {
+        self.daemon.get(&scope.query("/approvals").done()).await
+    }
+
+    /// `POST /approvals/{id}/approve`, `POST /approvals/{id}/deny`
+    pub(crate) async fn consent(
+        &self,
+        key: &str,
+        id: ApprovalId,
+        consent: Consent,
+        request: &ConsentRequest,
+    ) -> Answer<ApprovalView> {
+        let verb = match consent {
+            Consent::Approved => "approve",
+            Consent::Denied => "deny",
+        };
+        self.daemon.post_once(&format!("/approvals/{id}/{verb}"), key, request).await
     }
 
     /// `GET /feedback`

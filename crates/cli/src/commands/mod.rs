@@ -2,6 +2,7 @@
 
 mod agent;
 mod answer;
+mod approve;
 mod ask;
 mod attach;
 mod backends;
@@ -24,6 +25,7 @@ mod new;
 mod overview;
 mod pause;
 mod peek;
+mod pending;
 mod proposals;
 mod propose;
 mod providers;
@@ -96,6 +98,9 @@ pub(crate) enum Commands {
     Vote(vote::Args),
     Veto(veto::Args),
     Answer(answer::Args),
+    Pending(pending::Args),
+    Approve(approve::Args),
+    Deny(approve::DenyArgs),
     Init(init::Args),
     Validate(validate::Args),
     Schema(schema::Args),
@@ -158,6 +163,9 @@ impl Commands {
             Self::Vote(args) => args.output.format(),
             Self::Veto(args) => args.output.format(),
             Self::Answer(args) => args.output.format(),
+            Self::Pending(args) => args.output.format(),
+            Self::Approve(args) => args.output.format(),
+            Self::Deny(args) => args.output.format(),
             Self::Init(args) => args.output.format(),
             Self::Validate(args) => args.output.format(),
             Self::Schema(args) => args.output.format(),
@@ -220,6 +228,9 @@ impl Commands {
             Self::Vote(args) => vote::run(args, ctx).await,
             Self::Veto(args) => veto::run(args, ctx).await,
             Self::Answer(args) => answer::run(args, ctx).await,
+            Self::Pending(args) => pending::run(args, ctx).await,
+            Self::Approve(args) => approve::run(args, ctx).await,
+            Self::Deny(args) => approve::deny(args, ctx).await,
             Self::Init(args) => init::run(&args, ctx),
             Self::Validate(args) => validate::run(&args, ctx),
             Self::Schema(args) => schema::run(&args, ctx),

@@ -47,6 +47,10 @@ impl Row {
     fn line(&self, names: usize, now: Millis) -> Line {
         let clock = || text::clock(now.since(self.since));
         let (tone, words) = match &self.doing {
+            Doing::Starting | Doing::Working | Doing::Calling { .. } if !self.wanted.is_empty() => {
+                let numbers: Vec<_> = self.wanted.iter().map(|id| format!("#{id}")).collect();
+                (Tone::Warn, format!("waiting for approval ({})", numbers.join(", ")))
+            }
             Doing::Queued => (Tone::Plain, "queued".to_owned()),
             Doing::Idle if !self.mail.is_empty() => (Tone::Plain, "queued".to_owned()),
             Doing::Idle if self.asked.is_empty() => (Tone::Dim, "idle".to_owned()),

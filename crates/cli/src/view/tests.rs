@@ -199,7 +199,10 @@ fn a_run_somebody_comes_back_to_is_drawn_as_it_stands() {
         samples::agent("coder", AgentState::Running { attempt, since: at(48) }),
         samples::agent("reviewer", AgentState::Queued),
         samples::agent("writer", AgentState::BackingOff { until: at(65), why: "503".into() }),
-        samples::agent("asker", AgentState::Waiting { questions, asked: at(50) }),
+        samples::agent(
+            "asker",
+            AgentState::Waiting { questions, approvals: Vec::new(), asked: at(50) },
+        ),
         samples::agent("tester", AgentState::Stopped { why: "auth: 401".into() }),
     ];
     let run = RunView { state: RunState::Running, ended: None, agents, ..samples::run() };
@@ -214,4 +217,22 @@ fn a_run_somebody_comes_back_to_is_drawn_as_it_stands() {
     ");
     above(&mut view, &[event(61, EventKind::AttemptStarting, "reviewer", Value::Null)]);
     assert!(below(&view, 62, WIDE).contains("reviewer  starting 0:01"));
+}
+
+#[test]
+fn an_agent_that_waits_for_approval_is_shown_with_what_it_wants_until_it_has_an_answer() {
+    let wants = json!({"approval": 2, "tool": "Bash", "args": "{\"command\":\"ls\"}"});
+    let answer = json!({"approval": 2, "tool": "Bash", "answer": "approved"});
+    let events = [
+        event(1, EventKind::AttemptRunning, "coder", Value::Null),
+        event(2, EventKind::ApprovalOpen, "coder", wants),
+        event(3, EventKind::ApprovalAnswered, "coder", answer),
+    ];
+    let mut view = view(Detail::Usual);
+    let told = above(&mut view, &events[..2]);
+    assert!(told.contains(r#"wants #2: Bash {"command":"ls"}"#), "{told}");
+    assert!(below(&view, 9, WIDE).contains("coder     waiting for approval (#2)"));
+    let told = above(&mut view, &events[2..]);
+    assert!(told.contains("request #2 (Bash) is approved by"), "{told}");
+    assert!(below(&view, 9, WIDE).contains("coder     working 0:08"));
 }

@@ -9,19 +9,20 @@ use agent_worker_protocol::{
         AttentionItem, CancelRequest, Cleared, DeadLetter, DeadReply, DeadRequest, DocumentDiff,
         DocumentEntry, DocumentNamed, DocumentRequest, DocumentText, DocumentWritten,
         FeedbackRequest, FeedbackView, Health, InboxReply, InstanceRequest, InstanceView, LogReply,
-        MessagesReply, ProposalOutcome, ProposalRequest, ProposalsReply, QuestionView,
-        ReceiptsReply, Removed, ResourceEntry, ResourceKept, ResourceRequest, ResourceText,
-        ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply,
-        SendRequest, ShutdownRequest, StatsView, StoreReport, SuggestRequest, Suggested,
-        SuggestionRequest, SuggestionView, TokenCreated, TokenRequest, TokenView, VoteRequest,
+        MessagesReply, PermitReply, PermitRequest, ProposalOutcome, ProposalRequest,
+        ProposalsReply, QuestionView, ReceiptsReply, Removed, ResourceEntry, ResourceKept,
+        ResourceRequest, ResourceText, ResumeRequest, RunReport, RunRequest, RunStarted,
+        RunStopped, RunView, SendReply, SendRequest, ShutdownRequest, StatsView, StoreReport,
+        SuggestRequest, Suggested, SuggestionRequest, SuggestionView, TokenCreated, TokenRequest,
+        TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::{
-    agents, attempts, attention, documents, events, feedback, follow, health, inbox, messages,
-    openapi, proposals, request, resources,
+    agents, approvals, attempts, attention, documents, events, feedback, follow, health, inbox,
+    messages, openapi, proposals, request, resources,
     route::{
         May::{Anybody, Known, NeedsEither, User, Workers},
         Route,
@@ -44,6 +45,7 @@ pub(super) fn routes() -> Vec<Route> {
         suggestions(),
         resources(),
         proposals(),
+        approvals::routes(),
         workflows(),
     ]
     .into_iter()
@@ -190,6 +192,16 @@ fn agent() -> Vec<Route> {
         .named::<AttemptId>()
         .takes::<EventsRequest>()
         .gives::<EventsReply>(),
+        Route::new(
+            Workers,
+            Post,
+            "/attempts/{id}/approvals",
+            attempts::permit,
+            "Asks whether a call may happen, and waits for the answer for up to 40 s.",
+        )
+        .named::<AttemptId>()
+        .takes::<PermitRequest>()
+        .gives::<PermitReply>(),
     ]
 }
 

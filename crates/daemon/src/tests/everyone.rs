@@ -25,7 +25,7 @@ fn looked(house: &House, path: &str) -> (String, u16) {
         "/health" | "/doctor" | "/openapi.json" | "/tokens" | "/feedback" => (path.to_owned(), 200),
         "/resources" | "/agents" | "/runs" | "/stats" | "/messages" | "/attention" | "/dead"
         | "/document" | "/documents" | "/workflows" | "/proposals" | "/questions"
-        | "/suggestions" => (format!("{path}?target=@team"), 200),
+        | "/approvals" | "/suggestions" => (format!("{path}?target=@team"), 200),
         "/runs/{id}" => (format!("/runs/{}", house.run), 200),
         "/agents/{target}" => ("/agents/coder%40team".to_owned(), 200),
         "/logs" | "/inbox" => (format!("{path}?target=coder@team"), 200),
@@ -45,7 +45,7 @@ fn looked(house: &House, path: &str) -> (String, u16) {
 }
 
 /// What is decided and suggested.
-const DECIDING: [&str; 3] = ["/proposals", "/questions", "/suggestions"];
+const DECIDING: [&str; 4] = ["/proposals", "/questions", "/approvals", "/suggestions"];
 
 fn deciding(path: &str) -> (String, Option<Value>, u16) {
     let same = || path.to_owned();
@@ -61,6 +61,9 @@ fn deciding(path: &str) -> (String, Option<Value>, u16) {
         "/questions/{id}/answer" => {
             let answer = json!({"target": "@team", "answer": "yes"});
             ("/questions/1/answer".to_owned(), Some(answer), 404)
+        }
+        "/approvals/{id}/approve" | "/approvals/{id}/deny" => {
+            (path.replace("{id}", "1"), Some(json!({"target": "@team"})), 404)
         }
         "/suggestions" => (same(), Some(json!({"target": "@team", "suggestion": "better"})), 200),
         "/suggestions/{seq}" => {
@@ -115,6 +118,12 @@ fn done(house: &House, method: &str, path: &str) -> (String, Option<Value>, u16)
             let path = format!("/attempts/{}/events", house.job.attempt);
             (path, Some(json!({"events": [started]})), 403)
         }
+        ("POST", "/attempts/{id}/approvals") => {
+            // Anything shorter is waited for.
+            let path = format!("/attempts/{}/approvals", house.job.attempt);
+            let asked = json!({"call": "c".repeat(999), "tool": "Bash", "args": {}});
+            (path, Some(asked), 403)
+        }
         ("POST", "/mcp") => {
             (same(), Some(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})), 200)
         }
@@ -144,7 +153,9 @@ async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route()
             _ if (method.as_str(), path.as_str()) == ("POST", "/suggestions") => [401, 200, 409],
             // What an agent is always allowed is what a token usually is.
             // An agent votes without being granted it; what it asks a person it does not answer itself.
-            "A client's token must allow `approve`." if path.starts_with("/questions") => {
+            "A client's token must allow `approve`."
+                if ["/questions", "/approvals"].iter().any(|noun| path.starts_with(noun)) =>
+            {
                 [401, 403, 403]
             }
             "A client's token must allow `approve`." => [401, 403, expected],
@@ -155,6 +166,7 @@ async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route()
             | "A client's token must allow `documents`." => [401, expected, expected],
             granted if granted.starts_with("A client's token must allow ") => [401, 403, 403],
             "The user alone may." => [401, 403, 403],
+            "Agents alone may." if path.ends_with("/approvals") => [401, 403, 413],
             "Agents alone may." => [401, 403, 200],
             other => panic!("{other}"),
         };

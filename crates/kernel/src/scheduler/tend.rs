@@ -126,8 +126,8 @@ impl Kernel {
             Some(wall) => card.started.plus(wall.duration()),
             None => Millis::new(i64::MAX),
         };
-        // While somebody works or is about to, the run cannot be over; only its time can be up.
-        if !busy.is_empty() && now < due {
+        // While somebody works or is about to, the run cannot be over; only its time can be up, or all wait for a person.
+        if !busy.is_empty() && now < due && !self.asking.is_there(card.run) {
             return Ok(Looked::Until(instant(now, next.min(due))));
         }
         let is_there = self.attendance.is_there(card.run);

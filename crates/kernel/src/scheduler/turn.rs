@@ -151,16 +151,17 @@ impl Kernel {
         let (timeout, silence) = (settings.timeout, settings.silence);
         loop {
             let heard = self.live.heard(id).unwrap_or(started);
-            let (wall, quiet) =
-                (started + timeout.duration() + late, heard + silence.duration() + late);
-            tokio::time::sleep_until(wall.min(quiet)).await;
+            // Whoever waits for a person is not late.
+            let wall = started + timeout.duration() + late + self.live.held(id);
+            let quiet = heard + silence.duration() + late;
             let now = Instant::now();
             if now >= wall {
                 return format!("it took longer than {timeout} and did not end by itself");
             }
-            if now >= self.live.heard(id).unwrap_or(started) + silence.duration() + late {
+            if now >= quiet {
                 return format!("nothing was heard of it for {silence}");
             }
+            tokio::time::sleep_until(wall.min(quiet)).await;
         }
     }
 
@@ -180,10 +181,7 @@ impl Kernel {
             token,
             keep: place.folder.with_file_name(format!("agent-{}", lease.fence.agent)),
             folder: place.folder,
-            cwd: settings
-                .cwd
-                .as_ref()
-                .map_or(card.script.cwd.clone(), |cwd| card.script.cwd.join(cwd)),
+            cwd: card.cwd_of(settings),
             env: worker_env(env, settings),
             system_prompt: prompt::system_prompt(
                 &lease.fence.agent,
@@ -196,6 +194,7 @@ impl Kernel {
             backend: settings.backend.clone(),
             model: settings.model.clone(),
             session: lease.session.clone(),
+            permissions: settings.permissions.clone(),
             max_steps: settings.max_steps,
             limits: JobLimits {
                 wall: settings.timeout,

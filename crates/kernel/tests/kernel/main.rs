@@ -1,6 +1,7 @@
 //! The kernel's room: whole runs against the real store, with scripted workers and a virtual clock.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod approvals;
 mod attention;
 mod channel;
 mod documents;

@@ -15,18 +15,19 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
-    Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
-    Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
+    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventKind, Hash, InstanceRef,
+    Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
+    ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use agent_worker_store::{
-    AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentConflict, DocumentInfo,
-    DocumentWrite, Error, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt, Hindrances,
-    Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt, NewBallot,
-    NewCancel, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery,
-    Question, QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep,
-    Settlement, ShownMessage, Sqlite, Store, SuggestionAnswer, Turn,
+    AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
+    DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileMemory, FileTake,
+    FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
+    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
+    NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo,
+    ResourcePart, RunQuery, RunRow, RunStep, Settlement, ShownMessage, Sqlite, Store,
+    SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -73,6 +74,8 @@ const WRITES: &[&str] = &[
     "proposal_settle",
     "question_ask",
     "question_answer",
+    "approval_ask",
+    "approval_answer",
     "event_append",
     "token_put",
     "token_remove",
@@ -262,6 +265,9 @@ patient! {
     fn question_ask(by: By, workflow: WorkflowId, new: NewQuestion, now: Millis) -> Once<QuestionId>;
     fn question_answer(by: By, workflow: WorkflowId, question: QuestionId, answer: String, now: Millis) -> Once<Seq>;
     fn question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<Question>;
+    fn approval_ask(fence: Fence, new: NewApproval, now: Millis) -> Approval;
+    fn approval_answer(by: By, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Millis) -> Once<()>;
+    fn approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>;
     fn document_put(by: By, write: DocumentWrite, now: Millis) -> Once<Revision>;
     fn document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
     fn document_list(workflow: WorkflowId) -> Vec<DocumentInfo>;

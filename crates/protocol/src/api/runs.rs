@@ -102,7 +102,7 @@ pub struct RunView {
     pub dropped: Vec<Receipt>,
     /// Who takes part, and what each is doing.
     pub agents: Vec<AgentView>,
-    /// Proposals that are voted on and questions that wait for a person: what else keeps it open.
+    /// Proposals that are voted on, questions and requests that wait for a person: what else keeps it open.
     #[serde(default)]
     pub pending: u32,
 }
@@ -312,6 +312,8 @@ pub enum AttentionKind {
     Paused,
     /// An agent asks something and is woken by the answer.
     Question,
+    /// An agent wants to do something and waits for approval.
+    Approval,
     /// A delivery's attempts are used up.
     DeadLetter,
     /// An agent is not woken any more.

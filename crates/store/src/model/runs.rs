@@ -225,6 +225,10 @@ pub struct RunFacts {
     pub proposals: u32,
     /// Questions that wait for a person's answer.
     pub questions: u32,
+    /// Attempts that live and wait for a person's approval.
+    pub held: u32,
+    /// Waking deliveries, pending or leased, of their agents.
+    pub held_mail: u32,
 }
 
 /// What was decided about a run.

@@ -115,6 +115,7 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
             "role",
             "gate",
             "question",
+            "approval",
             "suggestion",
         ] {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND run = ?2");
@@ -169,6 +170,7 @@ pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         "ballot",
         "gate",
         "question",
+        "approval",
         "document_seen",
         "suggestion",
         "projection",

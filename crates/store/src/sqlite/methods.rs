@@ -3,16 +3,16 @@
 use std::{ops::Range, sync::Arc};
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, DocumentPath, Event, EventKind, Hash, InstanceRef, Limits, Message,
-    Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId, ProposalState, QuestionId,
-    Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
+    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventKind, Hash, InstanceRef,
+    Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
+    ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    Sqlite, agents,
+    Sqlite, agents, approvals,
     attempts::{self, events as reports, finish, lease},
     binding, content, deliveries,
     documents::{self, At},
@@ -24,12 +24,13 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::{
-        AgentRow, AttemptRow, By, Change, Decide, Deciding, Document, DocumentConflict,
-        DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt,
-        Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery, NewAgent, NewAttempt,
-        NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once,
-        ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery,
-        RunRow, RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
+        AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
+        DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake,
+        FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
+        NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
+        NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
+        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
+        ShownMessage, SuggestionAnswer, Turn,
     },
     store::Store,
 };
@@ -158,6 +159,13 @@ store! {
         write question_answer(by: By, workflow: WorkflowId, question: QuestionId,
             answer: String, now: Millis) -> Once<Seq>
             = move |tx| questions::answer(tx, &by, workflow, question, &answer, now);
+        write approval_ask(fence: Fence, new: NewApproval, now: Millis) -> Approval
+            = move |tx| approvals::ask(tx, &fence, &new, now);
+        write approval_answer(by: By, workflow: WorkflowId, approval: ApprovalId,
+            consent: Consent, reason: Option<String>, now: Millis) -> Once<()>
+            = move |tx| approvals::answer(tx, &by, workflow, approval, (consent, reason.as_deref()), now);
+        read approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>
+            = move |db| approvals::list(db, workflow, which);
         read question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<Question>
             = move |db| questions::list(db, workflow, which);
 

@@ -4,10 +4,10 @@
 use agent_worker_protocol::{RunId, Seq};
 use rusqlite::Connection;
 
-use crate::model::{InstanceQuery, ProposalQuery};
+use crate::model::{ApprovalQuery, InstanceQuery, ProposalQuery};
 
 use super::{
-    agents,
+    agents, approvals,
     attempts::{self, finish, lease},
     columns::RunNo,
     connection, effects, events,
@@ -16,7 +16,8 @@ use super::{
 };
 
 /// The tables that grow with history.
-const LONG: [&str; 6] = ["message", "delivery", "event", "attempt", "effect", "proposal"];
+const LONG: [&str; 7] =
+    ["message", "delivery", "event", "attempt", "effect", "proposal", "approval"];
 
 /// One line for each step of the plan, as `SEARCH d USING INDEX delivery_open (workflow=? AND state=?)`.
 fn plan(db: &Connection, sql: &str) -> Vec<String> {
@@ -38,6 +39,7 @@ fn nothing_that_is_asked_often_walks_through_history() {
     let db = connection::in_memory().unwrap();
     let open = "INDEX delivery_open (workflow=? AND state=? AND agent=?";
     let failed = "USING COVERING INDEX delivery_failed (workflow=? AND run=? AND state=?)";
+    let active = "INDEX proposal_active (workflow=?)";
     for (sql, expected) in [
         (inbox::pending_sql(Which::All), open),
         (inbox::pending_sql(Which::NotAlone), open),
@@ -55,15 +57,12 @@ fn nothing_that_is_asked_often_walks_through_history() {
             instances::list_sql(&InstanceQuery::Named("w".parse().unwrap())),
             "INDEX workflow_name (name=? AND tag=?)",
         ),
-        (
-            instances::list_sql(&InstanceQuery::With("a".parse().unwrap())),
-            "INDEX agent_name (name=?)",
-        ),
+        (instances::list_sql(&InstanceQuery::With("a".parse().unwrap())), "agent_name (name=?)"),
         (instances::list_sql(&InstanceQuery::Live), "INDEX workflow_live"),
         (settle::FACTS.to_owned(), open),
-        (proposals::ENDED.to_owned(), "INDEX proposal_active (workflow=?)"),
-        (proposals::DUE.to_owned(), "INDEX proposal_active (workflow=?)"),
-        (proposals::list_sql(ProposalQuery::Active), "INDEX proposal_active (workflow=?)"),
+        (proposals::ENDED.to_owned(), active),
+        (proposals::DUE.to_owned(), active),
+        (proposals::list_sql(ProposalQuery::Active), active),
         (
             proposals::list_sql(ProposalQuery::Decided(RunId::new(uuid::Uuid::nil()), 1)),
             "INDEX proposal_decided (workflow=? AND run=?)",
@@ -71,6 +70,8 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (runs::STOPPED.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),
         (runs::TURNS_TODAY.to_owned(), "INDEX attempt_turn (workflow=? AND run=? AND ended>?)"),
         (runs::TURNS_TODAY_OF.to_owned(), "INDEX attempt_turn (workflow=? AND run=? AND ended>?)"),
+        (settle::HELD_MAIL.to_owned(), open),
+        (approvals::list_sql(ApprovalQuery::Open), "INDEX approval_unused (workflow=?)"),
         (settle::ALL_WAIT_UNTIL.to_owned(), open),
         (attempts::TURNS.to_owned(), "INDEX attempt_turn (workflow=? AND run=?)"),
         (settle::DROP_OPEN.to_owned(), "delivery_open (workflow=? AND state=?)"),

@@ -62,7 +62,10 @@ pub(super) const FACTS: &str = "SELECT r.mode, r.limits, r.started, r.turns,
         (SELECT count(*) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1),
         (SELECT count(*) FROM question q INDEXED BY question_open
           JOIN agent a ON a.workflow = q.workflow AND a.name = q.agent AND a.run = q.run
-          WHERE q.workflow = ?1 AND q.run = ?2 AND q.answer IS NULL)
+          WHERE q.workflow = ?1 AND q.run = ?2 AND q.answer IS NULL),
+        (SELECT count(*) FROM agent a WHERE a.workflow = ?1 AND a.live IS NOT NULL AND EXISTS (
+          SELECT 1 FROM approval p INDEXED BY approval_unused WHERE p.workflow = ?1 AND p.agent = a.name
+          AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1))
         FROM run r WHERE r.workflow = ?1 AND r.id = ?2";
 
 /// Reads only what is open or failed, so its cost does not grow with the instance's history. It starts from the agents:
@@ -85,14 +88,26 @@ fn facts(head: &Head<'_>, live: &LiveRun, now: Millis) -> Result<RunFacts> {
                 dropped: row.get(8)?,
                 proposals: row.get(9)?,
                 questions: row.get(10)?,
+                held: row.get(11)?,
+                held_mail: 0,
             })
         })?;
     facts.turns_today = runs::turns_today(head, live, &facts.limits, now)?;
+    if facts.held > 0 {
+        let of = [head.workflow.get()];
+        facts.held_mail = head.tx.prepare_cached(HELD_MAIL)?.query_row(of, |row| row.get(0))?;
+    }
     if facts.waking > 0 && facts.attempts == 0 {
         facts.all_wait_until = all_wait_until(head, live)?;
     }
     Ok(facts)
 }
+
+pub(super) const HELD_MAIL: &str = "SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
+        WHERE a.workflow = ?1 AND a.stopped IS NULL AND a.live IS NOT NULL AND EXISTS (
+          SELECT 1 FROM approval p INDEXED BY approval_unused WHERE p.workflow = ?1 AND p.agent = a.name
+          AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1)
+        AND d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1";
 
 pub(super) const ALL_WAIT_UNTIL: &str = "SELECT iif(count(*) = count(a.not_before), min(a.not_before), NULL) FROM agent a
         WHERE a.workflow = ?1 AND a.run = ?2 AND a.stopped IS NULL AND EXISTS (

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod answers;
+mod approvals;
 mod channel;
 mod effects;
 mod failures;
@@ -155,6 +156,14 @@ conformance! {
         attempts_and_turns_are_listed_newest_first,
         it_is_known_since_when_a_run_and_its_agents_stand_as_they_do,
         what_is_said_about_the_program_is_kept,
+    }
+    approvals {
+        a_request_is_kept_to_the_letter_and_answered_once_by_no_agent,
+        an_answer_is_told_to_one_call_however_often_that_asks,
+        the_next_attempt_takes_over_exactly_what_the_last_one_asked,
+        nobody_answers_what_nobody_waits_for,
+        an_attempt_that_waits_is_held_and_its_run_goes_on_with_the_answer,
+        of_many_answers_at_once_one_counts,
     }
     proposals {
         a_vote_counts_decides_binds_and_tells_in_one_step,

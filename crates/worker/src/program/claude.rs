@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, io, time::Duration};
 
-use agent_worker_protocol::{Cli, FailureClass, Mode, Usage};
+use agent_worker_protocol::{Cli, FailureClass, Fit, Mode, ToolPattern, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -10,6 +10,7 @@ use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, mod
 use crate::{
     clocks::time_of_day,
     door::{Entrance, SERVER},
+    gate,
     model::{Failure, ToolResult},
 };
 
@@ -126,10 +127,12 @@ impl Claude {
 impl Vendor for Claude {
     fn invocation(&self, turn: &Turn<'_>) -> io::Result<Invocation> {
         let job = turn.job;
-        let Entrance { url, token } = turn.door;
-        let headers = json!({"Authorization": format!("Bearer {token}")});
-        let servers =
-            json!({"mcpServers": {SERVER: {"type": "http", "url": url, "headers": headers}}});
+        let server = |Entrance { url, token }: &Entrance| {
+            let headers = json!({"Authorization": format!("Bearer {token}")});
+            json!({"type": "http", "url": url, "headers": headers})
+        };
+        let servers = json!({SERVER: server(turn.door), gate::SERVER: server(turn.gate)});
+        let servers = json!({"mcpServers": servers});
         let servers = files::private(&job.folder, "mcp.json", &servers.to_string())?;
         let system = files::private(&job.folder, "system.md", &job.system_prompt)?;
         let mut invocation = Invocation { stdin: job.prompt.clone(), ..Invocation::default() };
@@ -137,6 +140,15 @@ impl Vendor for Claude {
         invocation.args(["--include-partial-messages", "--strict-mcp-config"]);
         invocation.args(["--mcp-config", &servers, "--append-system-prompt-file", &system]);
         invocation.args(["--allowedTools", &format!("mcp__{SERVER}")]);
+        // What it would ask a person for it asks there.
+        let asks = format!("mcp__{}__{}", gate::SERVER, gate::TOOL);
+        invocation.args(["--permission-prompt-tool", &asks]);
+        let whole = |pattern: &&ToolPattern| *pattern.fit() == Fit::Any;
+        let never: Vec<_> =
+            job.permissions.deny.iter().filter(whole).map(ToolPattern::tool).collect();
+        if !never.is_empty() {
+            invocation.args(["--disallowedTools", &never.join(",")]);
+        }
         if let Some(model) = model_for(Cli::Claude, job.model.as_deref()) {
             invocation.args(["--model", &model]);
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use agent_worker_protocol::{Cli, FailureClass, Mode, Usage};
+use agent_worker_protocol::{Cli, FailureClass, Mode, Stance, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -127,6 +127,16 @@ enum What {
     Other,
 }
 
+/// What it may do to files, where that is not for its own settings to say. It asks for nothing: what its sandbox keeps it
+/// from fails.
+fn sandbox(default: Stance) -> Option<&'static str> {
+    match default {
+        Stance::Allow => Some("workspace-write"),
+        Stance::Deny => Some("read-only"),
+        Stance::Ask => None,
+    }
+}
+
 impl Codex {
     pub(super) fn new(session: Option<&Value>) -> Self {
         let last = session.and_then(|session| Thread::deserialize(session).ok());
@@ -156,6 +166,9 @@ impl Vendor for Codex {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         set("developer_instructions", instructions);
+        if let Some(sandbox) = sandbox(job.permissions.default) {
+            set("sandbox_mode", quoted(sandbox));
+        }
         if let Mode::Isolated = turn.mode {
             let url = turn.endpoint.base_url.as_deref().unwrap_or(OPENAI);
             set("model_provider", quoted("given"));

@@ -31,6 +31,9 @@ pub(crate) enum Heard {
 /// What a question about tools is heard as.
 pub(crate) const LIST: &str = "tools/list";
 
+/// What a question whether a call may happen is heard as.
+pub(crate) const PERMIT: &str = "permit";
+
 /// What is done with a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
@@ -199,6 +202,10 @@ impl Inner {
                     json!([{"name": "channel_send", "inputSchema": {}, "outputSchema": {}}]);
                 json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}})
             }
+            Heard::Call { tool, .. } if tool == PERMIT => match answer {
+                Answer::Result(reply) => reply.clone(),
+                _ => json!({"permit": "allow"}),
+            },
             Heard::Call { tool, .. } => {
                 let content =
                     json!({"content": [{"type": "text", "text": format!("{tool} done")}]});
@@ -215,6 +222,10 @@ impl Inner {
 }
 
 fn understand(head: String, body: &[u8]) -> Heard {
+    if head.starts_with("POST /attempts/") && head.contains("/approvals ") {
+        let args = serde_json::from_slice(body).unwrap();
+        return Heard::Call { tool: PERMIT.to_owned(), args, head };
+    }
     if head.starts_with("POST /attempts/") {
         return Heard::Events(serde_json::from_slice(body).unwrap());
     }

@@ -47,6 +47,7 @@ pub(crate) fn job(daemon: &Daemon, rule: Value) -> WorkerJob {
         backend: Backend::Mock { rules: vec![rule] },
         model: None,
         session: None,
+        permissions: agent_worker_protocol::Permissions::default(),
         max_steps: 30,
         limits: JobLimits {
             wall: Span::from_secs(30),

@@ -3,13 +3,13 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use agent_worker_protocol::{
-    Backend, Cli, EffectKey, FailureClass, Mode, Native, Session, Usage, WorkerEvent, WorkerJob,
-    WorkerOutcome,
+    Backend, Cli, EffectKey, FailureClass, Mode, Native, Session, Stance, Usage, WorkerEvent,
+    WorkerJob, WorkerOutcome,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    daemon::{Answer, Daemon, Heard, LIST},
+    daemon::{Answer, Daemon, Heard, LIST, PERMIT},
     process::{Worker, job, run},
 };
 
@@ -18,7 +18,7 @@ const ASK: &str = r#"
 url=${AGENT_WORKER_MCP_URL#http://}
 ask() {
     exec 3<>"/dev/tcp/${url%%:*}/$(p=${url#*:}; echo "${p%%/*}")"
-    printf 'POST /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' "$1" "${#2}" "$2" >&3
+    printf 'POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' "${3:-/mcp}" "$1" "${#2}" "$2" >&3
     cat <&3
 }
 call() { ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","id":7,"method":"'"$1"'","params":'"$2"'}' | tail -n 1; echo; }
@@ -338,4 +338,93 @@ async fn what_a_turn_leaves_for_the_next_is_bounded() {
         (FailureClass::Fatal, "what it says of its conversation is longer than 64 KiB")
     );
     assert!(has(&daemon, |event| matches!(event, WorkerEvent::Retry { why } if why.len() < 1000)));
+}
+
+/// And the gate's, where the program asks by itself: `permit TOOL INPUT` prints what it is told.
+const GATE: &str = r#"
+gate=$(sed 's/.*"gate":{"headers":{"Authorization":"Bearer \([0-9a-f]*\)".*/\1/' "$config")
+permit() {
+    ask "$gate" '{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"approve","arguments":{"tool_name":"'"$1"'","input":'"$2"',"tool_use_id":"t-'"$3"'"}}}' /gate \
+        | sed -n 's/^data: //p' | tail -n 1
+}
+end() { echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}'; }
+"#;
+
+#[tokio::test]
+async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_else_is_allowed() {
+    let mut first = true;
+    let daemon = Daemon::new(move |heard| match heard {
+        Heard::Call { tool, args, .. } if tool == PERMIT => {
+            match args["args"]["command"].as_str() {
+                Some("ls") if std::mem::take(&mut first) => {
+                    Answer::Result(json!({"permit": "open", "approval": 1}))
+                }
+                Some("ls") => Answer::Yes,
+                _ => Answer::Result(json!({"permit": "deny", "why": "denied by user"})),
+            }
+        }
+        Heard::Call { .. } | Heard::Events(_) => Answer::Yes,
+    });
+    let text = r#"
+        echo "args: $*" >&2
+        { permit Bash '{"command":"ls"}' 1; permit Bash '{"command":"rm"}' 2; permit mcp__gate__approve '{"tool_name":"Bash"}' 3
+          ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","id":1,"method":"ping"}' /gate | head -n 1
+          ask "$gate" '{"jsonrpc":"2.0","id":1,"method":"ping"}' | head -n 1; } >told
+        end"#;
+    let mut job = native(&daemon, Cli::Claude, &format!("{LOOK}{GATE}{text}"));
+    job.permissions.deny = vec!["WebFetch".parse().unwrap(), "Bash(rm*)".parse().unwrap()];
+    let mut worker = Worker::start(&job).await;
+    assert_eq!(worker.finished().await.text, "Done.");
+    let told = fs::read_to_string(daemon.folder.path().join("told")).unwrap();
+    let lines: Vec<&str> = told.lines().collect();
+    let said = |n: usize| {
+        let answer: Value = serde_json::from_str(lines[n]).unwrap();
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    assert_eq!(said(0), json!({"behavior": "allow", "updatedInput": {"command": "ls"}}));
+    assert_eq!(said(1), json!({"behavior": "deny", "message": "denied by user"}));
+    assert_eq!(said(2)["behavior"], "deny", "nobody approves its own requests");
+    assert!(lines[3].starts_with("HTTP/1.1 401") && lines[4].starts_with("HTTP/1.1 401"), "{told}");
+    let asked: Vec<_> = daemon.calls().into_iter().filter(|(tool, _)| tool == PERMIT).collect();
+    let request = |call: &str, command: &str| json!({"call": call, "tool": "Bash", "args": {"command": command}});
+    let expected = [request("t-1", "ls"), request("t-1", "ls"), request("t-2", "rm")];
+    assert_eq!(asked.into_iter().map(|(_, args)| args).collect::<Vec<_>>(), expected);
+    let log = worker.log();
+    assert!(log.contains("--permission-prompt-tool mcp__gate__approve"), "{log}");
+    assert!(log.trim_end().ends_with("--disallowedTools WebFetch"), "{log}");
+}
+
+#[tokio::test]
+async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
+    let daemon = Daemon::new(|heard| match heard {
+        Heard::Call { tool, .. } if tool == PERMIT => {
+            Answer::Result(json!({"permit": "fail", "why": "nobody is there"}))
+        }
+        Heard::Call { .. } | Heard::Events(_) => Answer::Yes,
+    });
+    let text = "permit Bash '{}' 1 >&2; sleep 60; end";
+    let job = native(&daemon, Cli::Claude, &format!("{LOOK}{GATE}{text}"));
+    let (class, why) = failure(run(&job).await.outcome);
+    assert_eq!(class, FailureClass::Permission);
+    assert_eq!(why, "Bash was not approved: nobody is there");
+}
+
+#[tokio::test]
+async fn codex_writes_in_its_folder_where_everything_is_allowed_and_is_asked_nothing_where_nothing_is_said()
+ {
+    for (default, sandbox) in [
+        (Stance::Allow, Some("workspace-write")),
+        (Stance::Ask, None),
+        (Stance::Deny, Some("read-only")),
+    ] {
+        let daemon = Daemon::willing();
+        let mut job = native(&daemon, Cli::Codex, r#"echo "args: $*" >&2"#);
+        job.permissions.default = default;
+        let mut worker = Worker::start(&job).await;
+        worker.finished().await;
+        let log = worker.log();
+        let given = log.split("sandbox_mode=\"").nth(1).and_then(|rest| rest.split('"').next());
+        assert_eq!(given, sandbox, "{log}");
+    }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use agent_worker_protocol::{
-    AgentSettings, Backend, MockCall, MockFailure, MockRule, Retry, RunMode, Span,
+    AgentSettings, Backend, MockCall, MockFailure, MockRule, OnAsk, Permissions, Retry, RunMode,
+    Span, Stance, ToolPattern,
 };
 use agent_worker_workflow::{Context, DocumentOwner, Documents, Layout, Param, Provider, Workflow};
 
@@ -35,6 +36,7 @@ fn one_agent_is_a_workflow_and_the_rest_is_default() {
         retry: Retry::default(),
         cwd: None,
         env: vec![],
+        permissions: Permissions::default(),
         requires: [].into(),
     };
     assert_eq!(workflow.agents, [expected]);
@@ -301,4 +303,37 @@ limits: { wall: 1h }
     assert!(workflow.env_names.iter().eq(["CI", "LANG"]));
     let stored = serde_json::to_string(&workflow).unwrap();
     assert_eq!(serde_json::from_str::<Workflow>(&stored).unwrap(), workflow);
+}
+
+#[test]
+fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
+    let of = |backend: &str, rules: &str| {
+        read(&format!("agents:\n  a: {{ backend: {backend}, permissions: {{ {rules} }} }}\n"))
+    };
+    let rules =
+        "default: deny, allow: [Read, 'Bash(git diff*)'], ask: [Task], deny: [Edit], on_ask: fail";
+    let read = of("claude", rules).unwrap().agents.remove(0).permissions;
+    let patterns = |texts: &[&str]| {
+        texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<ToolPattern>>()
+    };
+    let expected = Permissions {
+        default: Stance::Deny,
+        allow: patterns(&["Read", "Bash(git diff*)"]),
+        ask: patterns(&["Task"]),
+        deny: patterns(&["Edit"]),
+        on_ask: OnAsk::Fail,
+    };
+    assert_eq!(read, expected);
+    assert_eq!(of("codex", "default: allow").unwrap().agents[0].permissions.default, Stance::Allow);
+    for (backend, rules, why) in [
+        ("codex", "deny: [Bash]", "`codex` asks for nothing call by call"),
+        ("gemini", "default: allow", "`permissions` are not kept by `gemini`"),
+        ("mock", "default: allow", "`permissions` are not kept by `mock`"),
+        ("claude", "allow: ['Bash(*)']", "`Bash(*)`: `*` stands for the rest"),
+        ("claude", "default: maybe", "must be `allow` or `ask` or `deny`"),
+        ("claude", "allowed: [Bash]", "unknown key `agents.a.permissions.allowed`"),
+    ] {
+        let told = of(backend, rules).unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
+    }
 }

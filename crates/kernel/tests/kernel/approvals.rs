@@ -1,0 +1,211 @@
+//! What agents ask for before they do it: rules, waiting, answers, and nobody there.
+
+use std::{sync::Arc, time::Duration};
+
+use agent_worker_kernel::{Breadth, Error, Principal, Watched};
+use agent_worker_protocol::{
+    ApprovalId, AttemptEnd, Code, Consent, EventKind, Outcome, PauseCause, RunState,
+    api::{ApprovalView, AttentionKind, ConsentRequest, PermitReply, PermitRequest},
+};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::{
+    worker::{End, Worker},
+    world::{World, code, place},
+};
+
+const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
+
+fn team(permissions: &str) -> String {
+    format!(
+        "agents:\n  coder: {{ backend: claude, permissions: {{ {permissions} }} }}\nkickoff: '@coder go'\n"
+    )
+}
+
+/// Asks as a worker's gate does: again while it is open, and when a daemon went away.
+async fn permit(worker: &Worker, call: &str, command: &str) -> PermitReply {
+    loop {
+        let asked = async {
+            let (kernel, who) = worker.principal().await?;
+            let args = json!({ "command": command });
+            let request = PermitRequest { call: call.into(), tool: "Bash".into(), args };
+            kernel.permit(&who, worker.job.attempt, request).await
+        };
+        match asked.await {
+            Ok(PermitReply::Open { .. }) => {}
+            Ok(reply) => return reply,
+            Err(Error::Store(agent_worker_store::Error::Closed)) => {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn asks(world: &World, command: &'static str) {
+    world.machine.plays("coder", move |worker| async move {
+        match permit(&worker, "c1", command).await {
+            PermitReply::Allow => End::done("allowed"),
+            PermitReply::Deny { why } => End::done(&why),
+            other => End::done(&format!("{other:?}")),
+        }
+    });
+}
+
+impl World {
+    async fn consent(&self, who: &Principal, consent: Consent) -> Result<ApprovalView, Error> {
+        let target = Some("@team".parse().unwrap());
+        let request = ConsentRequest { target, reason: Some("so".into()), ..Default::default() };
+        self.kernel.approval_answer(who, None, ApprovalId::new(1), consent, request).await
+    }
+
+    async fn open(&self) -> Vec<ApprovalView> {
+        let at = &place("@team");
+        self.kernel.approval_list(&Principal::User, at, Breadth::Project).await.unwrap()
+    }
+
+    async fn answers(&self) -> String {
+        self.channel().await.pop().unwrap().body
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_rules_say_is_said_at_once_and_asked_of_nobody() {
+    for (permissions, command, answer) in [
+        ("allow: ['Bash(ls*)']", "ls -l", "allowed"),
+        ("default: allow", "rm x", "allowed"),
+        ("default: allow, deny: ['Bash(rm*)']", "rm x", "Bash is not allowed here"),
+    ] {
+        let world = World::new().await;
+        asks(&world, command);
+        let run = world.run(&team(permissions)).await;
+        assert_eq!(world.over(run).await.state, DONE);
+        assert_eq!(world.answers().await, answer);
+        let story = world.story(run).await;
+        assert!(!story.iter().any(|event| event.kind == EventKind::ApprovalOpen));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_pauses_the_run_until_somebody_answers_and_its_clocks_stand_still() {
+    for (consent, answer) in
+        [(Consent::Approved, "allowed"), (Consent::Denied, "denied by user: so")]
+    {
+        let world = World::new().await;
+        asks(&world, "git push");
+        let run = world.run(&team("")).await;
+        let paused = world.paused(run).await;
+        assert_eq!(paused.cause.as_deref(), Some("waiting for a person"));
+        // Much longer than an attempt may take, or a worker be silent.
+        world.pass(Duration::from_hours(3)).await;
+        let view = world.view(run).await;
+        assert_eq!(view.state, RunState::Paused { cause: PauseCause::Human });
+        assert_eq!(view.agents[0].state.to_string(), "waiting for approval (#1)");
+        assert!(view.is_at_rest(), "whoever follows it may go");
+        let (user, at) = (&Principal::User, &place("@team"));
+        let items = world.kernel.attention(user, at, Breadth::Project).await.unwrap();
+        let item = items.iter().find(|item| item.kind == AttentionKind::Approval).unwrap();
+        assert_eq!(item.what, r#"wants #1: Bash {"command":"git push"}"#);
+        assert!(item.hint.starts_with("agent-worker approve 1 --target @team"), "{}", item.hint);
+        let item = items.iter().find(|item| item.kind == AttentionKind::Paused).unwrap();
+        assert_eq!(item.hint, "agent-worker pending --target @team");
+        let answered = world.consent(user, consent).await.unwrap();
+        assert_eq!(
+            (answered.args, answered.answer),
+            (json!({"command": "git push"}), Some(consent))
+        );
+        assert_eq!(world.over(run).await.state, DONE);
+        assert_eq!((world.answers().await.as_str(), world.open().await.len()), (answer, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_agent_and_no_client_without_that_right_answers() {
+    let world = World::new().await;
+    let asked = Arc::new(Notify::new());
+    let is_asked = asked.clone();
+    world.machine.plays("coder", move |worker| {
+        let is_asked = is_asked.clone();
+        async move {
+            let own = async {
+                is_asked.notified().await;
+                let (kernel, who) = worker.principal().await.unwrap();
+                let (id, request) = (ApprovalId::new(1), ConsentRequest::default());
+                kernel.approval_answer(&who, None, id, Consent::Approved, request).await
+            };
+            let (reply, answered) = tokio::join!(permit(&worker, "c1", "git push"), own);
+            End::done(&format!("{reply:?} {:?}", code(answered)))
+        }
+    });
+    let run = world.run(&team("")).await;
+    world.paused(run).await;
+    asked.notify_one();
+    let lone = world.kernel.watch(&Principal::User, Watched::RunToRest(run), None).await;
+    let mut lone = lone.unwrap();
+    while lone.next().await.unwrap().is_some() {}
+    let nobody = world.consent(&Principal::Nobody, Consent::Approved).await;
+    assert_eq!(code(nobody), Some(Code::Unauthorized));
+    assert_eq!(world.open().await.len(), 1);
+    world.consent(&Principal::User, Consent::Denied).await.unwrap();
+    assert_eq!(
+        code(world.consent(&Principal::User, Consent::Approved).await),
+        Some(Code::Conflict)
+    );
+    assert_eq!(world.over(run).await.state, DONE);
+    let said = world.answers().await;
+    assert!(said.starts_with("Deny") && said.ends_with("Some(Forbidden)"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_somebody_watches_waits_for_them_without_a_pause() {
+    let world = World::new().await;
+    asks(&world, "git push");
+    let run = world.run(&team("on_ask: deny")).await;
+    let feed = world.kernel.watch(&Principal::User, Watched::RunToRest(run), None).await;
+    let person = feed.unwrap().by_a_person(&Principal::User);
+    world.until(run, |event| event.kind == EventKind::ApprovalOpen).await;
+    world.pass(Duration::from_mins(10)).await;
+    assert_eq!(world.view(run).await.state, RunState::Running);
+    assert_eq!(world.open().await.len(), 1);
+    drop(person);
+    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.answers().await, "denied by system: nobody is there to approve it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_nobody_there_a_request_is_denied_or_its_turn_fails_as_the_file_says() {
+    for (on_ask, expected) in [
+        ("deny", "denied by system: nobody is there to approve it"),
+        ("fail", "Fail { why: \"nobody is there to approve it\" }"),
+    ] {
+        let world = World::new().await;
+        asks(&world, "git push");
+        let run = world.run(&team(&format!("on_ask: {on_ask}"))).await;
+        assert_eq!(world.over(run).await.state, DONE, "nothing was paused");
+        assert_eq!(world.answers().await, expected);
+        let story = world.story(run).await;
+        let at = |kind| story.iter().find(|event| event.kind == kind).unwrap().ts;
+        let waited = at(EventKind::ApprovalAnswered).since(at(EventKind::ApprovalOpen));
+        assert_eq!(waited, Duration::from_secs(5), "somebody may be on their way");
+        assert!(!story.iter().any(|event| event.kind == EventKind::RunPaused));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_and_its_answer_outlive_daemons_and_attempts() {
+    let mut world = World::on_disk().await;
+    asks(&world, "git push");
+    let run = world.run(&team("")).await;
+    world.paused(run).await;
+    world.leave().await;
+    world.come_back().await;
+    world.consent(&Principal::User, Consent::Approved).await.unwrap();
+    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.answers().await, "allowed");
+    let ends = world.story(run).await;
+    let ends = ends.iter().filter(|event| event.kind == EventKind::AttemptEnded);
+    let ends: Vec<AttemptEnd> =
+        ends.map(|event| serde_json::from_value(event.data.clone()).unwrap()).collect();
+    assert_eq!(ends, [AttemptEnd::Ok], "the attempt that asked did it");
+}

@@ -1,0 +1,265 @@
+//! Requests to a person: asked by an attempt that waits, answered once, and told to one attempt once.
+//!
+//! A request belongs to its activation: when the attempt that asked is gone, the next one that asks for exactly the same
+//! takes it over, answered or not. Invariant: what `used` is set for was told to the attempt and the call in the row, and
+//! is told to no other.
+
+use agent_worker_protocol::{
+    ApprovalId, Consent, EventKind, Millis, OnAsk, PauseCause, RunState, Sender, WorkflowId,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::json;
+
+use super::{
+    author::{Author, Live},
+    columns,
+    effects::once,
+    events::Entry,
+    head::Head,
+    runs,
+    writer::Tx,
+};
+use crate::{
+    error::{Error, Result},
+    model::{Approval, ApprovalAnswer, ApprovalQuery, By, Fence, NewApproval, Once},
+};
+
+/// How much of the arguments an event shows.
+const SHOWN: usize = 500;
+
+/// Asks, or asks again, as a live attempt. An answer that is there is told, and from then on used.
+pub(super) fn ask(tx: &Tx<'_>, fence: &Fence, new: &NewApproval, now: Millis) -> Result<Approval> {
+    let mut head = Head::lock(tx, fence.workflow)?;
+    let live = Live::pass(tx, fence)?;
+    let asked = match same_call(&head, &live, new)? {
+        Some(asked) => asked,
+        None => match left_behind(&head, &live, new)? {
+            Some(asked) => {
+                take_over(&mut head, &live, new, asked.id, now)?;
+                asked
+            }
+            None => open(&mut head, &live, new, now)?,
+        },
+    };
+    let approval = find(tx, fence.workflow, asked.id)?;
+    let tells = approval.answer.is_some() && !asked.is_used;
+    if tells {
+        tx.prepare_cached("UPDATE approval SET used = ?3 WHERE workflow = ?1 AND id = ?2")?
+            .execute(params![fence.workflow.get(), asked.id.get(), now.get()])?;
+    }
+    // Whoever asks again and hears nothing new changes nothing, and wakes nobody.
+    if tells || asked.is_new {
+        head.save()?;
+    }
+    Ok(approval)
+}
+
+/// A request that is there.
+struct Asked {
+    id: ApprovalId,
+    is_used: bool,
+    /// This attempt had not asked it so far.
+    is_new: bool,
+}
+
+/// The request of this very call.
+fn same_call(head: &Head<'_>, live: &Live, new: &NewApproval) -> Result<Option<Asked>> {
+    let sql = "SELECT id, used IS NOT NULL, hash = ?5 FROM approval INDEXED BY approval_call
+        WHERE workflow = ?1 AND agent = ?2 AND epoch = ?3 AND call = ?4";
+    let (agent, epoch) = (live.agent.as_str(), live.epoch.get());
+    let found = head
+        .tx
+        .prepare_cached(sql)?
+        .query_row(params![head.workflow.get(), agent, epoch, new.call, new.hash()], |row| {
+            let asked =
+                Asked { id: ApprovalId::new(row.get(0)?), is_used: row.get(1)?, is_new: false };
+            Ok((asked, row.get::<_, bool>(2)?))
+        })
+        .optional()?;
+    match found {
+        Some((_, false)) => Err(Error::KeyReused),
+        Some((asked, true)) => Ok(Some(asked)),
+        None => Ok(None),
+    }
+}
+
+/// What an earlier attempt at the same activation asked for and was not told; what is answered comes first.
+fn left_behind(head: &Head<'_>, live: &Live, new: &NewApproval) -> Result<Option<Asked>> {
+    let sql = "SELECT id FROM approval INDEXED BY approval_unused
+        WHERE workflow = ?1 AND agent = ?2 AND oldest = ?3 AND used IS NULL AND epoch < ?4 AND hash = ?5
+        ORDER BY answer IS NULL, id LIMIT 1";
+    let of = params![
+        head.workflow.get(),
+        live.agent.as_str(),
+        live.oldest.get(),
+        live.epoch.get(),
+        new.hash()
+    ];
+    let found = head.tx.prepare_cached(sql)?.query_row(of, |row| {
+        Ok(Asked { id: ApprovalId::new(row.get(0)?), is_used: false, is_new: true })
+    });
+    Ok(found.optional()?)
+}
+
+fn take_over(
+    head: &mut Head<'_>,
+    live: &Live,
+    new: &NewApproval,
+    id: ApprovalId,
+    now: Millis,
+) -> Result<()> {
+    let holds = new.on_ask == OnAsk::Wait;
+    head.tx
+        .prepare_cached(
+            "UPDATE approval SET epoch = ?3, call = ?4, holds = ?5 WHERE workflow = ?1 AND id = ?2",
+        )?
+        .execute(params![head.workflow.get(), id.get(), live.epoch.get(), new.call, holds])?;
+    if find(head.tx, head.workflow, id)?.answer.is_none() {
+        tell(head, live, new, id, now)?;
+    }
+    Ok(())
+}
+
+/// Says that an attempt waits from now on.
+fn tell(
+    head: &mut Head<'_>,
+    live: &Live,
+    new: &NewApproval,
+    id: ApprovalId,
+    now: Millis,
+) -> Result<()> {
+    let shown: String = new.args.to_string().chars().take(SHOWN).collect();
+    let entry = Entry::of(EventKind::ApprovalOpen).agent(&live.agent).attempt(live.id);
+    head.event(&entry.data(json!({ "approval": id, "tool": new.tool, "args": shown })), now)
+}
+
+fn open(head: &mut Head<'_>, live: &Live, new: &NewApproval, now: Millis) -> Result<Asked> {
+    let run = head.live()?.number;
+    let id = ApprovalId::new(head.next_number("last_approval")?);
+    let args = serde_json::to_string(&new.args)?;
+    tell(head, live, new, id, now)?;
+    head.tx
+        .prepare_cached(
+            "INSERT INTO approval (workflow, id, run, agent, oldest, tool, args, hash, epoch, call, holds, asked)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        )?
+        .execute(params![
+            head.workflow.get(),
+            id.get(),
+            run.0,
+            live.agent.as_str(),
+            live.oldest.get(),
+            new.tool,
+            args,
+            new.hash(),
+            live.epoch.get(),
+            new.call,
+            new.on_ask == OnAsk::Wait,
+            now.get()
+        ])?;
+    Ok(Asked { id, is_used: false, is_new: true })
+}
+
+/// Answers a request that is open; never as an agent. A run that waited for a person goes on.
+pub(super) fn answer(
+    tx: &Tx<'_>,
+    by: &By,
+    workflow: WorkflowId,
+    id: ApprovalId,
+    (consent, reason): (Consent, Option<&str>),
+    now: Millis,
+) -> Result<Once<()>> {
+    once(Head::lock(tx, workflow)?, by, now, |head, author| {
+        let Author::Other(sender) = author else { return Err(Error::Fenced) };
+        let found = find(tx, workflow, id)?;
+        if let Some(answer) = found.answer {
+            return Err(Error::Consented(id, answer.consent));
+        }
+        if head.live()?.id != found.run {
+            return Err(Error::NoRun);
+        }
+        if !list(tx, workflow, ApprovalQuery::Open)?.iter().any(|open| open.id == id) {
+            return Err(Error::Withdrawn(id));
+        }
+        tx.prepare_cached(
+            "UPDATE approval SET answer = ?3, reason = ?4, whose = ?5, answered = ?6 WHERE workflow = ?1 AND id = ?2",
+        )?
+        .execute(params![
+            workflow.get(),
+            id.get(),
+            consent.word(),
+            reason,
+            sender.to_string(),
+            now.get()
+        ])?;
+        let entry = Entry::of(EventKind::ApprovalAnswered).agent(&found.agent).by(sender);
+        let data =
+            json!({ "approval": id, "tool": found.tool, "answer": consent, "reason": reason });
+        head.event(&entry.data(data), now)?;
+        if head.live()?.state == (RunState::Paused { cause: PauseCause::Human }) {
+            runs::go_on(head, sender, now)?;
+        }
+        Ok(())
+    })
+}
+
+const APPROVAL: &str = "SELECT p.id, r.uuid, p.agent, t.id, p.tool, p.args, p.asked, p.answer, p.reason, p.whose
+    FROM approval p JOIN run r ON r.workflow = p.workflow AND r.id = p.run
+    JOIN attempt t ON t.workflow = p.workflow AND t.agent = p.agent AND t.epoch = p.epoch WHERE p.workflow = ?1";
+
+fn find(db: &Connection, workflow: WorkflowId, id: ApprovalId) -> Result<Approval> {
+    db.prepare_cached(&format!("{APPROVAL} AND p.id = ?2"))?
+        .query_row([workflow.get(), id.get()], approval)
+        .optional()?
+        .ok_or(Error::NotFound("approval"))
+}
+
+/// Open are those that can still be used: while the mail they are asked for is open.
+const OPEN: &str = "p.used IS NULL AND p.answer IS NULL AND r.ended IS NULL AND EXISTS (
+    SELECT 1 FROM delivery d WHERE d.workflow = p.workflow AND d.seq = p.oldest AND d.agent = p.agent
+    AND d.state IN (0, 1))";
+
+/// Oldest first.
+pub(super) fn list(
+    db: &Connection,
+    workflow: WorkflowId,
+    which: ApprovalQuery,
+) -> Result<Vec<Approval>> {
+    let approvals = db
+        .prepare_cached(&list_sql(which))?
+        .query_map([workflow.get()], approval)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(approvals)
+}
+
+pub(super) fn list_sql(which: ApprovalQuery) -> String {
+    match which {
+        ApprovalQuery::All => format!("{APPROVAL} ORDER BY p.id"),
+        ApprovalQuery::Open => {
+            let indexed = APPROVAL.replace("approval p", "approval p INDEXED BY approval_unused");
+            format!("{indexed} AND {OPEN} ORDER BY p.id")
+        }
+    }
+}
+
+fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
+    let answer = match columns::if_any(row, 7, |row, n| columns::word(row, n, Consent::from_word))?
+    {
+        None => None,
+        Some(consent) => Some(ApprovalAnswer {
+            consent,
+            reason: row.get(8)?,
+            by: Sender::from(row.get::<_, String>(9)?),
+        }),
+    };
+    Ok(Approval {
+        id: ApprovalId::new(row.get(0)?),
+        run: columns::run_id(row, 1)?,
+        agent: columns::parsed(row, 2)?,
+        attempt: columns::attempt_id(row, 3)?,
+        tool: row.get(4)?,
+        args: columns::json(row, 5)?,
+        asked: columns::millis(row, 6)?,
+        answer,
+    })
+}

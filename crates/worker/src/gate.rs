@@ -1,0 +1,228 @@
+//! Whether a call of the program may happen: asked of the daemon, and waited for.
+//!
+//! The program asks here by itself, before it carries out what its model wants; its model has no business here. Invariant:
+//! nothing is allowed here that the daemon has not allowed for exactly these arguments. What a model says here by itself opens
+//! a request and no more.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use agent_worker_host::{Daemon, DialError};
+use agent_worker_protocol::{
+    AttemptId, FailureClass,
+    api::{PermitReply, PermitRequest},
+};
+use axum::response::sse::Event;
+use futures_core::Stream;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+
+use crate::{model::Failure, report::Report};
+
+/// What programs call this server, and its only tool.
+pub(crate) const SERVER: &str = "gate";
+pub(crate) const TOOL: &str = "approve";
+
+const BETWEEN_TRIES: Duration = Duration::from_millis(250);
+/// The daemon holds a question for less.
+const LONGEST_ASK: Duration = Duration::from_mins(1);
+/// How often whoever waits is told that somebody is still there. Programs give up on silence.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+
+/// Asks the daemon. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    daemon: Daemon,
+    path: String,
+    report: Report,
+    /// Why the turn is over, once the daemon has said so.
+    failed: watch::Sender<Option<String>>,
+}
+
+/// What a program asks.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Petition {
+    tool_name: String,
+    #[serde(default)]
+    input: Value,
+    #[serde(default)]
+    tool_use_id: Option<String>,
+}
+
+/// What it is told, as a stream: signs of life, then the answer.
+pub(crate) struct Answering(mpsc::Receiver<Event>);
+
+impl Gate {
+    pub(crate) fn new(daemon: Daemon, attempt: AttemptId, report: Report) -> Self {
+        let path = format!("/attempts/{attempt}/approvals");
+        Self { daemon, path, report, failed: watch::Sender::default() }
+    }
+
+    /// Returns once the turn has failed for want of a person.
+    pub(crate) async fn failed(&self) -> Failure {
+        let mut failed = self.failed.subscribe();
+        loop {
+            if let Some(why) = failed.borrow_and_update().clone() {
+                return Failure::new(FailureClass::Permission, why);
+            }
+            // The sender lives in `self`, so that it cannot be gone.
+            let _ = failed.changed().await;
+        }
+    }
+
+    /// Its one tool.
+    pub(crate) fn tools() -> Value {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "tool_name": {"type": "string"},
+                "input": {"type": "object"},
+                "tool_use_id": {"type": "string"},
+            },
+            "required": ["tool_name", "input"],
+        });
+        let about = "Asks whether a call may happen. For the program itself.";
+        json!({"tools": [{"name": TOOL, "description": about, "inputSchema": schema}]})
+    }
+
+    /// The answer to one call, told with signs of life; nobody is asked any more once nobody listens.
+    pub(crate) async fn answer(self, id: Value, params: Map<String, Value>, tell: Tell) {
+        let progress = params.get("_meta").and_then(|meta| meta.get("progressToken")).cloned();
+        let asked = params.get("arguments").cloned().unwrap_or_default();
+        let decided = self.decide(asked);
+        tokio::pin!(decided);
+        let mut tick = interval(SIGN_OF_LIFE);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sign = 0_u32;
+        let answer = loop {
+            tokio::select! {
+                answer = &mut decided => break answer,
+                () = tell.0.closed() => return,
+                _ = tick.tick() => {
+                    sign += 1;
+                    let event = match &progress {
+                        Some(token) => written(&json!({
+                            "jsonrpc": "2.0",
+                            "method": "notifications/progress",
+                            "params": {"progressToken": token, "progress": sign},
+                        })),
+                        None => Event::default().comment("waiting for a person"),
+                    };
+                    // Whoever is slow misses one.
+                    let _ = tell.0.try_send(event);
+                }
+            }
+        };
+        let result = json!({"content": [{"type": "text", "text": answer.to_string()}]});
+        let _ = tell.0.send(written(&json!({"jsonrpc": "2.0", "id": id, "result": result}))).await;
+    }
+
+    /// What the program is told, in its own words.
+    async fn decide(&self, asked: Value) -> Value {
+        let deny = |why: String| json!({"behavior": "deny", "message": why});
+        let petition = match Petition::deserialize(asked) {
+            Ok(petition) => petition,
+            Err(error) => return deny(format!("this cannot be asked: {error}")),
+        };
+        if petition.tool_name.starts_with(&format!("mcp__{SERVER}")) {
+            return deny("nobody approves its own requests".to_owned());
+        }
+        let Petition { tool_name, input, tool_use_id } = petition;
+        let call = tool_use_id.unwrap_or_else(|| "only".to_owned());
+        let request = PermitRequest { call, tool: tool_name, args: input };
+        match self.ask(&request).await {
+            PermitReply::Allow => json!({"behavior": "allow", "updatedInput": request.args}),
+            PermitReply::Deny { why } => deny(why),
+            PermitReply::Fail { why } => {
+                let failure = format!("{} was not approved: {why}", request.tool);
+                self.failed.send_replace(Some(failure));
+                deny(why)
+            }
+            // It is asked again for as long as it is open.
+            PermitReply::Open { .. } => deny("nobody has answered".to_owned()),
+        }
+    }
+
+    /// Asks until there is an answer, however often the daemon restarts. The clocks stand still meanwhile.
+    async fn ask(&self, request: &PermitRequest) -> PermitReply {
+        let _held = self.report.hold();
+        loop {
+            let asked = self.daemon.post::<_, PermitReply>(&self.path, request);
+            match timeout(LONGEST_ASK, asked).await {
+                Ok(Ok(PermitReply::Open { .. })) | Err(_) => {}
+                Ok(Ok(reply)) => return reply,
+                Ok(Err(DialError::Refused(problem))) if problem.code.status() < 500 => {
+                    return PermitReply::Deny { why: problem.message };
+                }
+                Ok(Err(
+                    DialError::Refused(_)
+                    | DialError::Garbled { .. }
+                    | DialError::Absent { .. }
+                    | DialError::Impostor { .. }
+                    | DialError::Lost { .. }
+                    | DialError::PathTooLong { .. },
+                )) => sleep(BETWEEN_TRIES).await,
+            }
+        }
+    }
+}
+
+/// Where an answer is told.
+pub(crate) struct Tell(mpsc::Sender<Event>);
+
+/// Both ends of an answer.
+pub(crate) fn answering() -> (Tell, Answering) {
+    let (tell, told) = mpsc::channel(2);
+    (Tell(tell), Answering(told))
+}
+
+fn written(message: &Value) -> Event {
+    Event::default().event("message").data(message.to_string())
+}
+
+impl Stream for Answering {
+    type Item = Result<Event, std::convert::Infallible>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().0.poll_recv(cx).map(|event| event.map(Ok))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::clocks::Waiting;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clocks_stand_still_while_an_answer_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = Daemon::at(folder.path().join("daemon.sock"));
+        let attempt = AttemptId::new(uuid::Uuid::nil());
+        let hour = Duration::from_hours(1);
+        let report = Report::open(folder.path(), attempt, daemon.clone(), hour).unwrap();
+        let gate = Gate::new(daemon, attempt, report.clone());
+        assert_eq!(report.held(), (Duration::ZERO, Waiting::ForNobody));
+        let waits = async {
+            let asked = json!({"tool_name": "Bash", "input": {"command": "ls"}});
+            timeout(hour, gate.decide(asked)).await
+        };
+        let looks = async {
+            sleep(hour / 2).await;
+            report.held().1
+        };
+        let (waited, meanwhile) = tokio::join!(waits, looks);
+        assert!(waited.is_err(), "no daemon, no answer: {waited:?}");
+        assert_eq!(meanwhile, Waiting::ForAPerson);
+        assert_eq!(report.held(), (hour, Waiting::ForNobody));
+        assert_eq!(report.last_signs().0, Instant::now(), "silence counts from here");
+    }
+}

@@ -1,0 +1,73 @@
+//! `permissions:` what an agent may do by itself, and what it asks for.
+
+use agent_worker_protocol::{Backend, Cli, OnAsk, Permissions, Stance, ToolPattern};
+
+use crate::{
+    backend::word,
+    complaint::{Complaint, Complaints},
+    fields::{Field, Fields, Keys},
+};
+
+const PERMISSIONS: Keys =
+    Keys { known: &["default", "allow", "ask", "deny", "on_ask"], later: &[] };
+/// What means something only where every call is asked for.
+const PER_CALL: [&str; 4] = ["allow", "ask", "deny", "on_ask"];
+
+/// Reads what an agent may do, as far as its backend lets us say so.
+pub(crate) fn read(
+    field: &Field<'_>,
+    backend: &Backend,
+    complaints: &mut Complaints,
+) -> Permissions {
+    let Some(fields) = field.fields(&PERMISSIONS, complaints) else {
+        return Permissions::default();
+    };
+    check(field, &fields, backend, complaints);
+    let default = fields.take("default", complaints, |field| {
+        word(field, &[Stance::Allow, Stance::Ask, Stance::Deny].map(|it| (it.word(), it)))
+    });
+    let on_ask = fields.take("on_ask", complaints, |field| {
+        word(field, &[OnAsk::Wait, OnAsk::Deny, OnAsk::Fail].map(|it| (it.word(), it)))
+    });
+    let mut patterns =
+        |name: &str| fields.get(name).map(|field| patterns(&field, complaints)).unwrap_or_default();
+    let (allow, ask, deny) = (patterns("allow"), patterns("ask"), patterns("deny"));
+    let (default, on_ask) = (default.unwrap_or_default(), on_ask.unwrap_or_default());
+    Permissions { default, allow, ask, deny, on_ask }
+}
+
+/// Complains of rules that nobody would keep.
+fn check(field: &Field<'_>, fields: &Fields<'_>, backend: &Backend, complaints: &mut Complaints) {
+    match backend {
+        Backend::Native(native) if native.cli == Cli::Claude => {}
+        Backend::Native(native) if native.cli == Cli::Codex => {
+            for field in PER_CALL.iter().filter_map(|name| fields.get(name)) {
+                complaints.add(
+                    field
+                        .complaint("`codex` asks for nothing call by call")
+                        .hint("`default: allow` lets it write in its folder, else it only reads"),
+                );
+            }
+        }
+        Backend::Native(_) | Backend::Mock { .. } | Backend::Command { .. } => {
+            let message = format!("`permissions` are not kept by `{}`", backend.word());
+            complaints.add(field.complaint(message).hint("they are by `claude` and `codex`"));
+        }
+    }
+}
+
+fn patterns(field: &Field<'_>, complaints: &mut Complaints) -> Vec<ToolPattern> {
+    let mut patterns = Vec::new();
+    for item in complaints.keep(field.list()).unwrap_or_default() {
+        if complaints.is_full() {
+            break;
+        }
+        patterns.extend(complaints.keep(pattern(&item)));
+    }
+    patterns
+}
+
+fn pattern(field: &Field<'_>) -> Result<ToolPattern, Complaint> {
+    let text = field.text_as_is()?;
+    text.parse().map_err(|bad| field.complaint(format!("`{text}`: {bad}")))
+}
