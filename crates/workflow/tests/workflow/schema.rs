@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Where a mapping is in the schema, and a file with a key there that nobody knows.
-const MAPPINGS: [(&str, &str); 14] = [
+const MAPPINGS: [(&str, &str); 15] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
@@ -36,6 +36,10 @@ const MAPPINGS: [(&str, &str); 14] = [
     (
         "/properties/agents/additionalProperties/properties/requires",
         "agents: { a: { backend: mock, requires: { xqzxqzxqz: gate } } }",
+    ),
+    (
+        "/properties/agents/additionalProperties/properties/permissions",
+        "agents: { a: { backend: claude, permissions: { xqzxqzxqz: ask } } }",
     ),
     ("/properties/context/anyOf/0", "agents: { a: { backend: mock } }\ncontext: { xqzxqzxqz: 1 }"),
     (
