@@ -180,7 +180,8 @@ impl Plan {
     ) -> Result<RunRequest, CliError> {
         refuse_silence(workflow, self.mode)?;
         let env = ctx.settings.env_only(|name| is_wanted(name, workflow));
-        workflow.scope(&self.params, &env, &self.tag.clone().unwrap_or_default())?;
+        let folder = self.file.parent().unwrap_or(Path::new("/"));
+        workflow.scope(&self.params, &env, &self.tag.clone().unwrap_or_default(), folder)?;
         Ok(RunRequest {
             file: self.file,
             cwd: self.cwd,

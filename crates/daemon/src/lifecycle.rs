@@ -15,7 +15,7 @@ use std::{
 use agent_worker_host::{LockFile, Process};
 use agent_worker_kernel::{Clock, Dice, Kernel, Options, Parts};
 use agent_worker_protocol::{Millis, Span, api::ShutdownMode};
-use agent_worker_store::{Sqlite, Store};
+use agent_worker_store::{Cabinet, Store};
 use serde::Serialize;
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -127,7 +127,7 @@ pub async fn serve(settings: Settings) -> Result<(), Error> {
     log::begin(&home, settings.started_by).map_err(doing("opening the log"))?;
     become_daemon(settings.started_by);
     let shutdown = Shutdown::default();
-    let store = Sqlite::open(home.root())?;
+    let store = Cabinet::open(home.root()).await?;
     let result = live(&settings, &home, &store, &shutdown).await;
     store.close().await;
     drop(lock);
@@ -160,7 +160,7 @@ async fn take_home(home: &Home) -> Result<LockFile, Error> {
 async fn live(
     settings: &Settings,
     home: &Home,
-    store: &Sqlite,
+    store: &Cabinet,
     shutdown: &Shutdown,
 ) -> Result<(), Error> {
     let kernel = Kernel::new(Parts {

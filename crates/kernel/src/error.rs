@@ -246,6 +246,13 @@ fn store_hint(error: &store::Error) -> Option<String> {
             "its electorate was fixed when it was made: proposal_status shows it".into()
         }
         store::Error::InTheWay(_) => "give it another name".into(),
+        store::Error::KeptElsewhere(_) => {
+            "put `context.config.db` back as it was, or delete what is there: agent-worker rm"
+                .into()
+        }
+        store::Error::InUse(_) | store::Error::NotATeams(_) => {
+            "give the team another `context.config.db`".into()
+        }
         store::Error::KeyReused => "use a new idempotency_key for a new call".into(),
         _ => return None,
     };
@@ -269,6 +276,9 @@ fn store_code(error: &store::Error) -> Code {
     match error {
         store::Error::NotFound(_) => Code::NotFound,
         store::Error::Exists(_)
+        | store::Error::KeptElsewhere(_)
+        | store::Error::InUse(_)
+        | store::Error::NotATeams(_)
         | store::Error::RunLive(_)
         | store::Error::KeyReused
         | store::Error::StaleRevision(_)
@@ -288,6 +298,7 @@ fn store_code(error: &store::Error) -> Code {
             Code::Forbidden
         }
         store::Error::TooLong(_) => Code::TooLarge,
+        store::Error::OnePlace => Code::BadRequest,
         store::Error::NoRun => Code::RunEnded,
         store::Error::Fenced => Code::StaleEpoch,
         store::Error::Closed | store::Error::Full => Code::Unavailable,

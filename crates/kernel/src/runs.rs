@@ -1,6 +1,6 @@
 //! How a run begins: the file is read, checked and copied, its instance is found or made.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agent_worker_protocol::{
     EffectKey, InstanceRef, Limits, Permission, Role, RunId, RunState, WorkflowId,
@@ -32,8 +32,8 @@ impl Kernel {
         if !request.file.is_absolute() || !request.cwd.is_absolute() {
             return Err(Error::BadRequest("`file` and `cwd` must be absolute paths".into()));
         }
-        let project =
-            request.file.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+        let folder = request.file.parent().unwrap_or(Path::new("/"));
+        let project = folder.to_string_lossy().into_owned();
         let workflow = match read(&request.file).await {
             Ok(workflow) => workflow,
             // What a file says is told only to those whose it is.
@@ -46,8 +46,13 @@ impl Kernel {
             return Err(no_file(&request.file));
         }
         // Wrong parameters are told now, not after the run exists.
-        workflow.scope(&request.params, &request.env, &tag)?;
-        let id = self.store.instance_open(project, instance.clone()).await?;
+        workflow.scope(&request.params, &request.env, &tag, folder)?;
+        let database = workflow.context.layout.database(&workflow.name, &tag);
+        let database = database.map(|names| folder.join(names.iter().collect::<PathBuf>()));
+        let id = match database {
+            Some(file) => self.store.instance_open_in(file, project, instance.clone()).await?,
+            None => self.store.instance_open(project, instance.clone()).await?,
+        };
         if request.replace {
             self.stop_live(who, id).await?;
         }

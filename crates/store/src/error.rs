@@ -105,6 +105,18 @@ pub enum Error {
         /// What this program reads.
         known: i64,
     },
+    /// The instance is in another database than the one that was named.
+    #[error("this team is kept in {0}")]
+    KeptElsewhere(String),
+    /// Another daemon has this database.
+    #[error("another daemon uses {0}")]
+    InUse(String),
+    /// The file is something else.
+    #[error("{0} is there already, and is not a database made for a team")]
+    NotATeams(String),
+    /// There is one place for all instances.
+    #[error("this store keeps all teams in one place")]
+    OnePlace,
     /// The store has shut down.
     #[error("the store is closed")]
     Closed,

@@ -4,12 +4,14 @@
 //! Invariant: every operation that changes an instance's rows locks the instance's own row first and saves it last.
 //! Invariant: the store has no clock, no randomness and no policy; it is told the time and handed the decisions.
 
+mod cabinet;
 mod error;
 mod model;
 mod sqlite;
 
 mod store;
 
+pub use cabinet::Cabinet;
 pub use error::Error;
 pub use model::{
     AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, Base, Blame, By, Change,

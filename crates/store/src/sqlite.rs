@@ -11,6 +11,7 @@ mod connection;
 mod content;
 mod deliveries;
 mod documents;
+pub(crate) mod drawers;
 mod effects;
 mod events;
 mod feedback;
@@ -38,7 +39,7 @@ mod suggestions;
 mod tokens;
 mod writer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
@@ -75,7 +76,12 @@ enum Place {
 impl Sqlite {
     /// Opens `agent-worker.db` in `folder`, making it if need be. Only one process may have it open.
     pub fn open(folder: &Path) -> std::result::Result<Self, Error> {
-        let path = folder.join(FILE);
+        Self::open_file(&folder.join(FILE), folder)
+    }
+
+    /// Opens the database at `path`, with the folder of what is too large for it.
+    pub(crate) fn open_file(path: &Path, folder: &Path) -> Result<Self> {
+        let path = path.to_owned();
         let changes = Changes::default();
         let files = Files::in_folder(folder)?;
         let readers = Readers::start(&path)?;
@@ -101,6 +107,28 @@ impl Sqlite {
             readers.close().await;
         }
         self.writer.close().await;
+    }
+
+    /// Which databases were opened beside this one.
+    pub(crate) async fn drawers(&self) -> Result<Vec<PathBuf>> {
+        self.read(drawers::list).await
+    }
+
+    pub(crate) async fn drawer_remember(&self, path: String) -> Result<()> {
+        self.write(move |tx| drawers::remember(tx, &path)).await
+    }
+
+    pub(crate) async fn drawer_forget(&self, path: PathBuf) -> Result<()> {
+        self.write(move |tx| drawers::forget(tx, &path)).await
+    }
+
+    /// Its own number among them; 0 is the home's, or that of one that has none yet.
+    pub(crate) async fn number(&self) -> Result<i64> {
+        self.read(drawers::number).await
+    }
+
+    pub(crate) async fn give_number(&self, number: i64) -> Result<()> {
+        self.write(move |tx| drawers::give_number(tx, number)).await
     }
 
     /// Runs `work` on one snapshot: it sees everything that was answered before.

@@ -2,7 +2,7 @@
 //!
 //! Not here: policy. The kernel decides recipients, hops, back-off and outcomes; the store keeps order, fences and counts.
 
-use std::ops::Range;
+use std::{ops::Range, path::PathBuf};
 
 use agent_worker_protocol::{
     AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventKind, Hash, InstanceRef,
@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     model::{
         AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
         DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake,
@@ -33,6 +33,15 @@ pub trait Store: Send + Sync {
 
     /// Finds the instance of (project, name, tag), making it if need be.
     async fn instance_open(&self, project: String, instance: InstanceRef) -> Result<WorkflowId>;
+    /// The same in a database of its own, where there can be such.
+    async fn instance_open_in(
+        &self,
+        _database: PathBuf,
+        _project: String,
+        _instance: InstanceRef,
+    ) -> Result<WorkflowId> {
+        Err(Error::OnePlace)
+    }
     /// Lists instances, oldest first.
     async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>>;
     /// Recomputes the hashes and looks for gaps; answers with the last seq, or names the message that does not fit.

@@ -173,6 +173,7 @@ fn needs(key: &str, provider: Provider, documents: Documents) -> Option<&'static
         "channel" if !has_channel => Some("provider: file"),
         "documentDir" if !has_documents => Some("documents: file"),
         "dir" if !has_channel && !has_documents => Some("provider: file"),
+        "db" if provider == Provider::Memory => Some("provider: sqlite"),
         _ => None,
     }
 }

@@ -207,12 +207,6 @@ impl<'a> Fields<'a> {
         self.entries.iter().any(|(found, _)| found.text == key)
     }
 
-    /// Takes a key out, so that nobody else complains about it.
-    pub(crate) fn remove(&mut self, key: &str) -> Option<Field<'a>> {
-        let at = self.entries.iter().position(|(found, _)| found.text == key)?;
-        Some(self.entries.remove(at).1)
-    }
-
     /// What `read` makes of a key's value; nothing if it is absent, or wrong and complained about.
     pub(crate) fn take<T>(
         &self,

@@ -11,7 +11,8 @@ use crate::{
     template::Template,
 };
 
-const CONFIG: Keys = Keys { known: &["dir", "channel", "documentDir", "document"], later: &[] };
+const CONFIG: Keys =
+    Keys { known: &["dir", "channel", "documentDir", "document", "db"], later: &[] };
 const ONE: Keys = Keys { known: &["file"], later: &[] };
 /// Where the daemon writes how things stand.
 const STATE: &str = "_state";
@@ -29,6 +30,9 @@ pub struct Layout {
     document_dir: DocumentPath,
     /// The document that is meant when none is named.
     pub document: DocumentPath,
+    /// The team's own database, beneath the workflow file's folder.
+    #[serde(default)]
+    db: Option<Template>,
 }
 
 impl Default for Layout {
@@ -38,6 +42,7 @@ impl Default for Layout {
             channel: fixed("channel.md"),
             document_dir: fixed("documents"),
             document: DocumentPath::default(),
+            db: None,
         }
     }
 }
@@ -49,6 +54,11 @@ impl Layout {
             None => vec![".workflow".to_owned(), name.to_string(), tag.to_string()],
             Some(dir) => names(&dir.render_names(name, tag)),
         }
+    }
+
+    /// Its own database, if it has one: names, each in the one before.
+    pub fn database(&self, name: &WorkflowName, tag: &Tag) -> Option<Vec<String>> {
+        self.db.as_ref().map(|db| names(&db.render_names(name, tag)))
     }
 
     /// The folder of its documents.
@@ -64,12 +74,7 @@ pub(crate) fn config(
     field: &Field<'_>,
     complaints: &mut Complaints,
 ) -> (Layout, Vec<&'static str>) {
-    let fields = complaints.keep(field.fields_unchecked());
-    let Some(mut fields) = fields else { return Default::default() };
-    if let Some(field) = fields.remove("db") {
-        complaints.add(no_database(&field));
-    }
-    fields.refuse_strangers(&CONFIG, complaints);
+    let Some(fields) = field.fields(&CONFIG, complaints) else { return Default::default() };
     let given = CONFIG.known.iter().copied().filter(|key| fields.get(key).is_some());
     let usual = Layout::default();
     let layout = Layout {
@@ -77,6 +82,7 @@ pub(crate) fn config(
         channel: fields.take("channel", complaints, path).unwrap_or(usual.channel),
         document_dir: fields.take("documentDir", complaints, folder).unwrap_or(usual.document_dir),
         document: fields.take("document", complaints, path).unwrap_or(usual.document),
+        db: fields.take("db", complaints, database),
     };
     apart(&layout, field, complaints);
     (layout, given.collect())
@@ -95,6 +101,7 @@ pub(crate) fn first(whole: &Field<'_>, fields: &Fields<'_>, complaints: &mut Com
         channel: channel.unwrap_or(usual.channel),
         document: document.unwrap_or(usual.document),
         document_dir: usual.document_dir,
+        db: None,
     };
     apart(&layout, whole, complaints);
     layout
@@ -114,12 +121,6 @@ fn apart(layout: &Layout, field: &Field<'_>, complaints: &mut Complaints) {
     }
 }
 
-fn no_database(field: &Field<'_>) -> Complaint {
-    field
-        .complaint("a team has no database of its own: a daemon keeps all of them in one")
-        .hint("leave out `db`; AGENT_WORKER_HOME=DIR before the command is a daemon and a database of their own")
-}
-
 fn path(field: &Field<'_>) -> Result<DocumentPath, Complaint> {
     let text = field.text_as_is()?;
     let text = text.strip_prefix("./").unwrap_or(text);
@@ -134,6 +135,29 @@ fn folder(field: &Field<'_>) -> Result<DocumentPath, Complaint> {
 }
 
 fn dir(field: &Field<'_>) -> Result<Template, Complaint> {
+    place(field).and_then(|(template, filled)| {
+        if field.text()?.is_empty() || !is_beneath(&filled) {
+            Err(beneath(field))
+        } else {
+            Ok(template)
+        }
+    })
+}
+
+/// A file, so that its last name is one.
+fn database(field: &Field<'_>) -> Result<Template, Complaint> {
+    let (template, filled) = place(field)?;
+    if names(&filled).is_empty() || filled.ends_with('/') || !is_beneath(&filled) {
+        return Err(field
+            .must("a file beneath the workflow file's folder")
+            .hint("a relative path without `..`, such as `.workflow/agent-worker.db`"));
+    }
+    Ok(template)
+}
+
+/// A path that is known before the run, and how it looks with every name in it an `x`: a name and a tag begin with a
+/// letter or a digit and have no `..`, so one stands for all.
+fn place(field: &Field<'_>) -> Result<(Template, String), Complaint> {
     let text = field.text()?;
     let template = Template::read(text, &Known::default()).map_err(|flaws| {
         let what = flaws.first().map_or("it cannot be read", |flawed| flawed.flaw.message.as_str());
@@ -143,19 +167,19 @@ fn dir(field: &Field<'_>) -> Result<Template, Complaint> {
     if !template.references().all(known) {
         return Err(field
             .complaint(
-                "a folder is known before the run: by `workflow.name` and `workflow.tag` alone",
+                "a place is known before the run: by `workflow.name` and `workflow.tag` alone",
             )
             .hint("for example `.workflow/${{ workflow.name }}/${{ workflow.tag }}/`"));
     }
-    // A name and a tag begin with a letter or a digit and have no `..`: one stands for all.
     let filled = template.render_with("x").text;
+    Ok((template, filled))
+}
+
+fn is_beneath(path: &str) -> bool {
     let is_shaped = |name: &String| {
         name != ".." && name.len() <= LONGEST && !name.chars().any(char::is_control)
     };
-    if text.is_empty() || filled.starts_with('/') || !names(&filled).iter().all(is_shaped) {
-        return Err(beneath(field));
-    }
-    Ok(template)
+    !path.starts_with('/') && names(path).iter().all(is_shaped)
 }
 
 fn beneath(field: &Field<'_>) -> Complaint {
@@ -185,6 +209,23 @@ mod tests {
         let folder = layout.folder(&name, &tag).join("/");
         let documents = layout.document_folder(&name, &tag).join("/");
         format!("{folder} {} {documents} {}", layout.channel, layout.document)
+    }
+
+    #[test]
+    fn a_team_may_have_a_database_of_its_own() {
+        let at = |db: &str| {
+            let context = format!("context: {{ config: {{ db: '{db}' }} }}");
+            let text = format!("agents: {{ a: {{ backend: mock }} }}\n{context}");
+            let layout = parse(&text, Path::new("review.yaml")).map(|read| read.context.layout);
+            let database =
+                layout.map(|l| l.database(&"review".parse().unwrap(), &"pr-1".parse().unwrap()));
+            database.map(|names| names.map(|names| names.join("/")))
+        };
+        let name = "./.workflow/${{ workflow.name }}-${{ workflow.tag }}.db";
+        assert_eq!(at(name).unwrap().as_deref(), Some(".workflow/review-pr-1.db"));
+        for refused in ["/team.db", "../team.db", "a/", ".", "${{ env.HOME }}", ""] {
+            assert!(at(refused).is_err(), "{refused}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use agent_worker_protocol::WorkflowName;
 use crate::{
     agents,
     complaint::{Complaint, Complaints},
-    context,
+    context::{self, Documents, Provider},
     error::Error,
     fields::{Field, Fields, Keys},
     file::{self, MAX_BYTES, Unreadable},
@@ -69,6 +69,9 @@ fn sections(
     let agents = agents.map(|field| agents::read(&field, folder, complaints));
     let team: Vec<&str> = named.iter().map(|(key, _)| key.text).collect();
     let context = fields.get("context").map(|field| context::read(&field, &team, complaints));
+    let context = context.unwrap_or_default();
+    known.channel_file = context.provider == Provider::File;
+    known.document_file = context.documents == Documents::File;
     let setup = fields.get("setup");
     let setup = setup.map(|field| setup::read(&field, text, &mut known, complaints));
     let kickoff = fields.get("kickoff");
@@ -78,7 +81,7 @@ fn sections(
         name: name?,
         params: params.unwrap_or_default(),
         agents: agents?,
-        context: context.unwrap_or_default(),
+        context,
         setup: setup.unwrap_or_default(),
         kickoff,
         limits: limits.unwrap_or_default(),

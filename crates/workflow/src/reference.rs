@@ -31,6 +31,10 @@ pub enum Reference {
     WorkflowName,
     /// `workflow.tag`, also written `workflow.instance` and `instance`.
     Tag,
+    /// `context.channel`: where the file of the channel is.
+    ChannelFile,
+    /// `context.document`: where the file of the document is that is meant when none is named.
+    DocumentFile,
 }
 
 /// What is wanted of a value.
@@ -58,6 +62,10 @@ pub(crate) struct Known {
     pub(crate) outputs: BTreeSet<String>,
     /// Outputs of every step, also of those to come.
     pub(crate) announced: BTreeSet<String>,
+    /// The channel is kept as a file too.
+    pub(crate) channel_file: bool,
+    /// And so are documents.
+    pub(crate) document_file: bool,
 }
 
 impl Flaw {
@@ -112,12 +120,15 @@ impl FromStr for Reference {
             ["env", name] => Ok(Self::Env((*name).to_owned())),
             ["workflow", "name"] => Ok(Self::WorkflowName),
             ["workflow", "tag" | "instance"] | ["instance"] => Ok(Self::Tag),
-            ["context", ..] => Err(Flaw::new(format!("`{text}` is not in this version"))),
+            ["context", "channel"] => Ok(Self::ChannelFile),
+            ["context", "document"] => Ok(Self::DocumentFile),
             ["params" | "env"] => {
                 Err(Flaw::new(format!("`{text}` needs a name")).hint(format!("`{text}.NAME`")))
             }
             ["workflow", ..] => Err(Flaw::new(format!("there is no `{text}`"))
                 .hint("there are `workflow.name` and `workflow.tag`")),
+            ["context", ..] => Err(Flaw::new(format!("there is no `{text}`"))
+                .hint("there are `context.channel` and `context.document`")),
             [name] => Ok(Self::Output((*name).to_owned())),
             [name, ..] => Err(Flaw::new(format!("there is no `{text}`"))
                 .hint(format!("there are `{name}` and `{name}.file`"))),
@@ -143,7 +154,19 @@ impl Reference {
                 Err(Flaw::new(format!("`env.{name}` is a secret by its name and is not put here"))
                     .hint("give it to an agent by `env:`; a command finds it in its environment"))
             }
-            Self::Env(_) | Self::WorkflowName | Self::Tag => Ok(()),
+            Self::ChannelFile if !known.channel_file => {
+                Err(Flaw::new("the channel of this team is in no file")
+                    .hint("`context: { provider: file }` keeps it in one"))
+            }
+            Self::DocumentFile if !known.document_file => {
+                Err(Flaw::new("the documents of this team are in no files")
+                    .hint("`context: { documents: file }` keeps them in files"))
+            }
+            Self::Env(_)
+            | Self::WorkflowName
+            | Self::Tag
+            | Self::ChannelFile
+            | Self::DocumentFile => Ok(()),
             Self::Param(name) if known.params.contains(name) => Ok(()),
             Self::Output(name) if known.outputs.contains(name) => Ok(()),
             Self::Output(name) if known.announced.contains(name) => Err(Flaw::new(format!(
@@ -185,6 +208,8 @@ impl fmt::Display for Reference {
             Self::Env(name) => write!(f, "env.{name}"),
             Self::WorkflowName => f.write_str("workflow.name"),
             Self::Tag => f.write_str("workflow.tag"),
+            Self::ChannelFile => f.write_str("context.channel"),
+            Self::DocumentFile => f.write_str("context.document"),
         }
     }
 }
@@ -218,6 +243,8 @@ mod tests {
             ("workflow.tag", "workflow.tag", Form::Value),
             ("workflow.instance", "workflow.tag", Form::Value),
             ("instance", "workflow.tag", Form::Value),
+            ("context.channel", "context.channel", Form::Value),
+            ("context.document", "context.document", Form::Value),
         ] {
             let (reference, found) = read(written).unwrap();
             assert_eq!((reference.to_string().as_str(), found), (shown, form), "{written}");
@@ -232,7 +259,7 @@ mod tests {
             ("a + b", "expressions are not in this version"),
             ("review.contains('x')", "expressions"),
             ("pr-diff", "expressions"),
-            ("context.channel", "`context.channel` is not in this version"),
+            ("context.agents", "there is no `context.agents`"),
             ("params", "needs a name"),
             ("workflow.id", "there is no `workflow.id`"),
             ("diff.size", "there is no `diff.size`"),
@@ -251,6 +278,7 @@ mod tests {
             params: ["target".into()].into(),
             outputs: ["diff".into()].into(),
             announced: ["diff".into(), "log".into()].into(),
+            ..Known::default()
         };
         for (written, message, hint) in [
             ("dif", "nothing is called `dif`", "did you mean `diff`?"),

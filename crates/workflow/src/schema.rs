@@ -17,6 +17,7 @@ const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]{0,63}$";
 const SPAN: &str = "^[0-9]+(ms|s|m|h|d)$";
 const FILE: &str = r"^(\./)?[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$";
 const FOLDER: &str = "^[^/]";
+const DATABASE: &str = "^[^/](.*[^/])?$";
 const PATTERN: &str = r"^[A-Za-z0-9_.-]+(\([^~*)][^*]*\*?\))?$";
 const PROGRAM: &str = r"^[^\s]+$";
 
@@ -253,6 +254,7 @@ fn config() -> Value {
             ("channel", shaped("What is said (channel.md), with provider: file.", FILE)),
             ("documentDir", shaped("The folder of the documents in dir (documents/).", FOLDER)),
             ("document", shaped("The document meant when none is named (notes.md).", FILE)),
+            ("db", shaped("A database of the team's own, beneath this file's folder.", DATABASE)),
         ],
     )
 }

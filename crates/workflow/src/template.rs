@@ -121,7 +121,11 @@ impl Template {
             Ok(match reference {
                 Reference::WorkflowName => name.as_str(),
                 Reference::Tag => tag.as_str(),
-                Reference::Output(_) | Reference::Param(_) | Reference::Env(_) => "",
+                Reference::Output(_)
+                | Reference::Param(_)
+                | Reference::Env(_)
+                | Reference::ChannelFile
+                | Reference::DocumentFile => "",
             })
         });
         let Ok(rendered) = rendered;

@@ -1,9 +1,12 @@
 //! A workflow that has been read and checked. The daemon keeps it with the run; the file may
 //! change meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
-use agent_worker_protocol::{AgentSettings, Tag, WorkflowName};
+use agent_worker_protocol::{AgentSettings, DocumentPath, Tag, WorkflowName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -33,12 +36,13 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Gathers the values a run begins with, and refuses a run that would lack one later.
+    /// Gathers the values a run begins with, and refuses a run that would lack one later. `folder` is the file's.
     pub fn scope(
         &self,
         params: &BTreeMap<String, String>,
         env: &BTreeMap<String, String>,
         tag: &Tag,
+        folder: &Path,
     ) -> Result<Scope, Error> {
         if let Some(name) = params.keys().find(|name| !self.has_param(name)) {
             return Err(self.unknown_param(name));
@@ -61,6 +65,15 @@ impl Workflow {
         }
         scope.set(Reference::WorkflowName, self.name.as_str());
         scope.set(Reference::Tag, tag.as_str());
+        let layout = &self.context.layout;
+        let file = |beneath: Vec<String>, path: &DocumentPath| {
+            let folder = folder.join(beneath.iter().collect::<PathBuf>());
+            folder.join(path.as_str()).to_string_lossy().into_owned()
+        };
+        let (channel, documents) =
+            (layout.folder(&self.name, tag), layout.document_folder(&self.name, tag));
+        scope.set(Reference::ChannelFile, file(channel, &layout.channel));
+        scope.set(Reference::DocumentFile, file(documents, &layout.document));
         Ok(scope)
     }
 

@@ -1,6 +1,6 @@
 //! The beginning of a run: its setup commands, its kickoff, and the first wake.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
     EventKind, Millis, Outcome, ProposalKind, ProposalOption, Role, Rule, RunId, RunMode, RunState,
@@ -98,7 +98,8 @@ impl Kernel {
     async fn scope(&self, card: &Card) -> Result<Scope> {
         let env = self.runner.run_env(card.run).await.map_err(Error::Folder)?;
         let script = &card.script;
-        Ok(script.workflow.scope(&script.params, &env, &script.tag)?)
+        let folder = script.file.as_deref().and_then(Path::parent).unwrap_or(&script.cwd);
+        Ok(script.workflow.scope(&script.params, &env, &script.tag, folder)?)
     }
 
     async fn set_up_step(

@@ -5,7 +5,7 @@
 use agent_worker_protocol::WorkflowId;
 use rusqlite::{Connection, params};
 
-use super::{columns, head::Head, writer::Tx};
+use super::{columns, drawers, head::Head, writer::Tx};
 use crate::{
     error::{Error, Result},
     model::Order,
@@ -118,7 +118,9 @@ fn fold_into(folded: &mut String, text: &str) {
 
 /// What the index calls a message: instances one behind the other, each in its own order.
 fn number(workflow: WorkflowId, seq: i64) -> Result<i64> {
-    let base = workflow.get().checked_mul(1 << SEQ_BITS);
+    // All of them begin with the number of this database.
+    let among = workflow.get() & ((1 << drawers::SHIFT) - 1);
+    let base = among.checked_mul(1 << SEQ_BITS);
     let number = base.filter(|_| seq < 1 << SEQ_BITS).map(|base| base + seq);
     number.ok_or_else(|| Error::Garbled(format!("instance {workflow}, message {seq}")))
 }

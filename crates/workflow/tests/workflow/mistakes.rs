@@ -266,7 +266,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "+context: { provider: file, config: { dir: 'a/${{ env.HOME }}' } }\n",
         "3:43",
-        "a folder is known before the run",
+        "a place is known before the run",
         "for example",
     ),
     (
@@ -276,10 +276,10 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "it needs `provider: file`",
     ),
     (
-        "+context: { config: { db: team.db } }\n",
+        "+context: { config: { db: ../team.db } }\n",
         "3:26",
-        "a team has no database of its own",
-        "AGENT_WORKER_HOME=DIR",
+        "`context.config.db` must be a file beneath the workflow file's folder",
+        "such as `.workflow/agent-worker.db`",
     ),
     (
         "+context: { provider: sqlit }\n",
@@ -346,8 +346,8 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "+kickoff: hi ${{ context.channel }}\n",
         "3:13",
-        "`context.channel` is not in this version",
-        "",
+        "the channel of this team is in no file",
+        "`context: { provider: file }`",
     ),
     (
         "+kickoff: \"\\n \\\" ${{ env.API_KEY }}\"\n",

@@ -201,7 +201,7 @@ fn where_files_lie_is_the_same_to_the_reader_and_to_an_editor() {
     let validator = validator();
     let beside = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\ncontext: {text}");
     for text in [
-        "{ config: { db: team.db } }",
+        "{ config: { db: /team.db } }",
         "{ document: { file: a.md } }",
         "{ channel: { file: /a.md } }",
         "{ provider: sqlite, channel: { file: a.md } }",

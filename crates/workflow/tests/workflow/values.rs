@@ -1,6 +1,6 @@
 //! Values given to a workflow: parameters, environment, names, outputs.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use agent_worker_protocol::Tag;
 use agent_worker_workflow::{Error, Paint, Scope, Workflow};
@@ -27,7 +27,7 @@ kickoff: |
 
 fn scope(params: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Scope, Error> {
     let tag: Tag = "pr-1".parse().unwrap();
-    workflow().scope(&map(params), &map(env), &tag)
+    workflow().scope(&map(params), &map(env), &tag, Path::new("/project"))
 }
 
 #[test]
@@ -42,6 +42,37 @@ fn a_kickoff_is_filled_in_and_every_value_in_it_is_data() {
     let data: Vec<&str> = rendered.data.iter().map(|range| &rendered.text[range.clone()]).collect();
     let diff = "+@a ${{ params.target }}\n";
     assert_eq!(data, ["main", "3", "yes", "team", "pr-1", "pr-1", "pr-1", diff]);
+}
+
+#[test]
+fn the_files_of_a_team_have_names_where_it_has_such_files() {
+    let kickoff = "kickoff: '@a ${{ context.channel }} ${{ context.document }}'\n";
+    let filled = |context: &str| {
+        let workflow = read_with_agent(&format!("context: {context}\n{kickoff}"))?;
+        let tag: Tag = "pr-1".parse().unwrap();
+        let scope = workflow.scope(&map(&[]), &map(&[]), &tag, Path::new("/project")).unwrap();
+        Ok::<_, Error>(workflow.kickoff.unwrap().render(&scope).unwrap().text)
+    };
+    assert_eq!(
+        filled("{ provider: file }").unwrap(),
+        "@a /project/.workflow/team/pr-1/channel.md /project/.workflow/team/pr-1/documents/notes.md"
+    );
+    let config = "{ provider: file, config: { dir: ., channel: talk.md, documentDir: d, document: p/q.md } }";
+    assert_eq!(filled(config).unwrap(), "@a /project/talk.md /project/d/p/q.md");
+    for (context, why) in [
+        ("{ provider: sqlite }", &["the channel of this team is in no file"][..]),
+        (
+            "{ provider: memory }",
+            &[
+                "the channel of this team is in no file",
+                "the documents of this team are in no files",
+            ],
+        ),
+    ] {
+        let Err(error) = filled(context) else { panic!("{context}") };
+        let told: Vec<String> = error.mistakes().into_iter().map(|told| told.message).collect();
+        assert_eq!(told, *why);
+    }
 }
 
 #[test]

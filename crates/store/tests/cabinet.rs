@@ -1,0 +1,139 @@
+//! Databases that teams have for themselves, beside the home's.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, path::Path};
+
+use agent_worker_protocol::{InstanceRef, Limits, Millis, RunId, RunMode, WorkflowId};
+use agent_worker_store::{Cabinet, Error, InstanceQuery, Keep, NewRun, RunQuery, Sqlite, Store};
+use uuid::Uuid;
+
+fn instance(tag: &str) -> InstanceRef {
+    InstanceRef { name: "review".parse().unwrap(), tag: tag.parse().unwrap() }
+}
+
+async fn in_file(cabinet: &Cabinet, file: &Path, tag: &str) -> Result<WorkflowId, Error> {
+    cabinet.instance_open_in(file.to_owned(), "/p".to_owned(), instance(tag)).await
+}
+
+async fn in_home(cabinet: &Cabinet, tag: &str) -> Result<WorkflowId, Error> {
+    cabinet.instance_open("/p".to_owned(), instance(tag)).await
+}
+
+async fn run(cabinet: &Cabinet, workflow: WorkflowId, number: u128) -> RunId {
+    let id = RunId::new(Uuid::from_u128(number));
+    let now = Millis::new(i64::try_from(number).unwrap());
+    let limits = Limits { hops: 50, turns: Some(200), wall: None };
+    let script = String::new();
+    let new = NewRun {
+        id,
+        mode: RunMode::Start,
+        limits,
+        keep: Keep::Always,
+        script,
+        agents: vec![],
+        roles: vec![],
+    };
+    cabinet.run_create(workflow, new, now).await.unwrap();
+    cabinet.run_start(id, None, now).await.unwrap();
+    id
+}
+
+async fn names(cabinet: &Cabinet) -> Vec<String> {
+    let all = cabinet.instance_list(InstanceQuery::All).await.unwrap();
+    all.into_iter().map(|found| found.instance.tag.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_team_is_in_its_own_file_and_found_as_every_other_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (home, file) = (folder.path().join("home"), folder.path().join("p/.workflow/team.db"));
+    fs::create_dir(&home).unwrap();
+    let cabinet = Cabinet::open(&home).await.unwrap();
+    let (first, own) =
+        (in_home(&cabinet, "a").await.unwrap(), in_file(&cabinet, &file, "b").await.unwrap());
+    assert_eq!(in_file(&cabinet, &file, "b").await.unwrap(), own, "it is found again");
+    let (old, new) = (run(&cabinet, first, 1).await, run(&cabinet, own, 2).await);
+    assert_eq!(names(&cabinet).await, ["a", "b"]);
+    let newest = |most| {
+        let cabinet = cabinet.clone();
+        async move {
+            let runs = cabinet.run_list(RunQuery::Newest(most)).await.unwrap();
+            runs.into_iter().map(|run| run.id).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!((newest(9).await, newest(1).await), (vec![new, old], vec![new]));
+    assert_eq!(cabinet.run_get(new).await.unwrap().workflow, own);
+    cabinet.close().await;
+    let alone = Sqlite::open(&home).unwrap();
+    let kept = alone.instance_list(InstanceQuery::All).await.unwrap();
+    assert_eq!(kept.iter().map(|found| found.id).collect::<Vec<_>>(), [first]);
+    alone.close().await;
+    let again = Cabinet::open(&home).await.unwrap();
+    assert_eq!(names(&again).await, ["a", "b"]);
+    assert_eq!(again.run_get(new).await.unwrap().workflow, own);
+    again.close().await;
+}
+
+#[tokio::test]
+async fn one_file_has_one_daemon_and_one_team_one_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("team.db");
+    let homes = ["one", "two"].map(|name| folder.path().join(name));
+    for home in &homes {
+        fs::create_dir(home).unwrap();
+    }
+    let one = Cabinet::open(&homes[0]).await.unwrap();
+    let two = Cabinet::open(&homes[1]).await.unwrap();
+    in_file(&one, &file, "a").await.unwrap();
+    assert!(matches!(in_file(&two, &file, "a").await, Err(Error::InUse(_))));
+    let elsewhere = |answer| match answer {
+        Err(Error::KeptElsewhere(place)) => place,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(elsewhere(in_home(&one, "a").await), file.to_str().unwrap());
+    in_home(&one, "b").await.unwrap();
+    assert_eq!(elsewhere(in_file(&one, &file, "b").await), "the daemon's own database");
+    let own = homes[1].join("agent-worker.db");
+    assert!(matches!(in_file(&one, &own, "c").await, Err(Error::NotATeams(_))));
+    two.close().await;
+    one.close().await;
+    let two = Cabinet::open(&homes[1]).await.unwrap();
+    in_file(&two, &file, "a").await.unwrap();
+    assert_eq!(names(&two).await, ["a"], "a file may go from one home to another");
+    two.close().await;
+}
+
+#[tokio::test]
+async fn a_file_goes_with_its_last_team_and_a_team_with_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (home, file) = (folder.path().join("home"), folder.path().join("p/team.db"));
+    fs::create_dir(&home).unwrap();
+    let cabinet = Cabinet::open(&home).await.unwrap();
+    let (a, b) = (
+        in_file(&cabinet, &file, "a").await.unwrap(),
+        in_file(&cabinet, &file, "b").await.unwrap(),
+    );
+    cabinet.instance_remove(a).await.unwrap();
+    assert_eq!(names(&cabinet).await, ["b"]);
+    cabinet.instance_remove(b).await.unwrap();
+    assert!(matches!(cabinet.run_list(RunQuery::Of(b, 1)).await, Err(Error::NotFound(_))));
+    assert_eq!(fs::read_dir(folder.path().join("p")).unwrap().count(), 0, "nothing is left of it");
+    let c = in_file(&cabinet, &file, "c").await.unwrap();
+    assert_eq!((c.get() >> 40) << 40, c.get() - 1, "a new file begins anew");
+    cabinet.close().await;
+}
+
+#[tokio::test]
+async fn a_file_somebody_deleted_is_forgotten_and_not_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (home, file) = (folder.path().join("home"), folder.path().join("team.db"));
+    fs::create_dir(&home).unwrap();
+    let cabinet = Cabinet::open(&home).await.unwrap();
+    in_file(&cabinet, &file, "a").await.unwrap();
+    cabinet.close().await;
+    fs::remove_file(&file).unwrap();
+    let cabinet = Cabinet::open(&home).await.unwrap();
+    assert!(names(&cabinet).await.is_empty() && !file.exists());
+    in_home(&cabinet, "a").await.unwrap();
+    cabinet.close().await;
+}
