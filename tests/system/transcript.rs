@@ -333,3 +333,24 @@ fn who_deletes_an_instance_has_its_folder_back_though_its_file_could_not_be_writ
     let there = follows(&world, &file);
     assert_eq!(there.len(), 1, "{there:?}");
 }
+
+#[test]
+fn what_was_in_the_way_of_a_folder_may_be_taken_away_while_the_run_goes_on() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    fs::write(world.project().join("shared"), "a file").unwrap();
+    let place = "context: { provider: file, config: { dir: shared } }\n";
+    world.file("team.yaml", &TEAM.replace("context: { provider: file }\n", place));
+    assert_eq!(world.run(&["start", "team.yaml", "--background"]).code, 0);
+    assert_eq!(world.run(&["doc", "append", "plan.md", "- kept"]).code, 0);
+    wait_for("word of it", || {
+        world.log().contains("nothing is kept as files here yet").then_some(())
+    });
+    fs::remove_file(world.project().join("shared")).unwrap();
+    for file in ["shared/channel.md", "shared/documents/plan.md"] {
+        wait_for(file, || world.project().join(file).exists().then_some(()));
+    }
+    world.run(&["stop", "@team"]);
+    world.run(&["daemon", "stop"]);
+    daemon.wait().unwrap();
+}

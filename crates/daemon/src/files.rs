@@ -80,23 +80,50 @@ pub(crate) async fn keep(files: Files, watches: Watches, stop: CancellationToken
 async fn keep_documents(shelf: Shelf, watches: Watches, stop: &CancellationToken) -> Kept {
     let (project, names) = shelf.place();
     let place = project.join(names.join("/"));
-    let begin = async {
-        match first(&shelf, &place).await? {
-            First::Document => Keeper::begin(shelf.clone(), watches.watch()).await.map(Some),
-            First::End => Ok(None),
+    let mut patience = HANDOVER;
+    loop {
+        let opening = async {
+            match first(&shelf, &place).await? {
+                First::Document => {
+                    Keeper::begin(shelf.clone(), watches.watch(), patience).await.map(Some)
+                }
+                First::End => Ok(None),
+            }
+        };
+        let begun = tokio::select! {
+            () = stop.cancelled() => return Kept::InPart,
+            begun = opening => begun,
+        };
+        match begun {
+            Ok(Some(mut keeper)) => return keeper.work(stop).await,
+            Ok(None) => return Kept::Whole,
+            Err(error) => {
+                if !is_tried_again(shelf.stage().await, &error, &place, &mut patience, stop).await {
+                    return Kept::InPart;
+                }
+            }
         }
-    };
-    let keeper = tokio::select! {
-        () = stop.cancelled() => return Kept::InPart,
-        keeper = begin => keeper,
-    };
-    match keeper {
-        Ok(Some(mut keeper)) => keeper.work(stop).await,
-        Ok(None) => Kept::Whole,
-        Err(error) => {
-            tracing::error!(place = %place.display(), %error, "documents are not kept as files here");
-            Kept::InPart
-        }
+    }
+}
+
+/// Waits until files that could not be begun are begun again: another team may have the folder, or a file be in its way.
+/// Says whether there is still something to begin, and tells of it the first time.
+async fn is_tried_again(
+    stage: Result<Stage, agent_worker_kernel::Error>,
+    error: &Trouble,
+    place: &Path,
+    patience: &mut Duration,
+    stop: &CancellationToken,
+) -> bool {
+    if std::mem::take(patience) == HANDOVER {
+        tracing::error!(place = %place.display(), %error, "nothing is kept as files here yet; trying again");
+    }
+    match stage {
+        Ok(Stage::Over | Stage::Deleted) => false,
+        Ok(Stage::Live) | Err(_) => tokio::select! {
+            () = stop.cancelled() => false,
+            () = tokio::time::sleep(AGAIN) => true,
+        },
     }
 }
 
@@ -134,8 +161,8 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn begin(shelf: Shelf, watch: Watch) -> Result<Self, Trouble> {
-        let folder = Arc::new(open(shelf.place()).await?);
+    async fn begin(shelf: Shelf, watch: Watch, patience: Duration) -> Result<Self, Trouble> {
+        let folder = Arc::new(open(shelf.place(), patience).await?);
         let mut copies = BTreeMap::new();
         for FileMemory { path, put, taken } in shelf.memories().await? {
             let mut copy = Copy::new(taken);
@@ -186,7 +213,7 @@ impl Keeper {
     /// Looks at everything once; says when to look again though nothing stirs.
     async fn look(&mut self) -> Result<Next, Trouble> {
         if self.folder.is_gone() {
-            self.folder = Arc::new(open(self.shelf.place()).await?);
+            self.folder = Arc::new(open(self.shelf.place(), HANDOVER).await?);
         }
         let (folder, watch) = (Arc::clone(&self.folder), self.watch.clone());
         let listing = blocking(move || folder.list(|fd| watch.add(fd))).await?;
@@ -224,8 +251,8 @@ impl Keeper {
 }
 
 /// Opens a folder, once the keeper before has let go of it.
-async fn open((project, names): (&PathBuf, &[String])) -> io::Result<Folder> {
-    let deadline = Instant::now() + HANDOVER;
+async fn open((project, names): (&PathBuf, &[String]), patience: Duration) -> io::Result<Folder> {
+    let deadline = Instant::now() + patience;
     loop {
         let (project, names) = (project.clone(), names.to_vec());
         match blocking(move || Folder::open(&project, &names)).await {

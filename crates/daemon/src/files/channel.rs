@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AGAIN, Kept, LAST, Trouble, blocking,
+    AGAIN, HANDOVER, Kept, LAST, Trouble, blocking,
     folder::{Folder, Key, Seen, Slot},
-    open,
+    is_tried_again, open,
 };
 
 /// Looks follow each other no faster: people read slowly.
@@ -26,15 +26,20 @@ const BEGINNING: usize = 1024;
 pub(super) async fn keep(transcript: Transcript, stop: &CancellationToken) -> Kept {
     let (project, names) = transcript.place();
     let place = project.join(names.join("/"));
-    let begin = tokio::select! {
-        () = stop.cancelled() => return Kept::InPart,
-        begin = Writer::begin(transcript.clone()) => begin,
-    };
-    match begin {
-        Ok(mut writer) => writer.work(stop).await,
-        Err(error) => {
-            tracing::error!(place = %place.display(), %error, "the channel is not kept as a file here");
-            Kept::InPart
+    let mut patience = HANDOVER;
+    loop {
+        let begun = tokio::select! {
+            () = stop.cancelled() => return Kept::InPart,
+            begun = Writer::begin(transcript.clone(), patience) => begun,
+        };
+        match begun {
+            Ok(mut writer) => return writer.work(stop).await,
+            Err(error) => {
+                let stage = transcript.stage().await;
+                if !is_tried_again(stage, &error, &place, &mut patience, stop).await {
+                    return Kept::InPart;
+                }
+            }
         }
     }
 }
@@ -63,8 +68,8 @@ struct State {
 }
 
 impl Writer {
-    async fn begin(transcript: Transcript) -> Result<Self, Trouble> {
-        let folder = Arc::new(open(transcript.place()).await?);
+    async fn begin(transcript: Transcript, patience: Duration) -> Result<Self, Trouble> {
+        let folder = Arc::new(open(transcript.place(), patience).await?);
         let states = [State::at("_state/inbox-state.json")?, State::at("_state/proposals.json")?];
         Ok(Self { transcript, folder, reached: Reached::default(), states })
     }
@@ -119,7 +124,7 @@ impl Writer {
     /// Brings every file up to what the store says now.
     async fn look(&mut self) -> Result<(), Trouble> {
         if self.folder.is_gone() {
-            self.folder = Arc::new(open(self.transcript.place()).await?);
+            self.folder = Arc::new(open(self.transcript.place(), HANDOVER).await?);
             for state in &mut self.states {
                 state.written.clear();
             }
