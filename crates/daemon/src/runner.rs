@@ -224,6 +224,10 @@ impl Runner for Processes {
         self.sweep(&attempt.to_string(), &patience).await
     }
 
+    fn link(&self, path: &Path) -> Option<PathBuf> {
+        std::fs::read_link(path).ok()
+    }
+
     async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd> {
         self.run_shell(command, &stop).await
     }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::{
     error::{Error, Result},
     kernel::{Card, Kernel, Principal},
-    permissions::stance,
+    permissions::{Here, stance},
     place::Place,
     sizes,
     views::Breadth,
@@ -47,7 +47,11 @@ impl Kernel {
         let rules = &settings.permissions;
         let cwd = card.cwd_of(settings);
         let PermitRequest { call, tool, args } = request;
-        match stance(rules, &tool, &args, &cwd) {
+        let stance = {
+            let here = Here { cwd: &cwd, link: &|path| self.runner.link(path) };
+            stance(rules, &tool, &args, &here)
+        };
+        match stance {
             Stance::Allow => Ok(PermitReply::Allow),
             Stance::Deny => Ok(PermitReply::Deny { why: format!("{tool} is not allowed here") }),
             Stance::Ask => {

@@ -1,6 +1,10 @@
 //! The seam between deciding that something runs and running it: worker processes in the daemon, a script in tests.
 
-use std::{collections::BTreeMap, io, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
 
 use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
 use agent_worker_workflow::Prepared;
@@ -70,6 +74,11 @@ pub trait Runner: Send + Sync {
     async fn marks(&self) -> Vec<AttemptId>;
     /// Ends whatever is left of an attempt whose worker is gone, or carries any other such id.
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32;
+
+    /// Where a link leads; none if it is no link. Who has no files has no links.
+    fn link(&self, _path: &Path) -> Option<PathBuf> {
+        None
+    }
 
     /// Runs a shell command of a run to its end.
     async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd>;
