@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use agent_worker_kernel::{Breadth, Error, Principal, Watched};
 use agent_worker_protocol::{
-    ApprovalId, AttemptEnd, Code, Consent, EventKind, Outcome, PauseCause, RunState,
-    api::{ApprovalView, AttentionKind, ConsentRequest, PermitReply, PermitRequest},
+    ApprovalId, AttemptEnd, Code, Consent, EventKind, Outcome, PauseCause, Permission, RunState,
+    api::{ApprovalView, AttentionKind, ConsentRequest, PermitReply, PermitRequest, TokenRequest},
 };
 use serde_json::json;
 use tokio::sync::Notify;
@@ -58,6 +58,15 @@ impl World {
         let target = Some("@team".parse().unwrap());
         let request = ConsentRequest { target, reason: Some("so".into()), ..Default::default() };
         self.kernel.approval_answer(who, None, ApprovalId::new(1), consent, request).await
+    }
+
+    /// A client that may do this, in these instances.
+    async fn client(&self, name: &str, allow: &[Permission], instance: &str) -> Principal {
+        let allow = Some(allow.iter().copied().collect());
+        let instances = vec![instance.parse().unwrap()];
+        let request = TokenRequest { name: name.into(), allow, instances };
+        let made = self.kernel.token_create(&Principal::User, request).await.unwrap();
+        self.kernel.principal(&made.token).await.unwrap()
     }
 
     async fn open(&self) -> Vec<ApprovalView> {
@@ -158,6 +167,74 @@ async fn no_agent_and_no_client_without_that_right_answers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_answers_if_it_was_given_that_right_for_this_instance() {
+    use Permission::Approve;
+    let world = World::new().await;
+    asks(&world, "git push");
+    let run = world.run(&team("")).await;
+    world.paused(run).await;
+    let others: Vec<_> = Permission::ALL.iter().copied().filter(|it| *it != Approve).collect();
+    for (who, expected) in [
+        (world.client("all-but-that", &others, "@team").await, Code::Forbidden),
+        (world.client("elsewhere", Permission::ALL, "@other").await, Code::NotFound),
+        (world.client("other-tag", Permission::ALL, "@team:x").await, Code::NotFound),
+    ] {
+        for consent in [Consent::Approved, Consent::Denied] {
+            assert_eq!(code(world.consent(&who, consent).await), Some(expected), "{who:?}");
+        }
+    }
+    assert_eq!(world.open().await.len(), 1, "nothing was said to it");
+    let judge = world.client("judge", &[Approve], "@team").await;
+    assert_eq!(world.consent(&judge, Consent::Approved).await.unwrap().args["command"], "git push");
+    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.answers().await, "allowed");
+    let story = world.story(run).await;
+    let answered = story.iter().find(|event| event.kind == EventKind::ApprovalAnswered).unwrap();
+    assert_eq!(answered.by.as_deref(), Some("client:judge"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_calls_are_two_requests_however_alike_and_one_that_changes_is_refused() {
+    let world = World::new().await;
+    world.machine.plays("coder", |worker| async move {
+        let other = |tool: &str, args| PermitRequest { call: "c1".into(), tool: tool.into(), args };
+        let rest = async {
+            let (kernel, who) = worker.principal().await.unwrap();
+            let changed = other("Bash", json!({ "command": "git push --force" }));
+            let changed = kernel.permit(&who, worker.job.attempt, changed).await;
+            let long = other("Write", json!({ "content": "x".repeat(2 << 20) }));
+            let long = PermitRequest { call: "c3".into(), ..long };
+            let long = kernel.permit(&who, worker.job.attempt, long).await;
+            [code(changed), code(long)]
+        };
+        let (one, two, again) = tokio::join!(
+            permit(&worker, "c1", "git push"),
+            permit(&worker, "c2", "git push"),
+            permit(&worker, "c1", "git push"),
+        );
+        End::done(&format!("{one:?} {two:?} {:?} {:?}", one == again, rest.await))
+    });
+    let run = world.run(&team("")).await;
+    world.paused(run).await;
+    let asked = world.open().await;
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    world.consent(&Principal::User, Consent::Approved).await.unwrap();
+    world.pass(Duration::from_hours(1)).await;
+    let left = world.open().await;
+    assert_eq!(left.len(), 1, "one answer is for one call");
+    let id = left[0].id;
+    let denied = ConsentRequest { target: Some("@team".parse().unwrap()), ..Default::default() };
+    let denied = world.kernel.approval_answer(&Principal::User, None, id, Consent::Denied, denied);
+    denied.await.unwrap();
+    assert_eq!(world.over(run).await.state, DONE);
+    let said = world.answers().await;
+    let (allowed, denied) = ("Allow", "Deny { why: \"denied by user\" }");
+    let either = [format!("{allowed} {denied}"), format!("{denied} {allowed}")];
+    assert!(either.iter().any(|both| said.starts_with(both)), "{said}");
+    assert!(said.ends_with("true [Some(Conflict), Some(TooLarge)]"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_somebody_watches_waits_for_them_without_a_pause() {
     let world = World::new().await;
     asks(&world, "git push");
@@ -193,11 +270,12 @@ async fn with_nobody_there_a_request_is_denied_or_its_turn_fails_as_the_file_say
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_and_its_answer_outlive_daemons_and_attempts() {
+async fn a_request_outlives_the_daemon_and_the_attempt_that_asked_goes_on_with_the_answer() {
     let mut world = World::on_disk().await;
     asks(&world, "git push");
     let run = world.run(&team("")).await;
-    world.paused(run).await;
+    let paused = world.paused(run).await;
+    assert_eq!(paused.cause.as_deref(), Some("waiting for a person"));
     world.leave().await;
     world.come_back().await;
     world.consent(&Principal::User, Consent::Approved).await.unwrap();
@@ -208,4 +286,20 @@ async fn a_request_and_its_answer_outlive_daemons_and_attempts() {
     let ends: Vec<AttemptEnd> =
         ends.map(|event| serde_json::from_value(event.data.clone()).unwrap()).collect();
     assert_eq!(ends, [AttemptEnd::Ok], "the attempt that asked did it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_outlives_the_attempt_and_the_next_one_has_it_without_asking_again() {
+    let world = World::new().await;
+    asks(&world, "git push");
+    let run = world.run(&team("")).await;
+    world.paused(run).await;
+    world.machine.kill_all().await;
+    world.consent(&Principal::User, Consent::Approved).await.unwrap();
+    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.answers().await, "allowed");
+    assert_eq!(world.machine.turns_of("coder").len(), 2);
+    let story = world.story(run).await;
+    let asked = story.iter().filter(|event| event.kind == EventKind::ApprovalOpen);
+    assert_eq!(asked.map(|event| &event.data["approval"]).collect::<Vec<_>>(), [&json!(1)]);
 }
