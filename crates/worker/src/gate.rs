@@ -6,6 +6,10 @@
 
 use std::{
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -42,6 +46,8 @@ pub(crate) struct Gate {
     daemon: Daemon,
     path: String,
     report: Report,
+    /// How often it was asked. Every call is its own, whatever names its program gives: an answer is used once.
+    asked: Arc<AtomicU64>,
     /// Why the turn is over, once the daemon has said so.
     failed: watch::Sender<Option<String>>,
 }
@@ -52,8 +58,6 @@ pub(crate) struct Petition {
     tool_name: String,
     #[serde(default)]
     input: Value,
-    #[serde(default)]
-    tool_use_id: Option<String>,
 }
 
 /// What it is told, as a stream: signs of life, then the answer.
@@ -62,7 +66,7 @@ pub(crate) struct Answering(mpsc::Receiver<Event>);
 impl Gate {
     pub(crate) fn new(daemon: Daemon, attempt: AttemptId, report: Report) -> Self {
         let path = format!("/attempts/{attempt}/approvals");
-        Self { daemon, path, report, failed: watch::Sender::default() }
+        Self { daemon, path, report, asked: Arc::default(), failed: watch::Sender::default() }
     }
 
     /// Returns once the turn has failed for want of a person.
@@ -131,12 +135,11 @@ impl Gate {
             Ok(petition) => petition,
             Err(error) => return deny(format!("this cannot be asked: {error}")),
         };
-        if petition.tool_name.starts_with(&format!("mcp__{SERVER}")) {
+        let Petition { tool_name, input } = petition;
+        if tool_name.starts_with(&format!("mcp__{SERVER}__")) {
             return deny("nobody approves its own requests".to_owned());
         }
-        let Petition { tool_name, input, tool_use_id } = petition;
-        let call = tool_use_id.unwrap_or_else(|| "only".to_owned());
-        let request = PermitRequest { call, tool: tool_name, args: input };
+        let request = PermitRequest { call: self.next_call(), tool: tool_name, args: input };
         match self.ask(&request).await {
             PermitReply::Allow => json!({"behavior": "allow", "updatedInput": request.args}),
             PermitReply::Deny { why } => deny(why),
@@ -148,6 +151,11 @@ impl Gate {
             // It is asked again for as long as it is open.
             PermitReply::Open { .. } => deny("nobody has answered".to_owned()),
         }
+    }
+
+    /// What tells a call from every other of its attempt.
+    pub(crate) fn next_call(&self) -> String {
+        self.asked.fetch_add(1, Ordering::Relaxed).to_string()
     }
 
     /// Asks until there is an answer, however often the daemon restarts. The clocks stand still meanwhile.

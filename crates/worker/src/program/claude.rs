@@ -1,8 +1,14 @@
 //! Claude Code: `claude -p`, which writes a stream of JSON events and ends.
 
-use std::{collections::HashMap, io, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    io,
+    time::Duration,
+};
 
-use agent_worker_protocol::{Cli, FailureClass, Fit, Mode, ToolPattern, Usage};
+use agent_worker_protocol::{
+    Cli, FailureClass, Fit, Mode, Permissions, Stance, ToolPattern, Usage,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -143,12 +149,7 @@ impl Vendor for Claude {
         // What it would ask a person for it asks there.
         let asks = format!("mcp__{}__{}", gate::SERVER, gate::TOOL);
         invocation.args(["--permission-prompt-tool", &asks]);
-        let whole = |pattern: &&ToolPattern| *pattern.fit() == Fit::Any;
-        let never: Vec<_> =
-            job.permissions.deny.iter().filter(whole).map(ToolPattern::tool).collect();
-        if !never.is_empty() {
-            invocation.args(["--disallowedTools", &never.join(",")]);
-        }
+        rules(&job.permissions, &mut invocation);
         if let Some(model) = model_for(Cli::Claude, job.model.as_deref()) {
             invocation.args(["--model", &model]);
         }
@@ -202,6 +203,30 @@ impl Vendor for Claude {
             return Verdict::Forgot;
         }
         Verdict::Failed(end.failure(self.error.as_deref()))
+    }
+}
+
+/// Says which of its own tools there are at all, and which it asks for whatever its own rules are: by these it reads, and runs
+/// commands that only look, without asking.
+fn rules(permissions: &Permissions, invocation: &mut Invocation) {
+    let Permissions { default, allow, ask, deny, on_ask: _ } = permissions;
+    let is_whole = |pattern: &&ToolPattern| *pattern.fit() == Fit::Any;
+    let names = |patterns: &mut dyn Iterator<Item = &ToolPattern>| {
+        patterns.map(|pattern| pattern.tool().to_owned()).collect::<BTreeSet<_>>()
+    };
+    let joined = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(",");
+    let mut asked = names(&mut ask.iter().chain(deny.iter().filter(|it| !is_whole(it))));
+    if let Stance::Deny = default {
+        asked.extend(names(&mut allow.iter().filter(|it| !is_whole(it))));
+        invocation.args(["--tools", &joined(names(&mut allow.iter().chain(ask)))]);
+    }
+    if !asked.is_empty() {
+        let settings = json!({"permissions": {"ask": asked}});
+        invocation.args(["--settings", &settings.to_string()]);
+    }
+    let never = names(&mut deny.iter().filter(is_whole));
+    if !never.is_empty() {
+        invocation.args(["--disallowedTools", &joined(never)]);
     }
 }
 

@@ -367,7 +367,8 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
     });
     let text = r#"
         echo "args: $*" >&2
-        { permit Bash '{"command":"ls"}' 1; permit Bash '{"command":"rm"}' 2; permit mcp__gate__approve '{"tool_name":"Bash"}' 3
+        { permit Bash '{"command":"ls"}' 1; permit Bash '{"command":"rm"}' 1; permit mcp__gate__approve '{"tool_name":"Bash"}' 3
+          permit mcp__gateway__open '{"command":"ls"}' 1
           ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","id":1,"method":"ping"}' /gate | head -n 1
           ask "$gate" '{"jsonrpc":"2.0","id":1,"method":"ping"}' | head -n 1; } >told
         end"#;
@@ -385,14 +386,37 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
     assert_eq!(said(0), json!({"behavior": "allow", "updatedInput": {"command": "ls"}}));
     assert_eq!(said(1), json!({"behavior": "deny", "message": "denied by user"}));
     assert_eq!(said(2)["behavior"], "deny", "nobody approves its own requests");
-    assert!(lines[3].starts_with("HTTP/1.1 401") && lines[4].starts_with("HTTP/1.1 401"), "{told}");
+    assert_eq!(said(3)["behavior"], "allow", "another server is asked for as any");
+    assert!(lines[4].starts_with("HTTP/1.1 401") && lines[5].starts_with("HTTP/1.1 401"), "{told}");
     let asked: Vec<_> = daemon.calls().into_iter().filter(|(tool, _)| tool == PERMIT).collect();
-    let request = |call: &str, command: &str| json!({"call": call, "tool": "Bash", "args": {"command": command}});
-    let expected = [request("t-1", "ls"), request("t-1", "ls"), request("t-2", "rm")];
+    let request = |call: &str, tool: &str, command: &str| json!({"call": call, "tool": tool, "args": {"command": command}});
+    // Each is its own call, whatever the program calls it; only what is open is asked again.
+    let expected = [
+        request("0", "Bash", "ls"),
+        request("0", "Bash", "ls"),
+        request("1", "Bash", "rm"),
+        request("2", "mcp__gateway__open", "ls"),
+    ];
     assert_eq!(asked.into_iter().map(|(_, args)| args).collect::<Vec<_>>(), expected);
     let log = worker.log();
     assert!(log.contains("--permission-prompt-tool mcp__gate__approve"), "{log}");
-    assert!(log.trim_end().ends_with("--disallowedTools WebFetch"), "{log}");
+    let rules = "--settings {\"permissions\":{\"ask\":[\"Bash\"]}} --disallowedTools WebFetch";
+    assert!(log.trim_end().ends_with(rules) && !log.contains("--tools"), "{log}");
+}
+
+#[tokio::test]
+async fn claude_has_only_the_tools_that_are_named_where_the_rest_is_denied() {
+    let daemon = Daemon::willing();
+    let text = r#"echo "args: $*" >&2; end"#;
+    let mut job = native(&daemon, Cli::Claude, &format!("{LOOK}{GATE}{text}"));
+    job.permissions.default = Stance::Deny;
+    job.permissions.allow = ["Read", "Bash(ls*)"].map(|text| text.parse().unwrap()).to_vec();
+    job.permissions.ask = vec!["Edit".parse().unwrap()];
+    let mut worker = Worker::start(&job).await;
+    assert_eq!(worker.finished().await.text, "Done.");
+    let log = worker.log();
+    let rules = "--tools Bash,Edit,Read --settings {\"permissions\":{\"ask\":[\"Bash\",\"Edit\"]}}";
+    assert!(log.trim_end().ends_with(rules), "{log}");
 }
 
 #[tokio::test]
