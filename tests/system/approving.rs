@@ -4,7 +4,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
-use crate::world::{World, is_alive, kill, wait_for};
+use crate::{
+    terminal::Terminal,
+    world::{World, is_alive, kill, wait_for},
+};
 
 /// Speaks the lines of `claude -p`: it looks at its tools, asks at the gate whether it may, and does it if it may.
 const CLAUDE: &str = r#"#!/bin/bash
@@ -93,4 +96,63 @@ fn what_is_denied_or_what_nobody_is_there_to_approve_does_not_happen() {
     let file = team(&alone, "on_ask: deny");
     assert_eq!(alone.envelope(&["run", &file, "--json"]).0, 0, "{}", alone.log());
     assert_eq!((ran(&denied), ran(&alone)), (String::new(), String::new()));
+}
+
+/// Waits until a request is on the screen and can be answered.
+fn asked(terminal: &Terminal) -> Vec<String> {
+    terminal.until(|drawn| drawn.iter().any(|line| line.contains("y approves it, n denies it")))
+}
+
+#[test]
+fn somebody_who_watches_reads_all_of_a_request_and_answers_it_with_a_key() {
+    let world = world();
+    team(&world, "on_ask: deny");
+    let mut terminal = Terminal::open(&world, 120, "run asking.yaml");
+    let drawn = asked(&terminal);
+    let at = drawn.iter().position(|line| line == "  #1 coder wants Bash").unwrap();
+    let request = ["  │ {", "  │   \"command\": \"echo once >> ran.txt\"", "  │ }"];
+    assert_eq!(drawn[at + 1..at + 4], request, "{drawn:#?}");
+    terminal.presses("y", || !ran(&world).is_empty());
+    let (ended, all) = terminal.ends();
+    assert!(ended.success(), "{all}");
+    assert!(all.contains("request #1 (Bash) is approved by user"), "{all}");
+    assert_eq!(ran(&world), "once\n");
+}
+
+#[test]
+fn whoever_attaches_to_a_run_that_waits_answers_it_with_a_key_too() {
+    let world = world();
+    let file = team(&world, "");
+    assert_eq!(world.envelope(&["run", &file, "--json"]).0, 4, "{}", world.log());
+    let mut terminal = Terminal::open(&world, 80, "attach @asking");
+    asked(&terminal);
+    terminal.presses("y", || !ran(&world).is_empty());
+    let (ended, all) = terminal.ends();
+    assert!(ended.success(), "{all}");
+    assert_eq!(ran(&world), "once\n");
+}
+
+#[test]
+fn keys_that_were_meant_for_something_else_approve_nothing_and_one_denies() {
+    let world = world();
+    team(&world, "on_ask: deny");
+    let mut terminal = Terminal::open(&world, 40, "run asking.yaml");
+    // Before anything is asked, and as part of something else.
+    terminal.types("y");
+    terminal.until(|drawn| !drawn.is_empty());
+    terminal.types("yy");
+    asked(&terminal);
+    terminal.types("yes\r");
+    terminal.resize("120");
+    terminal.types("\u{1b}[A");
+    let refused = || terminal_said(&world, "request #1 (Bash) is denied by user");
+    terminal.presses("n", refused);
+    let (ended, all) = terminal.ends();
+    assert!(ended.success(), "{all}");
+    assert_eq!(ran(&world), "", "{all}");
+}
+
+fn terminal_said(world: &World, what: &str) -> bool {
+    let shown = fs::read(world.project().join("shown")).unwrap_or_default();
+    String::from_utf8_lossy(&shown).contains(what)
 }

@@ -1,11 +1,12 @@
 //! A team that votes: an owner is elected, a decision binds, a non-owner's write is refused and its suggestions are
 //! answered, a person is asked.
 
-use std::process::{Child, Command, Stdio};
-
 use serde_json::Value;
 
-use crate::world::{World, wait_for};
+use crate::{
+    terminal::Terminal,
+    world::{World, wait_for},
+};
 
 /// Three agents who elect `scribe`, then decide something together. `critic` writes what is not its own, and then suggests:
 /// first what was decided otherwise, then something better.
@@ -176,22 +177,6 @@ fn a_person_proposes_votes_and_vetoes_from_the_command_line() {
     assert_eq!(world.run(&["down", "--all"]).code, 0);
 }
 
-/// `run` at a terminal, where somebody sits.
-fn at_a_terminal(world: &World, words: &str) -> Child {
-    let like = world.command(&[]);
-    let binary = env!("CARGO_BIN_EXE_agent-worker");
-    Command::new("script")
-        .args(["-qec", &format!("{binary} {words}"), "/dev/null"])
-        .env_clear()
-        .envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))))
-        .env("TERM", "xterm")
-        .current_dir(world.project())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
 fn state(world: &World, what: &[&str]) -> String {
     world.json(what)["state"].as_str().unwrap_or_default().to_owned()
 }
@@ -200,7 +185,7 @@ fn state(world: &World, what: &[&str]) -> String {
 fn a_run_somebody_watches_waits_for_their_answer() {
     let world = World::new();
     world.file("asking.yaml", ASKING);
-    let mut watched = at_a_terminal(&world, "run asking.yaml");
+    let watched = Terminal::open(&world, 80, "run asking.yaml");
     let waits = || {
         let shown = world.run(&["why", "coder@asking"]);
         shown.stdout.contains("is waiting for an answer (#1)").then_some(shown)
@@ -215,7 +200,7 @@ fn a_run_somebody_watches_waits_for_their_answer() {
     }
     assert_eq!(state(&world, &["status", "@asking", "--json"]), "running", "somebody is there");
     assert_eq!(world.run(&["answer", "1", "yes"]).code, 0, "from another terminal");
-    let ended = watched.wait().unwrap();
+    let (ended, _) = watched.ends();
     assert_eq!(ended.code(), Some(0));
     let shown = world.run(&["ls", "@asking", "--all"]);
     assert!(!shown.stdout.contains("waiting for an answer"), "{shown:?}");

@@ -13,8 +13,10 @@ use agent_worker_protocol::{
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
+    clerk::{Clerk, Seat},
     client::{Client, Grace, Reader},
     clock,
+    console::Size,
     context::Context,
     discovery,
     error::{CliError, Kind},
@@ -107,6 +109,7 @@ enum Step {
 /// What is shown, and of what.
 struct Show {
     screen: Screen,
+    clerk: Clerk,
     /// The run as it stands.
     view: View,
     /// Where what happened before `since` is put into words.
@@ -125,8 +128,9 @@ impl Follower {
         ctx: &mut Context<'_>,
         signals: &mut Signals,
     ) -> Result<Followed, CliError> {
-        let mut show = self.show();
+        let mut show = self.show(ctx);
         let step = self.watch(ctx, signals, &mut show).await;
+        show.clerk.close();
         show.screen.close(ctx.console)?;
         if !matches!(&step, Ok(Step::Over(report)) if !report.view.state.is_live()) {
             self.note(&show.last, ctx)?;
@@ -145,20 +149,25 @@ impl Follower {
         Ok(followed)
     }
 
-    fn show(&self) -> Show {
+    fn show(&self, ctx: &Context<'_>) -> Show {
         let RunStarted { instance, agents, .. } = &self.started;
         let new = || View::new(instance.clone(), agents, self.detail);
         let screen = Screen::new(self.answers);
+        let seat = match (self.reader(ctx), ctx.console.canvas()) {
+            (Reader::Person, Some(_)) => Seat::Taken,
+            (Reader::Person | Reader::Program, _) => Seat::Empty,
+        };
+        let clerk = Clerk::new(self.started.clone(), seat);
         match &self.seen {
             Seen::Nothing => {
                 let (since, last) = (Millis::default(), String::new());
-                Show { screen, view: new(), past: new(), since, goes_on: false, last }
+                Show { screen, clerk, view: new(), past: new(), since, goes_on: false, last }
             }
             Seen::UpTo { event, run, asked } => {
                 let view = View::known(run, self.detail);
                 let (goes_on, last) =
                     (!matches!(run.state, RunState::Paused { .. }), event.clone());
-                Show { screen, view, past: new(), since: *asked, goes_on, last }
+                Show { screen, clerk, view, past: new(), since: *asked, goes_on, last }
             }
         }
     }
@@ -176,7 +185,12 @@ impl Follower {
             let lines = tokio::select! {
                 () = signals.first() => return Ok(Step::Signal),
                 _ = tick.tick() => {
-                    show.screen.draw(ctx.console, &show.view, clock::now())?;
+                    show.clerk.attend(show.view.requests(), &self.client, clock::now());
+                    show.draw(ctx)?;
+                    continue;
+                }
+                told = show.clerk.done(clock::now) => {
+                    show.screen.print(ctx.console, told.map(Above::Told).into_iter().collect())?;
                     continue;
                 }
                 news = feed.next() => match news? {
@@ -211,12 +225,15 @@ impl Follower {
 
     fn feed(&self, ctx: &Context<'_>, show: &Show) -> Feed {
         let after = Some(show.last.clone()).filter(|id| !id.is_empty());
-        let reader = match self.answers {
+        let run = (self.started.run, self.mode, self.reader(ctx));
+        Feed::open(self.client.clone(), ctx.settings.clone(), run, after)
+    }
+
+    fn reader(&self, ctx: &Context<'_>) -> Reader {
+        match self.answers {
             Answers::Out if ctx.console.has_a_person() => Reader::Person,
             Answers::Out | Answers::Aside | Answers::Unread => Reader::Program,
-        };
-        let run = (self.started.run, self.mode, reader);
-        Feed::open(self.client.clone(), ctx.settings.clone(), run, after)
+        }
     }
 
     /// What the run came to; none if it goes on.
@@ -304,6 +321,16 @@ async fn over_in_the_books(settings: &Settings, run: RunId) {
 }
 
 impl Show {
+    fn draw(&mut self, ctx: &mut Context<'_>) -> Result<(), CliError> {
+        let Some(size) = ctx.console.canvas() else { return Ok(()) };
+        let now = clock::now();
+        let mut lines = self.view.status(now, size);
+        // The cursor rests on a line of its own.
+        let height = size.height.saturating_sub(lines.len() + 1);
+        lines.extend(self.clerk.draw(Size { height, ..size }, now));
+        self.screen.draw(ctx.console, lines)
+    }
+
     fn event(&mut self, event: &Event, ctx: &mut Context<'_>) -> Result<(), CliError> {
         let is_past = event.ts < self.since;
         if is_past && self.goes_on && event.kind == EventKind::RunPaused {

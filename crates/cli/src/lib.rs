@@ -5,10 +5,12 @@
 //! Nothing is decided here that must be true: the daemon owns that. Only `main` ends the process.
 
 mod bridge;
+mod clerk;
 mod client;
 mod client_token;
 mod clock;
 mod commands;
+mod consent;
 mod console;
 mod context;
 mod discovery;
@@ -20,6 +22,7 @@ mod follow;
 mod given;
 mod grant;
 mod invocation;
+mod keys;
 mod launch;
 mod line;
 mod memory;

@@ -1,15 +1,13 @@
 //! The live part of a terminal: a few status lines at the bottom, everything else scrolling above them.
 //!
 //! The cursor is never hidden and always rests beneath the last line, so that a killed process leaves a sane
-//! terminal behind. A program, or a terminal that cannot be drawn on, gets plain lines and no status.
-
-use agent_worker_protocol::Millis;
+//! screen behind. A program, or a terminal that cannot be drawn on, gets plain lines and no status.
 
 use crate::{
     console::{Console, Size},
     error::{CliError, Kind},
     line::Line,
-    view::{Above, View},
+    view::Above,
 };
 
 /// What is drawn, and what waits to be.
@@ -54,11 +52,9 @@ impl Screen {
     pub(crate) fn draw(
         &mut self,
         console: &mut Console,
-        view: &View,
-        now: Millis,
+        status: Vec<Line>,
     ) -> Result<(), CliError> {
         let Some(size) = console.canvas() else { return Ok(()) };
-        let status = view.status(now, size);
         if self.waiting.is_empty() && status == self.drawn {
             return Ok(());
         }

@@ -13,6 +13,15 @@ pub(crate) fn one_line(text: &str) -> String {
     harmless(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A line of JSON with every letter to be seen: those that JSON leaves as they are and a terminal does not show are spelt out.
+pub(crate) fn visible(line: &str) -> String {
+    let unseen = |c: char| c.width().unwrap_or(0) == 0;
+    let spelt = |c: char| -> String {
+        if unseen(c) { c.escape_unicode().collect() } else { harmless(c.encode_utf8(&mut [0; 4])) }
+    };
+    line.chars().map(spelt).collect()
+}
+
 /// How many columns a terminal needs for it.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
@@ -94,6 +103,14 @@ mod tests {
     #[test]
     fn one_line_stays_one_line() {
         assert_eq!(one_line(" a\n\n  b\tc\r\n"), "a b c");
+    }
+
+    #[test]
+    fn nothing_in_a_request_hides_from_whoever_approves_it() {
+        assert_eq!(
+            visible("rm \u{202e}x\u{200b}\u{9b}1m e\u{301} \u{3164}\u{2028}\t ü请"),
+            "rm \\u{202e}x\\u{200b}\\u{9b}1m e\\u{301} \\u{3164}\\u{2028}\\u{9} ü请"
+        );
     }
 
     #[test]

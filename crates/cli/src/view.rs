@@ -121,6 +121,11 @@ impl View {
         }
     }
 
+    /// The numbers of what its agents want to do and nobody has approved or denied.
+    pub(crate) fn requests(&self) -> BTreeSet<i64> {
+        self.agents.iter().flat_map(|row| row.wanted.iter().copied()).collect()
+    }
+
     /// Takes one event in; what comes out is printed above the status.
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<Above> {
         self.started.get_or_insert(event.ts);

@@ -8,7 +8,7 @@ use crate::{
     error::{CliError, Kind},
     line::{Line, Tone},
     table::Column::{Name, Text},
-    text::one_line,
+    text::{one_line, visible},
     verdict::Verdict,
 };
 
@@ -96,24 +96,4 @@ pub(super) fn show(request: &ApprovalView, ctx: &mut Context<'_>) -> Result<(), 
         ctx.console.answer(&Line::plain(visible(line)))?;
     }
     Ok(())
-}
-
-/// Letters that JSON leaves as they are and a terminal does not show as they are.
-fn visible(line: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
-    let shown = |c: char| if hidden(c) { c.escape_unicode().collect() } else { c.to_string() };
-    line.chars().map(shown).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_in_a_request_hides_from_whoever_approves_it() {
-        assert_eq!(visible("rm \u{202e}x\u{200b}\u{9b}1m ü"), "rm \\u{202e}x\\u{200b}\\u{9b}1m ü");
-    }
 }
