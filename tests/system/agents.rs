@@ -1,5 +1,6 @@
 //! Agents that nobody here wrote, at work: Claude Code, Codex and Gemini CLI as they are published, against a scripted model.
 
+mod approving;
 mod failing;
 mod killed;
 mod office;

@@ -2,7 +2,7 @@
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `CALL tool {json}` | call this tool; the n-th is answered with after n-1 results |
+//! | `CALL tool {json}` | call this tool; the n-th is answered with after n-1 results; `mcp__…` whether it is offered or not |
 //! | `SAY text`, `ECHO` | the last answer: this text, or what the last tool said |
 //! | `HOLD` | the next of these waits in the middle of its answer until the test lets it go on |
 //! | `FAIL status [n]` | refuse the request, or only the first n of them |
@@ -175,6 +175,10 @@ fn call(rest: &str, tools: &[Tool]) -> What {
     let tool = tools.iter().filter(ends_so).min_by_key(|tool| tool.name.len());
     match (tool, serde_json::from_str(args)) {
         (Some(tool), Ok(args)) => What::Call { tool: tool.clone(), args },
+        // Models call what nobody offers them, too.
+        (None, Ok(args)) if name.starts_with("mcp__") => {
+            What::Call { tool: Tool { namespace: None, name: name.to_owned() }, args }
+        }
         (None, _) => What::Say(format!("there is no tool {name} among {tools:?}")),
         (_, Err(error)) => What::Say(format!("{name}: {error}: {args}")),
     }
