@@ -58,12 +58,15 @@ fn works(cli: Cli) {
         (&json!(500), &json!(50)),
         "{both}"
     );
+    let reckoned = [&first, &both].map(|usage| usage["cost_reckoned"] == true);
     let [first, both] = [first, both].map(|usage| usage["cost_micros"].as_u64());
+    assert_eq!(first.map(|micros| micros / 4 * 5), both, "each answer costs the same");
     match cli {
-        Cli::Claude => {
-            assert_eq!(first.map(|micros| micros / 4 * 5), both, "each answer costs the same");
-        }
-        Cli::Codex | Cli::Gemini => assert_eq!((first, both), (None, None), "it does not say"),
+        Cli::Claude => assert_eq!((reckoned, first.is_some()), ([false; 2], true)),
+        // At $1.25 and $10 for a million.
+        Cli::Codex => assert_eq!((reckoned, first), ([true; 2], Some(900))),
+        // At $0.30 and $2.50.
+        Cli::Gemini => assert_eq!((reckoned, first), ([true; 2], Some(220))),
     }
     assert_eq!(office.status("me")["turns"], 2);
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, AgentState, Millis, Receipt, RunId, RunState, Tag, Target, WorkflowName,
+    AgentName, AgentState, Millis, Receipt, RunId, RunState, Tag, Target, Usage, WorkflowName,
     api::{AgentStopped, AgentView, ReportError, RunReport, RunStopped, RunView},
 };
 use serde::Serialize;
@@ -13,6 +13,7 @@ use crate::{
     line::{Line, Tone},
     text::{self, count, one_line},
     verdict::Verdict,
+    words,
 };
 
 /// A run that is over, or waits, and how that counts.
@@ -30,7 +31,7 @@ pub(crate) enum Envelope {
     /// Of a run.
     Run(Box<RunReport>),
     /// Of one that never came to be, or was lost sight of: the same keys.
-    Failure(Failure),
+    Failure(Box<Failure>),
 }
 
 /// What is known of no run.
@@ -43,6 +44,7 @@ pub(crate) struct Failure {
     duration_ms: u64,
     turns: u32,
     messages: u32,
+    usage: Usage,
     dead_letters: [Receipt; 0],
     dropped: [Receipt; 0],
     agents: BTreeMap<AgentName, AgentView>,
@@ -84,6 +86,10 @@ impl Report {
                 .filter(|(receipts, _)| !receipts.is_empty())
                 .map(|(receipts, noun)| count(receipts.len(), noun)),
         );
+        summary.extend(words::cost(&view.usage).map(|cost| match view.usage.cost_micros {
+            Some(_) => cost,
+            None => format!("cost {cost}"),
+        }));
         let (tone, words) = self.headline();
         let head = Line::of(tone, words);
         let mut lines = vec![head.and(Tone::Plain, summary.join(" · "))];
@@ -145,7 +151,7 @@ fn wants(agent: &AgentView) -> bool {
 impl Envelope {
     /// A run that never came to be, or was lost sight of.
     pub(crate) fn of_failure(error: &CliError) -> Self {
-        Self::Failure(Failure {
+        Self::Failure(Box::new(Failure {
             outcome: error.verdict(),
             workflow: None,
             tag: None,
@@ -153,11 +159,12 @@ impl Envelope {
             duration_ms: 0,
             turns: 0,
             messages: 0,
+            usage: Usage::default(),
             dead_letters: [],
             dropped: [],
             agents: BTreeMap::new(),
             error: Some(error.body()),
-        })
+        }))
     }
 }
 
@@ -225,6 +232,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_run_cost_is_told_as_well_as_it_is_known() {
+        for (cost_micros, cost_reckoned, expected) in [
+            (Some(120_000), false, "done in 1m 23s · 4 turns · 9 messages · $0.12\n"),
+            (Some(120_000), true, "done in 1m 23s · 4 turns · 9 messages · ~$0.12\n"),
+            (None, false, "done in 1m 23s · 4 turns · 9 messages · cost unknown\n"),
+        ] {
+            let usage = Usage { input_tokens: 1, output_tokens: 1, cost_micros, cost_reckoned };
+            assert_eq!(shown(RunView { usage, ..samples::run() }), expected);
+        }
+    }
+
+    #[test]
     fn dead_letters_are_listed_with_what_to_do() {
         let dead = Receipt {
             failures: 3,
@@ -288,10 +307,11 @@ mod tests {
     #[test]
     fn the_envelope_of_a_done_run_has_every_field_and_no_error() {
         let envelope = serde_json::to_value(report(samples::run()).envelope()).unwrap();
-        let part = serde_json::json!({"turns": 2, "messages": 3, "state": "idle"});
+        let unused = serde_json::json!({"input_tokens": 0, "output_tokens": 0});
+        let part = serde_json::json!({"turns": 2, "messages": 3, "usage": unused, "state": "idle"});
         let expected = serde_json::json!({
             "outcome": "done", "workflow": "review", "tag": "pr-1", "run": samples::RUN,
-            "duration_ms": 83_000, "turns": 4, "messages": 9, "dead_letters": [], "dropped": [],
+            "duration_ms": 83_000, "turns": 4, "messages": 9, "usage": unused, "dead_letters": [], "dropped": [],
             "agents": {"coder": part, "reviewer": part}, "error": null,
         });
         assert_eq!(envelope, expected);

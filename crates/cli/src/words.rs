@@ -57,18 +57,30 @@ pub(crate) fn ago(at: Millis, now: Millis) -> String {
     format!("{} ago", text::age(now.since(at)))
 }
 
-/// What was used: `1234 tokens in, 56 out, $0.02`; the price only where it is known.
+/// What was used: `1234 tokens in, 56 out, $0.02`.
 pub(crate) fn usage(usage: &Usage) -> String {
     let tokens = format!("{} tokens in, {} out", usage.input_tokens, usage.output_tokens);
-    match usage.cost_micros {
-        Some(micros) => format!("{tokens}, {}", cost(micros)),
+    match cost(usage) {
+        Some(cost) if usage.is_of_unknown_cost() => format!("{tokens}, cost {cost}"),
+        Some(cost) => format!("{tokens}, {cost}"),
         None => tokens,
     }
 }
 
+/// What it cost: `$0.02`; `~$0.02` where some of it was reckoned by a list of prices; `unknown`. Nothing where no model
+/// was asked.
+pub(crate) fn cost(usage: &Usage) -> Option<String> {
+    match usage.cost_micros {
+        Some(micros) if usage.cost_reckoned => Some(format!("~{}", dollars(micros))),
+        Some(micros) => Some(dollars(micros)),
+        None => usage.has_tokens().then(|| "unknown".to_owned()),
+    }
+}
+
 /// A price in dollars, in cents unless that would hide it.
-pub(crate) fn cost(micros: u64) -> String {
+fn dollars(micros: u64) -> String {
     match micros % 10_000 {
+        1..100 if micros < 100 => "<$0.0001".to_owned(),
         0 => format!("${}.{:02}", micros / 1_000_000, micros / 10_000 % 100),
         _ => format!("${}.{:04}", micros / 1_000_000, micros / 100 % 10_000),
     }
@@ -134,12 +146,32 @@ mod tests {
 
     #[test]
     fn a_price_is_in_cents_unless_that_hides_it() {
-        for (micros, expected) in
-            [(0, "$0.00"), (1_250_000, "$1.25"), (1_234_500, "$1.2345"), (100, "$0.0001")]
-        {
-            assert_eq!(cost(micros), expected);
+        for (micros, expected) in [
+            (0, "$0.00"),
+            (1_250_000, "$1.25"),
+            (1_234_500, "$1.2345"),
+            (100, "$0.0001"),
+            (45, "<$0.0001"),
+        ] {
+            assert_eq!(dollars(micros), expected);
         }
-        let used = Usage { input_tokens: 12, output_tokens: 3, cost_micros: None };
-        assert_eq!(usage(&used), "12 tokens in, 3 out");
+    }
+
+    #[test]
+    fn a_cost_says_how_well_it_is_known_and_is_never_zero_because_it_is_not() {
+        let used = |cost_micros, cost_reckoned| Usage {
+            input_tokens: 12,
+            output_tokens: 3,
+            cost_micros,
+            cost_reckoned,
+        };
+        for (used, expected) in [
+            (used(Some(20_000), false), "12 tokens in, 3 out, $0.02"),
+            (used(Some(20_000), true), "12 tokens in, 3 out, ~$0.02"),
+            (used(None, false), "12 tokens in, 3 out, cost unknown"),
+            (Usage::default(), "0 tokens in, 0 out"),
+        ] {
+            assert_eq!(usage(&used), expected);
+        }
     }
 }

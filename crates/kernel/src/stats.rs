@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AttemptEnd, Usage,
+    AttemptEnd,
     api::{AgentStats, Spread, StatsView, Tally},
 };
 use agent_worker_store::{RunRow, Turn};
@@ -57,7 +57,7 @@ impl Kernel {
             total: Tally {
                 turns: run.turns,
                 messages: run.messages,
-                usage: in_all(run.usage, agents.iter().map(|agent| &agent.tally.usage)),
+                usage: run.usage,
                 ..times(turns.iter())
             },
             agents,
@@ -66,14 +66,6 @@ impl Kernel {
             state: run.state,
         })
     }
-}
-
-/// What all used. What it cost is known only if it is of each who used anything.
-fn in_all<'a>(run: Usage, mut agents: impl Iterator<Item = &'a Usage>) -> Usage {
-    let is_unknown =
-        |usage: &Usage| usage.input_tokens + usage.output_tokens > 0 && usage.cost_micros.is_none();
-    let cost_micros = run.cost_micros.filter(|_| !agents.any(is_unknown));
-    Usage { cost_micros, ..run }
 }
 
 fn times<'a>(turns: impl Iterator<Item = &'a Turn> + Clone) -> Tally {
@@ -104,15 +96,6 @@ fn millis(span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_all_cost_is_not_known_while_it_is_of_a_part_only() {
-        let usage =
-            |tokens, cost_micros| Usage { input_tokens: tokens, output_tokens: 0, cost_micros };
-        let (paid, free, idle) = (usage(5, Some(7)), usage(3, None), usage(0, None));
-        assert_eq!(in_all(usage(5, Some(7)), [&paid, &idle].into_iter()).cost_micros, Some(7));
-        assert_eq!(in_all(usage(8, Some(7)), [&paid, &free].into_iter()), usage(8, None));
-    }
 
     #[test]
     fn a_spread_names_times_that_were_measured() {

@@ -144,9 +144,24 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens written.
     pub output_tokens: u64,
-    /// Millionths of a dollar; absent when not known.
+    /// Millionths of a dollar; absent when not known of all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
+    /// Whether some of that was reckoned here, by the vendor's list of prices, because the program does not say it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cost_reckoned: bool,
+}
+
+impl Usage {
+    /// Whether it cost something that nobody knows.
+    pub fn is_of_unknown_cost(&self) -> bool {
+        self.cost_micros.is_none() && self.has_tokens()
+    }
+
+    /// Whether a model was asked at all.
+    pub fn has_tokens(&self) -> bool {
+        self.input_tokens > 0 || self.output_tokens > 0
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod log;
 mod mcp;
 mod mock;
 mod model;
+mod models;
 mod pace;
 mod program;
 mod report;

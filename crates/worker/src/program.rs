@@ -10,7 +10,6 @@ mod endpoint;
 mod files;
 mod gemini;
 mod lines;
-mod models;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +43,7 @@ use crate::{
     gate::Gate,
     log::Log,
     model::{Failure, ToolResult},
+    models::{self, Bill, Share},
     report::Report,
     surroundings::{LINGER, Surroundings, Tail, in_words},
     text::start,
@@ -91,7 +91,10 @@ enum Heard {
         tool: String,
         result: ToolResult,
     },
+    /// With what it cost, if it says so.
     Usage(Usage),
+    /// Of each model, where it never says what that cost.
+    Spent(Vec<Share>),
     Retry(String),
     Session(Value),
     /// There is no point in waiting for the rest.
@@ -161,6 +164,13 @@ impl<'a> Program<'a> {
         }
     }
 
+    /// What is known of its costs before it begins.
+    fn bill(&self, job: &WorkerJob, mode: Mode) -> Bill {
+        let model = self.cli.and_then(|cli| models::model_for(cli, job.model.as_deref()));
+        let is_as_usual = mode == Mode::Isolated;
+        Bill { program: self.cli.map_or("", Cli::word), model, is_as_usual }
+    }
+
     /// Where it is.
     fn find(&self, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
         let name = self.command.first().copied().unwrap_or_default();
@@ -191,6 +201,7 @@ pub(crate) async fn turn(
     let usual = if endpoint.key.is_some() { Mode::Isolated } else { Mode::Login };
     let mode = program.mode.unwrap_or(usual);
     let session = job.session.clone().filter(|_| program.session == Session::Continue);
+    let bill = program.bill(job, mode);
     let mut turn = Turn { job, mode, endpoint, door: &entrance, gate: &gate_entrance, session };
     let mut needs_tools = true;
     let work = async {
@@ -200,7 +211,7 @@ pub(crate) async fn turn(
             let invocation = vendor.invocation(&turn).map_err(broken("write its settings"))?;
             let mut command = surroundings.command(&path);
             command.args(program.command.iter().skip(1));
-            let verdict = listen(command, invocation, vendor.as_mut(), report, log).await?;
+            let verdict = listen(command, invocation, vendor.as_mut(), &bill, report, log).await?;
             match verdict {
                 Verdict::Answered(text) => return Ok(text),
                 Verdict::Failed(failure) => return Err(failure),
@@ -239,6 +250,7 @@ async fn listen(
     mut command: Command,
     invocation: Invocation,
     vendor: &mut dyn Vendor,
+    bill: &Bill,
     report: &Report,
     log: &Log,
 ) -> Result<Verdict, Failure> {
@@ -255,7 +267,7 @@ async fn listen(
     };
     // Who has ended need not have read to the end.
     let heard = tokio::select! {
-        heard = hear(&mut child, vendor, report, log) => heard,
+        heard = hear(&mut child, vendor, bill, report, log) => heard,
         never = told => never,
     };
     let exit = match heard? {
@@ -276,6 +288,7 @@ async fn tell(stdin: Option<ChildStdin>, prompt: &str) {
 async fn hear(
     child: &mut Child,
     vendor: &mut dyn Vendor,
+    bill: &Bill,
     report: &Report,
     log: &Log,
 ) -> Result<Result<Exit, Failure>, Failure> {
@@ -287,7 +300,7 @@ async fn hear(
                 let mut lines = Lines::new(stdout);
                 while let Some(line) = lines.next().await {
                     report.touch();
-                    pass_on(vendor.hear(&line), report, log)?;
+                    pass_on(vendor.hear(&line), bill, report, log)?;
                 }
                 Ok(())
             };
@@ -322,7 +335,7 @@ async fn hear(
 }
 
 /// Passes on what was heard, up to where it gave up.
-fn pass_on(heard: Vec<Heard>, report: &Report, log: &Log) -> Result<(), Failure> {
+fn pass_on(heard: Vec<Heard>, bill: &Bill, report: &Report, log: &Log) -> Result<(), Failure> {
     for heard in heard {
         match heard {
             Heard::Text(text) => {
@@ -335,6 +348,9 @@ fn pass_on(heard: Vec<Heard>, report: &Report, log: &Log) -> Result<(), Failure>
             Heard::Answered { id, tool, result } => report.answered(&id, &tool, &result),
             Heard::Usage(usage) => {
                 report.record(WorkerEvent::Usage(usage));
+            }
+            Heard::Spent(shares) => {
+                report.record(WorkerEvent::Usage(bill.usage(&shares)));
             }
             Heard::Retry(why) => {
                 report.record(WorkerEvent::Retry { why: start(&why, COMPLAINT) });

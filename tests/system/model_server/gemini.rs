@@ -77,6 +77,7 @@ fn chunk(plan: &Plan, part: &Value, reason: Option<&str>) -> Value {
     json!({
         "candidates": [candidate],
         "usageMetadata": {"promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output},
-        "modelVersion": "scripted",
+        // What agents in tests ask for.
+        "modelVersion": "gemini-2.5-flash",
     })
 }

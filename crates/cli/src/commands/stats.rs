@@ -102,7 +102,7 @@ fn row(who: &str, tally: &Tally) -> [String; 9] {
         tally.messages.to_string(),
         usage.input_tokens.to_string(),
         usage.output_tokens.to_string(),
-        usage.cost_micros.map_or_else(|| "-".to_owned(), words::cost),
+        words::cost(usage).unwrap_or_else(|| "-".to_owned()),
         tally.took.map_or_else(|| "-".to_owned(), spread),
         tally.waited.map_or_else(|| "-".to_owned(), spread),
     ]

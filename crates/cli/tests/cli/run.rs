@@ -40,9 +40,11 @@ fn run_sends_the_file_its_parameters_and_only_the_environment_it_needs() {
 fn run_with_json_answers_with_exactly_one_envelope() {
     let world = running(a_conversation(), &done());
     let seen = world.types(&["run", "review.yaml", "--target", "main", "--json"]);
+    let unused = json!({"input_tokens": 0, "output_tokens": 0});
+    let coder = json!({"turns": 2, "messages": 3, "usage": unused, "state": "idle"});
     let expected = json!({
         "outcome": "done", "workflow": "review", "tag": "main", "run": RUN, "duration_ms": 9000, "turns": 1,
-        "messages": 2, "dead_letters": [], "dropped": [], "agents": {"coder": {"turns": 2, "messages": 3, "state": "idle"}},
+        "messages": 2, "usage": unused, "dead_letters": [], "dropped": [], "agents": {"coder": coder},
         "error": null,
     });
     assert_eq!(seen.json(), expected);

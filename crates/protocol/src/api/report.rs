@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{AgentView, RunErrorCode, RunView};
 use crate::{
     id::RunId,
-    message::Receipt,
+    message::{Receipt, Usage},
     name::{AgentName, Tag, WorkflowName},
     state::{AgentState, Outcome, PauseCause, RunState},
     time::Millis,
@@ -31,6 +31,8 @@ pub struct RunReport {
     pub turns: u32,
     /// Messages written in it.
     pub messages: u32,
+    /// What it used, and what that cost.
+    pub usage: Usage,
     /// Deliveries whose attempts are used up.
     pub dead_letters: Vec<Receipt>,
     /// Deliveries that were given up.
@@ -48,6 +50,8 @@ pub struct AgentPart {
     pub turns: u32,
     /// Messages it wrote.
     pub messages: u32,
+    /// What it used, and what that cost.
+    pub usage: Usage,
     /// What it is doing.
     #[serde(flatten)]
     pub state: AgentState,
@@ -142,7 +146,8 @@ impl RunReport {
         let lasted = view.ended.unwrap_or(now).since(view.started);
         let part = |agent: &AgentView| {
             let state = agent.state.clone();
-            let part = AgentPart { turns: agent.turns, messages: agent.messages, state };
+            let AgentView { turns, messages, usage, .. } = *agent;
+            let part = AgentPart { turns, messages, usage, state };
             (agent.name.clone(), part)
         };
         Some(Self {
@@ -153,6 +158,7 @@ impl RunReport {
             duration_ms: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
             turns: view.turns,
             messages: view.messages,
+            usage: view.usage,
             dead_letters: view.dead_letters.clone(),
             dropped: view.dropped.clone(),
             agents: view.agents.iter().map(part).collect(),

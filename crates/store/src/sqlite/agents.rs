@@ -12,7 +12,7 @@ use crate::{
 pub(super) const LIST: &str = "SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
         (SELECT count(*) FROM delivery d INDEXED BY delivery_open
           WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
-        a.turns, a.messages, a.since, a.input_tokens, a.output_tokens, a.cost_micros
+        a.turns, a.messages, a.since, a.input_tokens, a.output_tokens, a.cost_micros, a.cost_how
         FROM workflow w JOIN agent a ON a.workflow = w.id AND a.run = w.last_run WHERE w.id = ?1 ORDER BY a.place";
 
 pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow>> {

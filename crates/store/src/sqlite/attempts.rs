@@ -14,7 +14,7 @@ use crate::{
 };
 
 const ATTEMPT: &str = "SELECT t.id, t.workflow, t.agent, t.epoch, r.uuid, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished, t.started, t.how,
-    t.ended, t.input_tokens, t.output_tokens, t.cost_micros FROM attempt t";
+    t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how FROM attempt t";
 const ITS_RUN: &str = "JOIN run r ON r.workflow = t.workflow AND r.id = t.run";
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {

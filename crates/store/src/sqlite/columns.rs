@@ -93,24 +93,35 @@ pub(super) fn size_column(size: impl TryInto<i64>) -> i64 {
     size.try_into().unwrap_or(i64::MAX)
 }
 
-/// Reads the three columns of what was used, from `first` on.
+/// How a cost is known, as bits of a column: some of it was reckoned; of some tokens it is not known.
+const RECKONED: i64 = 1;
+const UNKNOWN: i64 = 2;
+
+/// Reads the four columns of what was used, from `first` on. A cost that is of a part only is not known.
 pub(super) fn usage(row: &Row<'_>, first: usize) -> rusqlite::Result<Usage> {
+    let how: i64 = row.get(first + 3)?;
+    let cost_micros = if_any(row, first + 2, size)?.filter(|_| how & UNKNOWN == 0);
     Ok(Usage {
         input_tokens: size(row, first)?,
         output_tokens: size(row, first + 1)?,
-        cost_micros: if_any(row, first + 2, size)?,
+        cost_micros,
+        cost_reckoned: cost_micros.is_some() && how & RECKONED != 0,
     })
 }
 
-/// Adds the parameters `?1`, `?2`, `?3` to those columns. Stops short of a number that would not fit its column.
+/// Adds the parameters `?1` to `?4` to those columns. Stops short of a number that would not fit its column.
 pub(super) const ADD_USAGE: &str = "input_tokens = min(input_tokens + ?1, 1 << 62), \
      output_tokens = min(output_tokens + ?2, 1 << 62), \
-     cost_micros = iif(?3 IS NULL, cost_micros, min(coalesce(cost_micros, 0) + ?3, 1 << 62))";
+     cost_micros = iif(?3 IS NULL, cost_micros, min(coalesce(cost_micros, 0) + ?3, 1 << 62)), \
+     cost_how = cost_how | ?4";
 
 /// The parameters of [`ADD_USAGE`].
-pub(super) fn usage_columns(usage: &Usage) -> (i64, i64, Option<i64>) {
+pub(super) fn usage_columns(usage: &Usage) -> (i64, i64, Option<i64>, i64) {
     let column = |count: u64| i64::try_from(count).unwrap_or(1 << 62).min(1 << 62);
-    (column(usage.input_tokens), column(usage.output_tokens), usage.cost_micros.map(column))
+    let reckoned = if usage.cost_reckoned { RECKONED } else { 0 };
+    let unknown = if usage.is_of_unknown_cost() { UNKNOWN } else { 0 };
+    let cost = usage.cost_micros.map(column);
+    (column(usage.input_tokens), column(usage.output_tokens), cost, reckoned | unknown)
 }
 
 /// A run's state as its word and what belongs to it.
@@ -206,19 +217,22 @@ mod tests {
     fn no_usage_is_too_large_to_be_added_up() {
         let db = Connection::open_in_memory().unwrap();
         db.execute_batch(
-            "CREATE TABLE t (input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER) STRICT;
-             INSERT INTO t VALUES (0, 0, NULL)",
+            "CREATE TABLE t (input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER, cost_how INTEGER NOT NULL) STRICT;
+             INSERT INTO t VALUES (0, 0, NULL, 0)",
         )
         .unwrap();
         let add = |usage: Usage| {
             db.execute(&format!("UPDATE t SET {ADD_USAGE}"), usage_columns(&usage)).unwrap();
             db.query_row("SELECT * FROM t", [], |row| super::usage(row, 0)).unwrap()
         };
-        let small = Usage { input_tokens: 2, output_tokens: 3, cost_micros: None };
-        assert_eq!(add(small), small);
-        let huge = Usage { input_tokens: u64::MAX, output_tokens: 1, cost_micros: Some(7) };
-        let most = Usage { input_tokens: 1 << 62, output_tokens: 4, cost_micros: Some(7) };
-        assert_eq!(add(huge), most);
-        assert_eq!(add(huge).input_tokens, 1 << 62);
+        let used = |input_tokens, output_tokens, cost| Usage {
+            input_tokens,
+            output_tokens,
+            cost_micros: Some(cost),
+            cost_reckoned: false,
+        };
+        assert_eq!(add(used(2, 3, 1)), used(2, 3, 1));
+        assert_eq!(add(used(u64::MAX, 1, 7)), used(1 << 62, 4, 8));
+        assert_eq!(add(used(u64::MAX, 1, u64::MAX)), used(1 << 62, 5, 1 << 62));
     }
 }

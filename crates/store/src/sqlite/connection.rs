@@ -12,7 +12,7 @@ use rusqlite::{Connection, config::DbConfig};
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -25,6 +25,7 @@ const STEPS: [&str; 12] = [
     include_str!("schema/10.sql"),
     include_str!("schema/11.sql"),
     include_str!("schema/12.sql"),
+    include_str!("schema/13.sql"),
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
@@ -134,6 +135,8 @@ mod tests {
              VALUES (7, 'a', 1, x'01', 1, 1, 1, 0, '[]', x'01', 1, 2, '{\"end\":\"ok\"}'),
                     (7, 'a', 2, x'02', 1, 1, 1, 0, '[]', x'02', 3, 4, '{\"end\":\"stopped\"}'),
                     (7, 'a', 3, x'03', 1, 1, 1, 0, '[]', x'03', 5, NULL, NULL);
+             INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started, input_tokens, cost_micros)
+             VALUES (7, 'a', 4, x'04', 2, 1, 1, 0, '[]', x'04', 6, 10, 5), (7, 'b', 1, x'05', 2, 1, 1, 0, '[]', x'05', 6, 10, NULL);
              INSERT INTO run (workflow, id, uuid, mode, state, limits, keep, started, ended, after_seq, script)
              VALUES (7, 1, x'01', 'run', 'ended', '{}', 'always', 10, 20, 0, ''),
                     (7, 2, x'02', 'run', 'paused', '{}', 'always', 30, NULL, 4, ''),
@@ -162,7 +165,7 @@ mod tests {
             .unwrap()
             .collect::<rusqlite::Result<_>>()
             .unwrap();
-        assert_eq!(turns, [1, 0, 0]);
+        assert_eq!(turns, [1, 0, 0, 0, 0]);
         let since = |table: &str| -> Vec<i64> {
             let mut rows = db.prepare(&format!("SELECT since FROM {table}")).unwrap();
             let rows = rows.query_map([], |row| row.get(0)).unwrap();
@@ -170,6 +173,17 @@ mod tests {
         };
         assert_eq!(since("run ORDER BY id"), [20, 40, 50], "ended, paused, in setup");
         assert_eq!(since("agent ORDER BY place"), [30, 35], "took part, stopped");
+        let how = |table: &str| -> Vec<i64> {
+            let mut rows = db.prepare(&format!("SELECT cost_how FROM {table}")).unwrap();
+            let rows = rows.query_map([], |row| row.get(0)).unwrap();
+            rows.collect::<rusqlite::Result<_>>().unwrap()
+        };
+        // Of what `b` used in the second run nobody knows the cost, so it is not known of that run.
+        assert_eq!(how("attempt ORDER BY id"), [0, 0, 0, 0, 2]);
+        assert_eq!(
+            (how("agent ORDER BY place"), how("run ORDER BY id")),
+            (vec![0, 2], vec![0, 2, 0])
+        );
         let token = tokens::list(&db).unwrap().pop().unwrap();
         assert_eq!(token.scopes, Scopes::default(), "what every token could do before");
         let path_there = "notes.md".parse().unwrap();

@@ -37,7 +37,7 @@ pub(super) fn add(
                  ON CONFLICT (workflow, name) DO UPDATE SET name = excluded.name, run = excluded.run,
                  place = excluded.place, settings = excluded.settings, since = excluded.since, live = NULL, live_since = NULL,
                  stopped = NULL, not_before = NULL, wait = NULL, why = NULL, turns = 0, messages = 0,
-                 input_tokens = 0, output_tokens = 0, cost_micros = NULL, session = NULL WHERE agent.run <> excluded.run",
+                 input_tokens = 0, output_tokens = 0, cost_micros = NULL, cost_how = 0, session = NULL WHERE agent.run <> excluded.run",
             )?
             .execute(values)?;
         if added == 0 {

@@ -128,7 +128,7 @@ fn take_part(
              ON CONFLICT (workflow, name) DO UPDATE SET name = excluded.name, run = excluded.run,
              place = excluded.place, settings = excluded.settings, since = excluded.since, live = NULL, live_since = NULL,
              stopped = NULL, not_before = NULL, wait = NULL, why = NULL, turns = 0, messages = 0,
-             input_tokens = 0, output_tokens = 0, cost_micros = NULL, session = NULL",
+             input_tokens = 0, output_tokens = 0, cost_micros = NULL, cost_how = 0, session = NULL",
         )?
         .execute(params![
             workflow.get(),
@@ -269,7 +269,7 @@ pub(super) fn hindrances(db: &Connection, run: RunId) -> Result<Hindrances> {
 
 const RUN: &str = "SELECT r.uuid, r.workflow, w.name, w.tag, w.project, r.mode, r.state, r.detail, r.error, r.limits, r.script,
     r.keep, r.started, r.ended, r.turns, coalesce(r.last_seq, w.last_seq) - r.after_seq,
-    r.since, r.input_tokens, r.output_tokens, r.cost_micros FROM run r";
+    r.since, r.input_tokens, r.output_tokens, r.cost_micros, r.cost_how FROM run r";
 const ITS_INSTANCE: &str = "JOIN workflow w ON w.id = r.workflow";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {

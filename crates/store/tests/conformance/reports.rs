@@ -53,7 +53,9 @@ pub(crate) async fn what_was_used_adds_up(store: Arc<dyn Store>) {
         input_tokens,
         output_tokens,
         cost_micros,
+        cost_reckoned: false,
     };
+    let reckoned = |usage| Usage { cost_reckoned: true, ..usage };
     let report = async |reports: [Usage; 2]| {
         team.say("go", &["a"]).await;
         let lease = team.lease("a").await;
@@ -62,12 +64,24 @@ pub(crate) async fn what_was_used_adds_up(store: Arc<dyn Store>) {
         team.finish(&lease, ok()).await;
         store.attempt_get(lease.id).await.unwrap().usage
     };
-    assert_eq!(report([usage(1, 2, None), usage(10, 20, None)]).await, usage(11, 22, None));
-    assert_eq!(report([usage(1, 1, Some(5)), usage(1, 1, None)]).await, usage(2, 2, Some(5)));
-    let total = usage(13, 24, Some(5));
-    assert_eq!(store.run_get(team.run).await.unwrap().usage, total);
-    let agents = store.agent_list(team.workflow).await.unwrap();
-    assert_eq!((agents[0].usage, agents[0].turns), (total, 2));
+    let total = async || {
+        let agents = store.agent_list(team.workflow).await.unwrap();
+        assert_eq!(store.run_get(team.run).await.unwrap().usage, agents[0].usage);
+        (agents[0].usage, agents[0].turns)
+    };
+    // Whoever asked no model owes nothing.
+    assert_eq!(
+        report([usage(1, 2, Some(5)), usage(0, 0, None)]).await,
+        usage(1, 2, Some(5)),
+        "a cost that is told"
+    );
+    let told_and_reckoned = report([usage(1, 1, Some(1)), reckoned(usage(1, 1, Some(2)))]).await;
+    assert_eq!(told_and_reckoned, reckoned(usage(2, 2, Some(3))));
+    assert_eq!(total().await, (reckoned(usage(3, 4, Some(8))), 2));
+    // What is known of a part only is not known, from then on.
+    assert_eq!(report([usage(1, 1, Some(5)), usage(1, 0, None)]).await, usage(2, 1, None));
+    assert_eq!(report([usage(1, 1, Some(5)), usage(1, 1, Some(5))]).await, usage(2, 2, Some(10)));
+    assert_eq!(total().await, (usage(7, 7, None), 4));
 }
 
 pub(crate) async fn a_conversation_goes_on_until_a_failure_that_counts(store: Arc<dyn Store>) {

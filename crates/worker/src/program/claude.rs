@@ -263,6 +263,7 @@ impl Claude {
             input_tokens: input + cached + from_cache,
             output_tokens: output,
             cost_micros: Some(cost_micros - before),
+            cost_reckoned: false,
         };
         let mut heard = Vec::new();
         if self.has_begun {

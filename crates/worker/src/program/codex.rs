@@ -2,7 +2,7 @@
 
 use std::io;
 
-use agent_worker_protocol::{Cli, FailureClass, Mode, Stance, Usage};
+use agent_worker_protocol::{Cli, FailureClass, Mode, Stance};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -10,6 +10,7 @@ use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, mod
 use crate::{
     door::SERVER,
     model::{Failure, ToolResult},
+    models::Share,
 };
 
 /// Variables that its settings name, so that nothing secret is among its arguments.
@@ -45,9 +46,23 @@ pub(super) struct Codex {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Thread {
     id: String,
-    /// What all of it has used so far: it counts from the beginning every time.
-    input_tokens: u64,
-    output_tokens: u64,
+    /// By all of it so far: it counts from the beginning every time.
+    #[serde(flatten)]
+    used: Used,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Used {
+    /// With those that the cache has to do with.
+    #[serde(rename = "input_tokens")]
+    input: u64,
+    #[serde(rename = "cached_input_tokens")]
+    from_cache: u64,
+    #[serde(rename = "cache_write_input_tokens")]
+    into_cache: u64,
+    #[serde(rename = "output_tokens")]
+    output: u64,
 }
 
 #[derive(Deserialize)]
@@ -60,7 +75,7 @@ enum Event {
     #[serde(rename = "item.completed")]
     Done { item: Item },
     #[serde(rename = "turn.completed")]
-    Completed { usage: Tokens },
+    Completed { usage: Used },
     #[serde(rename = "turn.failed")]
     Failed { error: Problem },
     /// It asks again; or what the turn's failure says once more.
@@ -68,13 +83,6 @@ enum Event {
     Trouble { message: String },
     #[serde(other)]
     Other,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Tokens {
-    input_tokens: u64,
-    output_tokens: u64,
 }
 
 #[derive(Deserialize)]
@@ -208,7 +216,7 @@ impl Vendor for Codex {
             Ok(Event::Done { item }) => self.done(item),
             Ok(Event::Completed { usage }) => {
                 self.end = Some(Ok(()));
-                self.used(&usage)
+                self.used(usage)
             }
             Ok(Event::Failed { error }) => {
                 self.end = Some(Err(error.message));
@@ -233,17 +241,17 @@ impl Vendor for Codex {
 
 impl Codex {
     /// What was used since the last turn, and where the next one begins to count.
-    fn used(&self, all: &Tokens) -> Vec<Heard> {
-        let before = self.last.clone().unwrap_or_default();
-        let id = self.id.clone().unwrap_or(before.id);
-        let Tokens { input_tokens, output_tokens } = *all;
-        let usage = Usage {
-            input_tokens: input_tokens.saturating_sub(before.input_tokens),
-            output_tokens: output_tokens.saturating_sub(before.output_tokens),
-            cost_micros: None,
+    fn used(&self, all: Used) -> Vec<Heard> {
+        let Thread { id, used: before } = self.last.clone().unwrap_or_default();
+        let id = self.id.clone().unwrap_or(id);
+        let share = Share {
+            model: None,
+            input: all.input.saturating_sub(before.input),
+            from_cache: all.from_cache.saturating_sub(before.from_cache),
+            into_cache: all.into_cache.saturating_sub(before.into_cache),
+            output: all.output.saturating_sub(before.output),
         };
-        let thread = Thread { id, input_tokens, output_tokens };
-        vec![Heard::Session(json!(thread)), Heard::Usage(usage)]
+        vec![Heard::Session(json!(Thread { id, used: all })), Heard::Spent(vec![share])]
     }
 
     fn done(&mut self, item: Item) -> Vec<Heard> {

@@ -1,8 +1,11 @@
 //! Gemini CLI: `gemini -o stream-json`, which writes a stream of JSON events and ends.
 
-use std::{collections::HashMap, io};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+};
 
-use agent_worker_protocol::{Cli, FailureClass, Mode, Usage};
+use agent_worker_protocol::{Cli, FailureClass, Mode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -10,6 +13,7 @@ use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, mod
 use crate::{
     door::{Entrance, SERVER},
     model::{Failure, ToolResult},
+    models::Share,
 };
 
 /// Its error for an answer that broke off where that looks like an end.
@@ -70,7 +74,7 @@ enum Event {
         status: String,
         error: Option<Problem>,
         #[serde(default)]
-        stats: Tokens,
+        stats: Stats,
     },
     #[serde(other)]
     Other,
@@ -83,8 +87,20 @@ struct Problem {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Tokens {
+struct Stats {
+    #[serde(flatten)]
+    all: Used,
+    models: BTreeMap<String, Used>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Used {
+    /// With what is thought and not said.
+    total_tokens: u64,
+    /// With those from the cache.
     input_tokens: u64,
+    cached: u64,
     output_tokens: u64,
 }
 
@@ -193,11 +209,24 @@ impl Vendor for Gemini {
     }
 }
 
-impl Tokens {
-    fn heard(&self) -> Option<Heard> {
-        let Self { input_tokens, output_tokens } = *self;
-        let usage = Usage { input_tokens, output_tokens, cost_micros: None };
-        (usage != Usage::default()).then_some(Heard::Usage(usage))
+impl Stats {
+    fn heard(self) -> Option<Heard> {
+        let mut shares: Vec<_> = self.models.into_iter().map(Used::of).collect();
+        if shares.is_empty() {
+            let nobody_says = String::new();
+            shares.push(Used::of((nobody_says, self.all)));
+        }
+        shares.retain(|share| share.input + share.output > 0);
+        (!shares.is_empty()).then_some(Heard::Spent(shares))
+    }
+}
+
+impl Used {
+    fn of((model, tokens): (String, Self)) -> Share {
+        let Self { total_tokens, input_tokens: input, cached, output_tokens } = tokens;
+        // Thoughts are paid for as what is said is.
+        let output = total_tokens.saturating_sub(input).max(output_tokens);
+        Share { model: Some(model), input, from_cache: cached, into_cache: 0, output }
     }
 }
 

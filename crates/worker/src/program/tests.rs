@@ -58,6 +58,16 @@ fn words(heard: Heard) -> String {
         Heard::Usage(usage) => {
             format!("used {} {} {:?}", usage.input_tokens, usage.output_tokens, usage.cost_micros)
         }
+        Heard::Spent(shares) => {
+            let shares = shares.iter().map(|share| {
+                let Share { model, input, from_cache, into_cache, output } = share;
+                let model = model.as_deref().unwrap_or("what it was told");
+                format!(
+                    "{input} ({from_cache} from cache, {into_cache} into it) {output} of {model}"
+                )
+            });
+            format!("used {}", shares.collect::<Vec<_>>().join(", "))
+        }
         Heard::Retry(why) => format!("retries: {why}"),
         Heard::Session(session) => format!("session {session}"),
         Heard::GaveUp(Failure { class, why, .. }) => format!("gives up: {class}: {why}"),
@@ -125,23 +135,23 @@ fn a_stream_of_claude_code_means_the_same_every_time() {
 #[test]
 fn a_stream_of_codex_means_the_same_every_time() {
     insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-ok"), 0), @r#"
-    session {"id":"01a1e0f9-0099-7590-b8ff-663bae301421","input_tokens":0,"output_tokens":0}
+    session {"cache_write_input_tokens":0,"cached_input_tokens":0,"id":"01a1e0f9-0099-7590-b8ff-663bae301421","input_tokens":0,"output_tokens":0}
     calls mcp__team__document_append {"content":"- a line\n"}
     mcp__team__document_append answers: {"content":[{"text":"{\"file\":\"notes.md\",\"revision\":1}"…
     calls shell {"command":"/bin/bash -lc 'echo hi'"}
     shell answers: pyenv: cannot rehash: /home/somebody/.pyenv/shims isn't writ…
     says "All done."
-    session {"id":"01a1e0f9-0099-7590-b8ff-663bae301421","input_tokens":300,"output_tokens":30}
-    used 300 30 None
+    session {"cache_write_input_tokens":0,"cached_input_tokens":0,"id":"01a1e0f9-0099-7590-b8ff-663bae301421","input_tokens":300,"output_tokens":30}
+    used 300 (0 from cache, 0 into it) 30 of what it was told
     = All done.
     "#);
     insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-refused"), 143), @r#"
-    session {"id":"01a1e0fc-94f8-72d2-85c6-74e35378470e","input_tokens":0,"output_tokens":0}
+    session {"cache_write_input_tokens":0,"cached_input_tokens":0,"id":"01a1e0fc-94f8-72d2-85c6-74e35378470e","input_tokens":0,"output_tokens":0}
     gives up: auth: unexpected status 401 Unauthorized: scripted 401, url: http://127.0.0.1:18080/v1/responses
     = crash: it ended without a result: exit status 143: on stderr
     "#);
     insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-rate-limited"), 1), @r#"
-    session {"id":"01a1e0f9-f261-7b80-b65c-8ce5e098ec74","input_tokens":0,"output_tokens":0}
+    session {"cache_write_input_tokens":0,"cached_input_tokens":0,"id":"01a1e0f9-f261-7b80-b65c-8ce5e098ec74","input_tokens":0,"output_tokens":0}
     gives up: rate_limited: exceeded retry limit, last status: 429 Too Many Requests
     gives up: rate_limited: exceeded retry limit, last status: 429 Too Many Requests
     gives up: rate_limited: exceeded retry limit, last status: 429 Too Many Requests
@@ -150,7 +160,7 @@ fn a_stream_of_codex_means_the_same_every_time() {
     = rate_limited: exceeded retry limit, last status: 429 Too Many Requests
     "#);
     insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-overloaded"), 1), @r#"
-    session {"id":"01a1e0f9-0692-7911-9acd-730f0da2bfa4","input_tokens":0,"output_tokens":0}
+    session {"cache_write_input_tokens":0,"cached_input_tokens":0,"id":"01a1e0f9-0692-7911-9acd-730f0da2bfa4","input_tokens":0,"output_tokens":0}
     retries: unexpected status 529 <unknown status code>: scripted 529, url: http://127.0.0.1:18080/v1/responses
     retries: unexpected status 529 <unknown status code>: scripted 529, url: http://127.0.0.1:18080/v1/responses
     retries: unexpected status 529 <unknown status code>: scripted 529, url: http://127.0.0.1:18080/v1/responses
@@ -159,11 +169,11 @@ fn a_stream_of_codex_means_the_same_every_time() {
     = transient: unexpected status 529 <unknown status code>: scripted 529, u…
     "#);
     insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-bad-request"), 1), @r#"
-    session {"id":"01a1e0fa-df8f-77c3-8dc4-31ed75a88d9f","input_tokens":0,"output_tokens":0}
+    session {"cache_write_input_tokens":0,"cached_input_tokens":0,"id":"01a1e0fa-df8f-77c3-8dc4-31ed75a88d9f","input_tokens":0,"output_tokens":0}
     = fatal: {"error": {"message": "scripted 400", "type": "invalid_reque…
     "#);
     insta::assert_snapshot!(replay(Cli::Codex, None, stream!("codex-cut"), 1), @r#"
-    session {"id":"01a1e0fc-8e58-7941-8454-f6c9e2e95f89","input_tokens":0,"output_tokens":0}
+    session {"cache_write_input_tokens":0,"cached_input_tokens":0,"id":"01a1e0fc-8e58-7941-8454-f6c9e2e95f89","input_tokens":0,"output_tokens":0}
     retries: stream disconnected before completion: Transport error: network error: error decoding response body
     retries: stream disconnected before completion: Transport error: network error: error decoding response body
     = transient: stream disconnected before completion: Transport error: netw…
@@ -179,7 +189,7 @@ fn a_stream_of_gemini_means_the_same_every_time() {
     calls list_directory {"dir_path":"."}
     list_directory answers: 
     says "All done."
-    used 300 30 None
+    used 300 (0 from cache, 0 into it) 30 of fake
     = All done.
     "#);
     insta::assert_snapshot!(replay(Cli::Gemini, None, stream!("gemini-refused"), 145), @r#"
@@ -207,7 +217,7 @@ fn a_stream_of_gemini_means_the_same_every_time() {
     insta::assert_snapshot!(replay(Cli::Gemini, None, stream!("gemini-unfinished"), 0), @r#"
     session {"id":"a8393442-77b8-4fa2-8c67-1fceb35efb9a"}
     says "these are these are these are "
-    used 300 30 None
+    used 300 (0 from cache, 0 into it) 30 of fake
     = transient: Model stream ended without a finish reason.
     "#);
 }
@@ -217,9 +227,27 @@ fn a_conversation_that_goes_on_is_paid_for_once() {
     let session = json!({"id": "a", "cost_micros": 1000});
     let said = replay(Cli::Claude, Some(&session), stream!("claude-ok"), 0);
     assert!(said.contains("used 300 30 Some(350)"), "{said}");
-    let session = json!({"id": "a", "input_tokens": 200, "output_tokens": 20});
-    let said = replay(Cli::Codex, Some(&session), stream!("codex-ok"), 0);
-    assert!(said.contains("used 100 10 None"), "{said}");
+    let before =
+        json!({"id": "a", "input_tokens": 200, "output_tokens": 20, "cached_input_tokens": 50});
+    let stream = stream!("codex-ok");
+    let stream = stream.replace("\"cached_input_tokens\":0", "\"cached_input_tokens\":120");
+    let said = replay(Cli::Codex, Some(&before), &stream, 0);
+    assert!(said.contains("used 100 (70 from cache, 0 into it) 10 of"), "{said}");
+}
+
+#[test]
+fn what_gemini_thinks_is_paid_for_and_each_model_has_its_share() {
+    let line = r#"{"type":"result","status":"success","stats":{"total_tokens":130,"input_tokens":100,"output_tokens":10,
+        "models":{"gemini-2.5-pro":{"total_tokens":90,"input_tokens":70,"output_tokens":5,"cached":40},
+        "gemini-2.5-flash":{"total_tokens":40,"input_tokens":30,"output_tokens":5,"cached":0}}}}"#;
+    let said = replay(Cli::Gemini, None, &line.replace('\n', ""), 0);
+    assert_eq!(
+        said,
+        "used 30 (0 from cache, 0 into it) 10 of gemini-2.5-flash, 70 (40 from cache, 0 into it) 20 of gemini-2.5-pro\n= "
+    );
+    let without = r#"{"type":"result","status":"success","stats":{"total_tokens":9,"input_tokens":7,"output_tokens":2}}"#;
+    let said = replay(Cli::Gemini, None, without, 0);
+    assert_eq!(said, "used 7 (0 from cache, 0 into it) 2 of \n= ", "tokens are not lost");
 }
 
 #[test]

@@ -89,7 +89,8 @@ async fn what_a_program_says_in_events_is_reported_as_such() {
     );
     let finished = run(&job).await;
     assert_eq!((finished.text.as_str(), finished.outcome), ("Done.", WorkerOutcome::Ok));
-    let usage = Usage { input_tokens: 5, output_tokens: 2, cost_micros: Some(9) };
+    let usage =
+        Usage { input_tokens: 5, output_tokens: 2, cost_micros: Some(9), ..Usage::default() };
     for event in [
         WorkerEvent::Usage(usage),
         WorkerEvent::Session { session: json!({"id": "s"}) },

@@ -91,16 +91,16 @@ fn keep_session(head: &Head<'_>, attempt: &AttemptRow, session: &Value) -> Resul
 
 /// Adds to what the attempt, its agent and its run used.
 fn add_usage(head: &Head<'_>, attempt: &AttemptRow, usage: &Usage) -> Result<()> {
-    let (input, output, cost) = columns::usage_columns(usage);
+    let (input, output, cost, how) = columns::usage_columns(usage);
     let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
     head.tx
-        .prepare_cached(&format!("UPDATE attempt SET {ADD_USAGE} WHERE id = ?4"))?
-        .execute(params![input, output, cost, attempt.id.get().as_bytes()])?;
+        .prepare_cached(&format!("UPDATE attempt SET {ADD_USAGE} WHERE id = ?5"))?
+        .execute(params![input, output, cost, how, attempt.id.get().as_bytes()])?;
     head.tx
-        .prepare_cached(&format!("UPDATE agent SET {ADD_USAGE} WHERE workflow = ?4 AND name = ?5"))?
-        .execute(params![input, output, cost, workflow, agent])?;
+        .prepare_cached(&format!("UPDATE agent SET {ADD_USAGE} WHERE workflow = ?5 AND name = ?6"))?
+        .execute(params![input, output, cost, how, workflow, agent])?;
     head.tx
-        .prepare_cached(&format!("UPDATE run SET {ADD_USAGE} WHERE uuid = ?4"))?
-        .execute(params![input, output, cost, attempt.run.get().as_bytes()])?;
+        .prepare_cached(&format!("UPDATE run SET {ADD_USAGE} WHERE uuid = ?5"))?
+        .execute(params![input, output, cost, how, attempt.run.get().as_bytes()])?;
     Ok(())
 }
