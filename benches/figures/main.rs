@@ -3,6 +3,7 @@
 //! Bars are shown, not enforced; only something that breaks makes it fail. Run it by `scripts/bench`.
 
 mod agent;
+mod agents;
 mod archive;
 mod crowd;
 mod house;
@@ -12,6 +13,7 @@ mod machine;
 mod mcp;
 mod processor;
 mod sample;
+mod scripted;
 mod sends;
 mod start;
 mod table;
@@ -43,14 +45,22 @@ enum Group {
     Turns,
     Sends,
     Weight,
+    Agents,
     Inbox,
     Crowd,
 }
 
 impl Group {
     /// In the order of the table.
-    const ALL: [Self; 6] =
-        [Self::Start, Self::Turns, Self::Sends, Self::Weight, Self::Inbox, Self::Crowd];
+    const ALL: [Self; 7] = [
+        Self::Start,
+        Self::Turns,
+        Self::Sends,
+        Self::Weight,
+        Self::Agents,
+        Self::Inbox,
+        Self::Crowd,
+    ];
 
     fn word(self) -> &'static str {
         match self {
@@ -58,6 +68,7 @@ impl Group {
             Self::Turns => "turns",
             Self::Sends => "sends",
             Self::Weight => "weight",
+            Self::Agents => "agents",
             Self::Inbox => "inbox",
             Self::Crowd => "crowd",
         }
@@ -69,6 +80,7 @@ impl Group {
             Self::Turns => turns::figures(table).await,
             Self::Sends => sends::figures(table).await,
             Self::Weight => weight::figures(table, length).await,
+            Self::Agents => agents::figures(table).await,
             Self::Inbox => inbox::figures(table, length).await,
             Self::Crowd => crowd::figures(table).await,
         }

@@ -58,7 +58,7 @@ async fn mentions(table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn send(daemon: &Daemon) -> anyhow::Result<()> {
+pub(crate) async fn send(daemon: &Daemon) -> anyhow::Result<()> {
     let request = SendRequest {
         target: Some("@team".parse()?),
         project: None,
@@ -73,7 +73,7 @@ async fn send(daemon: &Daemon) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn until(events: &mut EventStream, kind: EventKind) -> anyhow::Result<Event> {
+pub(crate) async fn until(events: &mut EventStream, kind: EventKind) -> anyhow::Result<Event> {
     loop {
         let (_, event) = events.next().await?.with_context(|| format!("no {kind} came"))?;
         if event.kind == kind {

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     shown::{shell, typed},
@@ -209,40 +209,94 @@ fn rusqlite_open(path: &Path) -> rusqlite::Connection {
     rusqlite::Connection::open(path).unwrap()
 }
 
-#[test]
-fn backends_say_what_is_installed_and_what_can_be_used() {
+/// How these are looked at.
+const ASKED: &str = "aw=$(command -v agent-worker); PATH=$PWD/bin ANTHROPIC_API_KEY=do-not-show-this CODEX_HOME=codex $aw";
+
+/// Where two vendors' programs are installed, one with a login.
+fn with_programs() -> World {
     let world = World::new();
-    let bin = world.project().join("bin");
-    fs::create_dir(&bin).unwrap();
-    for (name, text) in [("claude", "echo '2.1.325 (Claude Code)'"), ("codex", "exit 1")] {
-        fs::write(bin.join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(bin.join(name), Permissions::from_mode(0o755)).unwrap();
+    for folder in ["bin", "codex"] {
+        fs::create_dir(world.project().join(folder)).unwrap();
     }
+    for (name, text) in [("claude", "echo '2.1.325 (Claude Code)'"), ("codex", "exit 1")] {
+        let path = world.file(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+    world.file("codex/auth.json", "{\"tokens\": \"do not show this\"}");
+    world
+}
+
+#[test]
+fn backends_say_what_is_there_what_it_can_do_and_what_nobody_has_seen() {
+    let world = with_programs();
+    let said = typed(&world, &format!("{ASKED} backends"));
+    insta::assert_snapshot!(said.replace(ASKED, "…"), @"
+    $ … backends
+    mock      built in
+              no stream, cost, resume, approvals, mid-turn
+    api       not in this version
+    claude    found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY
+              can stream, cost, resume, approvals; not mid-turn
+              unverified: the vendor's own servers, a login of yours
+    codex     found, does not say its version; login: codex/auth.json
+              can stream (a message at a time), cost (by list price), resume; not
+              approvals, mid-turn
+              unverified: this version (tried: 0.166.0), the vendor's own servers, a
+              login of yours
+    cursor    not in this version
+    opencode  not in this version
+    gemini    not found; no key or login seen
+              can stream, cost (by list price), resume; not approvals, mid-turn
+              unverified: the vendor's own servers, a login of yours
+    acp       not in this version
+    command   built in
+              can stream (line by line), cost (if it says so), resume (if it says
+              so); not approvals, mid-turn
+    ");
+    assert!(said.lines().skip(1).all(|line| line.chars().count() <= 80), "{said}");
+    assert_eq!(world.daemon_pid(), None);
+}
+
+#[test]
+fn backends_are_told_to_programs_and_by_the_doctor_without_a_secret() {
+    let world = with_programs();
+    let said = shell(&world, &format!("{ASKED} backends --json"));
+    assert!(!said.stdout.contains("show"), "{said:?}");
+    let backends: Value = serde_json::from_str(&said.stdout).unwrap();
+    let expected = json!({
+        "name": "codex", "in_this_version": true, "program": world.project().join("bin/codex"), "version": null, "about": "Codex CLI",
+        "login": {"seen": "file", "at": "codex/auth.json"},
+        "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "no", "mid_turn": "no"},
+        "unverified": ["this version (tried: 0.166.0)", "the vendor's own servers", "a login of yours"],
+    });
+    assert_eq!(backends[3], expected);
+    let doctor = shell(&world, &format!("{ASKED} doctor | grep backend"));
+    insta::assert_snapshot!(doctor.stdout, @"
+    ok     backend mock: built in; no stream, cost, resume, approvals, mid-turn
+    note   backend api: not in this version
+    ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; can stream, cost, resume, approvals; not mid-turn; unverified: the vendor's own servers, a login of yours
+    ok     backend codex: found, does not say its version; login: codex/auth.json; can stream (a message at a time), cost (by list price), resume; not approvals, mid-turn; unverified: this version (tried: 0.166.0), the vendor's own servers, a login of yours
+    note   backend cursor: not in this version
+    note   backend opencode: not in this version
+    note   backend gemini: not found; no key or login seen; can stream, cost (by list price), resume; not approvals, mid-turn; unverified: the vendor's own servers, a login of yours
+    note   backend acp: not in this version
+    ok     backend command: built in; can stream (line by line), cost (if it says so), resume (if it says so); not approvals, mid-turn
+    ");
+    assert_eq!(world.daemon_pid(), None);
+}
+
+#[test]
+fn no_provider_is_asked_by_us() {
+    let world = World::new();
     insta::assert_snapshot!(typed(&world, "
-        aw=$(command -v agent-worker); PATH=$PWD/bin $aw backends
         agent-worker providers
         agent-worker providers --json
     "), @"
-    $ aw=$(command -v agent-worker); PATH=$PWD/bin $aw backends
-    BACKEND   USABLE               INSTALLED                   WHAT IT IS
-    mock      yes                  built in                    follows a script: no model, no key, no cost; for tests and for trying out
-    api       not in this version  needs no program            a model's API, asked directly
-    claude    yes                  2.1.325 (Claude Code)       Claude Code
-    codex     yes                  installed, version unknown  Codex CLI
-    cursor    not in this version  not installed               Cursor's CLI
-    opencode  not in this version  not installed               opencode
-    gemini    no                   not installed               Gemini CLI
-    acp       not in this version  needs no program            any agent that speaks the Agent Client Protocol
-    command   yes                  built in                    any program that reads a line of JSON
     $ agent-worker providers
     ! this version asks no provider itself: the programs that its agents run do, with their own logins or keys
     $ agent-worker providers --json
     []
     ");
-    let said = shell(&world, "aw=$(command -v agent-worker); PATH=$PWD/bin $aw backends --json");
-    let backends: Value = serde_json::from_str(&said.stdout).unwrap();
-    assert_eq!(backends[2]["version"], "2.1.325 (Claude Code)", "{backends}");
-    assert_eq!(world.daemon_pid(), None);
 }
 
 #[test]

@@ -96,6 +96,21 @@ fn parts(span: Duration) -> (u64, u64, u64) {
     (seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
+/// Lines of at most so many columns, broken between words; a longer word has its own.
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(word) <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +159,18 @@ mod tests {
                 (clock(span), lasted(span), age(span), soon(span)),
                 (on_a_clock.into(), reported.into(), ago.into(), ahead.into())
             );
+        }
+    }
+
+    #[test]
+    fn words_stay_whole_and_lines_stay_short() {
+        for (text, columns, lines) in [
+            ("one two three", 7, &["one two", "three"][..]),
+            ("one two three", 100, &["one two three"]),
+            ("unbreakable it is", 5, &["unbreakable", "it is"]),
+            ("", 5, &[""]),
+        ] {
+            assert_eq!(wrapped(text, columns), lines, "{text}");
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     discovery::{self, Found},
     error::CliError,
     line::{Line, Tone},
-    text::{count, harmless, one_line, width},
+    text::{count, harmless, one_line, wrapped},
     verdict::Verdict,
 };
 
@@ -182,14 +182,8 @@ async fn store(client: &Client) -> Finding {
 }
 
 fn about(backend: &Backend) -> Finding {
-    let (name, installed) = (backend.name, backend.installed());
-    match (backend.in_this_version, backend.is_ready()) {
-        (true, true) => Finding::ok("backend", format!("{name}: found ({installed})")),
-        (true, false) => Finding::note("backend", format!("{name}: {installed}")),
-        (false, _) => {
-            Finding::note("backend", format!("{name}: not in this version ({installed})"))
-        }
-    }
+    let said = format!("{}: {}", backend.name, backend.said().join("; "));
+    if backend.is_ready() { Finding::ok("backend", said) } else { Finding::note("backend", said) }
 }
 
 fn show(finding: &Finding, ctx: &mut Context<'_>) -> Result<(), CliError> {
@@ -209,36 +203,4 @@ fn show(finding: &Finding, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let rest = message.map(|text| beneath(Tone::Plain, text));
     ctx.console
         .answer_all(&rest.chain(hint.map(|text| beneath(Tone::Dim, text))).collect::<Vec<_>>())
-}
-
-/// Lines of at most so many columns, broken between words; a longer word has its own.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if width(line) + 1 + width(word) <= columns => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_stay_whole_and_lines_stay_short() {
-        for (text, columns, lines) in [
-            ("one two three", 7, &["one two", "three"][..]),
-            ("one two three", 100, &["one two three"]),
-            ("unbreakable it is", 5, &["unbreakable", "it is"]),
-            ("", 5, &[""]),
-        ] {
-            assert_eq!(wrapped(text, columns), lines, "{text}");
-        }
-    }
 }

@@ -1,0 +1,206 @@
+//! What a worker adds to a program: the same program alone and as an agent's turn, in turns, against a model that takes no
+//! time.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use agent_worker_host::{Daemon, EventStream};
+use agent_worker_protocol::EventKind;
+use anyhow::{Context as _, ensure};
+
+use crate::{
+    house::House,
+    machine,
+    sample::{median, millis},
+    scripted,
+    table::{Figure, Table, Unit},
+    turns::{send, until},
+};
+
+const SHORT: usize = 41;
+const LONG: usize = 9;
+const KIBIBYTES: f64 = 1024.0;
+/// How often memory is looked at. The system keeps the highest, so that little is missed.
+const GLANCE: Duration = Duration::from_millis(4);
+
+/// A program, alone and with us.
+struct Subject {
+    name: &'static str,
+    /// How the file has it.
+    entry: String,
+    words: Vec<String>,
+    variables: Vec<(&'static str, String)>,
+    rounds: usize,
+}
+
+/// How long one took, and what its processes had at most, in MiB.
+#[derive(Clone, Copy)]
+struct Took {
+    millis: f64,
+    mebibytes: f64,
+}
+
+/// Measures `true`, and Claude Code where `scripts/agents` has got it.
+pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
+    let nothing = Subject {
+        name: "`true`",
+        entry: "{ backend: command, command: [\"true\"] }".to_owned(),
+        words: vec!["true".to_owned()],
+        variables: Vec::new(),
+        rounds: SHORT,
+    };
+    nothing.figures(table).await?;
+    match claude() {
+        Some(path) => claude_code(&path)?.figures(table).await,
+        None => Ok(writeln!(std::io::stderr(), "no Claude Code: scripts/agents gets it")?),
+    }
+}
+
+fn claude_code(path: &Path) -> anyhow::Result<Subject> {
+    let path = path.to_str().context("a path that is no text")?;
+    let words = [path, "-p", "--output-format", "stream-json", "--verbose", "--model", "sonnet"];
+    let base = format!("http://{}", scripted::start()?);
+    Ok(Subject {
+        name: "Claude Code",
+        entry: format!("{{ backend: claude, command: {path:?}, model: sonnet, session: fresh }}"),
+        words: words.map(str::to_owned).to_vec(),
+        variables: vec![
+            ("ANTHROPIC_BASE_URL", base),
+            ("ANTHROPIC_API_KEY", "test-key".to_owned()),
+            ("DISABLE_AUTOUPDATER", "1".to_owned()),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+        ],
+        rounds: LONG,
+    })
+}
+
+/// Where `scripts/agents` puts it.
+#[expect(clippy::disallowed_methods, reason = "where it is is a setting of the benchmark itself")]
+fn claude() -> Option<PathBuf> {
+    let cache = || {
+        let cache =
+            env::var("XDG_CACHE_HOME").or_else(|_| env::var("HOME").map(|home| home + "/.cache"));
+        cache.map(|cache| cache + "/agent-worker/agents")
+    };
+    let arch = match env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        _ => return None,
+    };
+    let folder = PathBuf::from(env::var("AW_AGENTS").or_else(|_| cache()).ok()?);
+    let file = format!("npm/node_modules/@anthropic-ai/claude-code-linux-{arch}/claude");
+    Some(folder.join(file)).filter(|file| file.exists())
+}
+
+impl Subject {
+    async fn figures(&self, table: &mut Table) -> anyhow::Result<()> {
+        let house = House::with_daemon()?;
+        house.file("team.yaml", &format!("name: team\nagents:\n  reader: {}\n", self.entry))?;
+        let mut start = house.command(&["start", "team.yaml", "--background", "--json"]);
+        let started = start.envs(self.variables.clone()).output()?;
+        ensure!(started.status.success(), "no team: {started:?}");
+        let started: serde_json::Value = serde_json::from_slice(&started.stdout)?;
+        let run = started["run"].as_str().context("a run without an id")?;
+        let daemon = house.dial();
+        let mut events = daemon.events(&format!("/events?run={run}&after=0"), None).await?;
+        let folder = machine::folder()?;
+        let (mut alone, mut turns) = (Vec::new(), Vec::new());
+        // The first of each has files to read and to make that the others have not.
+        for round in 0..=self.rounds {
+            let pair = (self.alone(folder.path())?, turn(&daemon, &mut events).await?);
+            if round > 0 {
+                alone.push(pair.0);
+                turns.push(pair.1);
+            }
+        }
+        let middle = |took: &[Took], part: fn(&Took) -> f64| median(took.iter().map(part));
+        let (bare, with) = (middle(&alone, |took| took.millis), middle(&turns, |took| took.millis));
+        let name = self.name;
+        table.add(&Figure::new(format!("{name}, alone"), Unit::Millis, bare))?;
+        table.add(&Figure::new(format!("{name}, an agent's turn"), Unit::Millis, with))?;
+        table.add(&Figure::new(format!("added to {name} by us"), Unit::Millis, with - bare))?;
+        let (bare, with) =
+            (middle(&alone, |took| took.mebibytes), middle(&turns, |took| took.mebibytes));
+        let name = format!("memory added to {name} by us, at most");
+        Ok(table.add(&Figure::new(name, Unit::Mebibytes, with - bare))?)
+    }
+
+    fn alone(&self, folder: &Path) -> anyhow::Result<Took> {
+        let began = Instant::now();
+        let (program, args) = self.words.split_first().context("no program")?;
+        let mut child = Command::new(program)
+            .args(args)
+            .current_dir(folder)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", folder)
+            .envs(self.variables.clone())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        // `true` reads nothing.
+        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(b"please look"));
+        let pid = child.id();
+        let watch = thread::spawn(move || peak(pid));
+        let status = child.wait()?;
+        let millis = millis(began.elapsed());
+        ensure!(status.success(), "{program} failed: {status}");
+        Ok(Took { millis, mebibytes: watch.join().unwrap_or_default() })
+    }
+}
+
+/// From a mention to the end of the attempt.
+async fn turn(daemon: &Daemon, events: &mut EventStream) -> anyhow::Result<Took> {
+    let began = Instant::now();
+    send(daemon).await?;
+    let running = until(events, EventKind::AttemptRunning).await?;
+    let pid = running.data["pid"].as_u64();
+    let pid = u32::try_from(pid.context("an attempt without a process")?)?;
+    let watch = thread::spawn(move || peak(pid));
+    let ended = until(events, EventKind::AttemptEnded).await?;
+    let millis = millis(began.elapsed());
+    ensure!(ended.cause.as_deref() == Some("ok"), "a turn failed: {ended:?}");
+    Ok(Took { millis, mebibytes: watch.join().unwrap_or_default() })
+}
+
+/// What a process and all beneath it had in memory at most, each at its own time, until it is gone.
+fn peak(root: u32) -> f64 {
+    let mut highest: BTreeMap<u32, f64> = BTreeMap::new();
+    loop {
+        let mut open = vec![root];
+        while let Some(pid) = open.pop() {
+            if let Some(kibibytes) = high_water(pid) {
+                highest.insert(pid, kibibytes);
+            }
+            open.extend(children(pid));
+        }
+        if high_water(root).is_none() {
+            return highest.values().sum::<f64>() / KIBIBYTES;
+        }
+        thread::sleep(GLANCE);
+    }
+}
+
+/// None of a process that is gone, or about to be.
+fn high_water(pid: u32) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<_>>())
+        .collect()
+}
