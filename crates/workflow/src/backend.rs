@@ -59,9 +59,9 @@ impl Kind {
         Err((format!("there is no backend `{word}`"), hint))
     }
 
-    /// What a model's name says, when nothing else does: `claude/opus` is a model of Claude Code.
+    /// What a model's name says, when nothing else does: `claude/opus` and `claude:opus` are models of Claude Code.
     pub(crate) fn of_model(model: &str) -> Result<Self, Strange> {
-        let word = model.split('/').next().unwrap_or_default();
+        let word = model.split(['/', ':']).next().unwrap_or_default();
         match Self::of(word) {
             Ok(kind) if kind != Self::Command => Ok(kind),
             Ok(_) | Err(_) => {

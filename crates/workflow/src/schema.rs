@@ -105,7 +105,7 @@ fn agent() -> Value {
         ],
     );
     // What reaches a model is said, or known from the rest.
-    let known = json!({ "model": { "pattern": "^(claude|codex|gemini|mock)(/|$)" } });
+    let known = json!({ "model": { "pattern": "^(claude|codex|gemini|mock)([/:]|$)" } });
     agent["anyOf"] = json!([
         { "required": ["backend"] },
         { "required": ["mock"] },

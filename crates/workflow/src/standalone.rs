@@ -175,7 +175,7 @@ mod tests {
         for good in [draft(Some("mock"), None), draft(None, Some("mock/echo"))] {
             assert_eq!(good.settings().unwrap().backend.word(), "mock");
         }
-        for good in [draft(Some("claude"), None), draft(None, Some("claude/opus"))] {
+        for good in [draft(Some("claude"), None), draft(None, Some("claude:opus"))] {
             assert_eq!(good.settings().unwrap().backend.word(), "claude");
         }
     }

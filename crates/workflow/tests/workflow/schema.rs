@@ -179,7 +179,7 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
     }
     for text in [
         agent("backend: mock, model: any/name, retry: { multiplier: 2 }, env: [HOME]"),
-        agent("model: mock/any"),
+        agent("model: claude:opus"),
         agent("model: claude/opus, mode: login, session: fresh, command: claude"),
         agent("backend: command, command: [./agent.py, --fast]"),
         agent("command: ./agent.py"),

@@ -181,6 +181,21 @@ mod tests {
     }
 
     #[test]
+    fn the_docs_say_the_same() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/backends.md");
+        let docs = std::fs::read_to_string(docs).unwrap();
+        for known in KNOWN.iter().filter(|known| known.in_this_version) {
+            let can = known.can.each().map(|(_, ability)| match ability {
+                Yes => "yes",
+                So(how) => how,
+                Ability::No => "no",
+            });
+            let row = format!("| `{}` | {} |\n", known.name, can.join(" | "));
+            assert!(docs.contains(&row), "not there: {row}");
+        }
+    }
+
+    #[test]
     fn a_vendors_agent_is_here_and_gets_the_variables_that_are_looked_at() {
         for cli in Cli::ALL {
             let known = KNOWN.iter().find(|known| known.name == cli.word()).unwrap();
