@@ -1,8 +1,10 @@
-//! Agents that nobody here wrote, at work: Claude Code, Codex and Gemini CLI as they are published, against a scripted model.
+//! Agents that nobody here wrote, at work: Claude Code, Codex and Gemini CLI as they are published, against a scripted model;
+//! with `REAL_CLIS=all` opencode too.
 
 mod approving;
 mod failing;
 mod killed;
+mod left;
 mod office;
 
 use serde_json::{Value, json};
@@ -67,6 +69,7 @@ fn works(cli: Cli) {
         Cli::Codex => assert_eq!((reckoned, first), ([true; 2], Some(900))),
         // At $0.30 and $2.50.
         Cli::Gemini => assert_eq!((reckoned, first), ([true; 2], Some(220))),
+        Cli::Opencode => assert_eq!((reckoned, first), ([false; 2], None), "it knows no price"),
     }
     assert_eq!(office.status("me")["turns"], 2);
 }
@@ -84,6 +87,11 @@ fn codex_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
 #[test]
 fn gemini_cli_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
     works(Cli::Gemini);
+}
+
+#[test]
+fn opencode_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
+    works(Cli::Opencode);
 }
 
 /// A program that notes who was there and hands over to the next with the rest. Names in the rest mean nobody yet.

@@ -243,8 +243,15 @@ fn backends_say_what_is_there_what_it_can_do_and_what_nobody_has_seen() {
               approvals, mid-turn
               unverified: this version (tried: 0.166.0), the vendor's own servers, a
               login of yours
-    cursor    not in this version
-    opencode  not in this version
+    cursor    not found; no key or login seen
+              can stream (a message at a time), resume; not cost, approvals,
+              mid-turn
+              unverified: all of it: it cannot be tried without an account at its
+              vendor
+    opencode  not found; key: ANTHROPIC_API_KEY
+              can stream (a message at a time), cost (where it knows the price),
+              resume; not approvals, mid-turn
+              unverified: the vendor's own servers, a login of yours
     gemini    not found; no key or login seen
               can stream, cost (by list price), resume; not approvals, mid-turn
               unverified: the vendor's own servers, a login of yours
@@ -276,8 +283,8 @@ fn backends_are_told_to_programs_and_by_the_doctor_without_a_secret() {
     note   backend api: not in this version
     ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; can stream, cost, resume, approvals; not mid-turn; unverified: the vendor's own servers, a login of yours
     ok     backend codex: found, does not say its version; login: codex/auth.json; can stream (a message at a time), cost (by list price), resume; not approvals, mid-turn; unverified: this version (tried: 0.166.0), the vendor's own servers, a login of yours
-    note   backend cursor: not in this version
-    note   backend opencode: not in this version
+    note   backend cursor: not found; no key or login seen; can stream (a message at a time), resume; not cost, approvals, mid-turn; unverified: all of it: it cannot be tried without an account at its vendor
+    note   backend opencode: not found; key: ANTHROPIC_API_KEY; can stream (a message at a time), cost (where it knows the price), resume; not approvals, mid-turn; unverified: the vendor's own servers, a login of yours
     note   backend gemini: not found; no key or login seen; can stream, cost (by list price), resume; not approvals, mid-turn; unverified: the vendor's own servers, a login of yours
     note   backend acp: not in this version
     ok     backend command: built in; can stream (line by line), cost (if it says so), resume (if it says so); not approvals, mid-turn

@@ -101,6 +101,8 @@ impl ModelServer {
         vec![
             ("ANTHROPIC_BASE_URL", url.clone()),
             ("OPENAI_BASE_URL", format!("{url}/v1")),
+            ("LOCAL_BASE_URL", format!("{url}/v1")),
+            ("LOCAL_API_KEY", KEY.to_owned()),
             ("GOOGLE_GEMINI_BASE_URL", url),
             ("ANTHROPIC_API_KEY", KEY.to_owned()),
             ("OPENAI_API_KEY", KEY.to_owned()),

@@ -1,8 +1,10 @@
-//! Programs as agents: the examples, as the documentation has them.
+//! Programs as agents: the examples, as the documentation has them, and what stands in for one that cannot be had.
 
-use std::{fs, path::Path};
+use std::{fmt::Write as _, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use crate::world::{World, skipped};
+use serde_json::{Value, json};
+
+use crate::world::{World, skipped, wait_for};
 
 /// Whether a world's agents find it.
 fn has(program: &str) -> bool {
@@ -28,4 +30,130 @@ fn agents_of_ones_own_are_any_executables() {
     assert!(answers.iter().all(|answer| run.stdout.contains(answer)), "{run:?}");
     let notes = world.run(&["doc", "read"]);
     assert_eq!(notes.stdout, "- clerk was asked: @clerk there are 1 files here\n");
+}
+
+/// What the stand-in for Cursor's CLI was given in one turn, called by this name.
+fn given(world: &World, name: &str, prompt: &str) -> Value {
+    let bin = world.project().join("bin");
+    let _ = fs::create_dir(&bin);
+    let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/programs/cursor-agent");
+    fs::copy(stand_in, bin.join(name)).unwrap();
+    fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    let said = world.run(&["send", "me@team", prompt, "--wait"]);
+    assert_eq!((said.code, said.stdout.trim()), (0, "Seen."), "{said:?}\n{}", world.log());
+    let read = world.json(&["peek", "@team", "-n", "200", "--json"]);
+    let messages = read["messages"].as_array().unwrap().iter().rev();
+    let told = messages.filter(|it| it["kind"] == "message").find(|it| it["from"] == "me").unwrap();
+    serde_json::from_str(told["body"].as_str().unwrap()).unwrap()
+}
+
+/// A world with a team of one, whose program is found in the project.
+fn with_cursor(key: &str, besides: &str) -> World {
+    let world = World::with(&[("CURSOR_API_KEY", key)]);
+    let yaml =
+        format!("name: team\nagents:\n  me: {{ backend: cursor, model: cursor/gpt-5{besides} }}\n");
+    world.file("team.yaml", &yaml);
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", world.project().join("bin").display());
+    let mut start = world.command(&["start", "--background", "team.yaml"]);
+    assert!(start.env("PATH", path).output().unwrap().status.success());
+    world
+}
+
+#[test]
+fn cursor_is_started_as_it_documents_and_finds_the_team_in_a_home_of_its_own() {
+    if !has("python3") {
+        return skipped("the stand-in for Cursor's CLI (needs python3)");
+    }
+    let world = with_cursor("secret", ", permissions: { default: allow }");
+    let first = given(&world, "cursor-agent", "hello");
+    let usual =
+        ["-p", "--output-format", "stream-json", "--approve-mcps", "--force", "--model", "gpt-5"];
+    assert_eq!(first["args"], json!([&usual[..], &["--"]].concat()));
+    let told = |name: &str| first[name].clone();
+    assert_eq!(
+        (told("stdin"), told("key"), told("mode")),
+        (json!(""), json!("secret"), json!("0o600"))
+    );
+    assert_eq!(
+        (told("login"), told("mine"), told("secret")),
+        (json!(false), json!(false), json!(false))
+    );
+    assert_eq!(first["rules"]["permissions"]["allow"], json!(["Mcp(team:*)"]));
+    let again = given(&world, "cursor-agent", "hello");
+    assert_eq!(again["args"], json!([&usual[..], &["--resume", "chat-1", "--"]].concat()));
+    assert!(!world.project().join(".cursor").exists());
+}
+
+#[test]
+fn a_prompt_that_is_too_long_for_an_argument_comes_to_cursor_in_a_file() {
+    if !has("python3") {
+        return skipped("the stand-in for Cursor's CLI (needs python3)");
+    }
+    let world = with_cursor("secret", &format!(", system_prompt: {}", "word ".repeat(25_000)));
+    let seen = given(&world, "cursor-agent", "hello");
+    let [argument, told] = ["length", "told"].map(|name| seen[name].as_u64().unwrap());
+    assert!(argument < 300 && told > 120_000, "{seen}");
+}
+
+#[test]
+fn cursor_with_a_persons_login_finds_it_and_leaves_their_settings_as_they_are() {
+    if !has("python3") {
+        return skipped("the stand-in for Cursor's CLI (needs python3)");
+    }
+    let world = with_cursor("", "");
+    let home = world.project().parent().unwrap().to_owned();
+    let theirs = [
+        (".config/cursor/auth.json", "{}"),
+        (".cursor/mcp.json", "{\"mcpServers\":{\"theirs\":{}}}"),
+        (
+            ".cursor/cli-config.json",
+            "{\"version\":1,\"permissions\":{\"allow\":[\"Shell(ls)\"],\"deny\":[]}}",
+        ),
+        ("notes.txt", "mine"),
+    ];
+    for (name, text) in theirs {
+        fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+        fs::write(home.join(name), text).unwrap();
+    }
+    // Newer ones are called so.
+    let seen = given(&world, "agent", "hello");
+    assert_eq!((&seen["login"], &seen["mine"]), (&json!(true), &json!(true)), "{seen}");
+    assert_eq!(seen["rules"]["permissions"]["allow"], json!(["Shell(ls)", "Mcp(team:*)"]));
+    assert!(!seen["args"].as_array().unwrap().contains(&json!("--force")), "{seen}");
+    for (name, text) in theirs {
+        assert_eq!(fs::read_to_string(home.join(name)).unwrap(), text, "{name}");
+    }
+}
+
+#[test]
+fn a_program_that_waits_for_its_provider_without_a_word_is_ended_and_not_asked_again_too_soon() {
+    let world = World::new();
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/worker/streams");
+    let mut yaml = "name: team\nagents:\n".to_owned();
+    for (name, log) in [("opencode", "opencode-rate-limited"), ("codex", "codex-paused")] {
+        let log = logs.join(format!("{log}.log"));
+        let script =
+            format!("#!/bin/sh\ncat >/dev/null\ncat '{}' >&2\nexec sleep 600\n", log.display());
+        let path = world.file(name, &script);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let _ = writeln!(
+            yaml,
+            "  {name}: {{ backend: {name}, command: {}, retry: {{ backoff: 1h }} }}",
+            json!(path)
+        );
+    }
+    world.file("team.yaml", &yaml);
+    assert_eq!(world.run(&["start", "--background", "team.yaml"]).code, 0);
+    for name in ["opencode", "codex"] {
+        assert_eq!(world.run(&["send", &format!("{name}@team"), "hello"]).code, 0);
+    }
+    for (name, why) in [("opencode", "scripted 429"), ("codex", "not to be asked again for 600 s")]
+    {
+        let ended = wait_for("the end of its turn", || {
+            let status = world.json(&["status", &format!("{name}@team"), "--json"]);
+            status["attempts"][0].get("ended").cloned()
+        });
+        assert_eq!(ended["class"], "transient", "{ended}");
+        assert!(ended["why"].as_str().unwrap().contains(why), "{ended}");
+    }
 }

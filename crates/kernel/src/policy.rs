@@ -97,7 +97,9 @@ pub(crate) fn settlement(end: AttemptEnd, remains: &Remains<'_>, record: &Record
             AttemptEnd::Failed { why, .. } | AttemptEnd::Interrupted { why },
             Blame::Uncounted { .. },
         ) => {
-            let at = record.now.plus(backoff(&record.retry, record.setbacks));
+            let soonest = record.now.plus(backoff(&record.retry, record.setbacks));
+            // An overloaded provider may say when it can be asked again, too.
+            let at = retry_at(remains).unwrap_or(soonest).max(soonest);
             Some(pause(Wait::BackOff, at, why))
         }
         (
@@ -257,11 +259,15 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_parks_until_the_instant_the_provider_named() {
-        let class = FailureClass::RateLimited;
-        let retry_at = Some(Millis::new(60_000));
-        let outcome = WorkerOutcome::Failed { class, why: "429".into(), retry_at };
-        let finished = Finished { text: String::new(), outcome };
-        assert_eq!(settled(Some(&finished), Seen::Alive, 1, 0), "uncounted 10 Park 60000");
+    fn who_was_told_when_to_ask_again_does_not_ask_before() {
+        for (class, expected) in [
+            (FailureClass::RateLimited, "uncounted 10 Park 60000"),
+            (FailureClass::Transient, "uncounted 10 BackOff 60000"),
+        ] {
+            let retry_at = Some(Millis::new(60_000));
+            let outcome = WorkerOutcome::Failed { class, why: "429".into(), retry_at };
+            let finished = Finished { text: String::new(), outcome };
+            assert_eq!(settled(Some(&finished), Seen::Alive, 1, 0), expected);
+        }
     }
 }

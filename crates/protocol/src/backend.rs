@@ -49,6 +49,10 @@ pub enum Cli {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// opencode.
+    Opencode,
+    /// Cursor's CLI.
+    Cursor,
 }
 
 /// Where a vendor's agent has its settings and its login from.
@@ -73,14 +77,26 @@ pub enum Session {
 }
 
 words! {
-    Cli { Claude => "claude", Codex => "codex", Gemini => "gemini" }
+    Cli { Claude => "claude", Codex => "codex", Gemini => "gemini", Opencode => "opencode", Cursor => "cursor" }
     Mode { Isolated => "isolated", Login => "login" }
     Session { Continue => "continue", Fresh => "fresh" }
 }
 
 impl Cli {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
+    pub const ALL: [Self; 5] =
+        [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Cursor];
+
+    /// What its program is called, the usual name first.
+    pub const fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => &["claude"],
+            Self::Codex => &["codex"],
+            Self::Gemini => &["gemini"],
+            Self::Opencode => &["opencode"],
+            Self::Cursor => &["cursor-agent", "agent"],
+        }
+    }
 
     /// The variables it has its key, its endpoint and its settings from: they reach it without being named in a file.
     pub const fn variables(self) -> &'static [&'static str] {
@@ -96,6 +112,24 @@ impl Cli {
             Self::Gemini => {
                 &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"]
             }
+            // It asks whichever provider its model is of.
+            Self::Opencode => &[
+                "ANTHROPIC_API_KEY",
+                "ANTHROPIC_BASE_URL",
+                "GEMINI_API_KEY",
+                "GOOGLE_GEMINI_BASE_URL",
+                "GOOGLE_GENERATIVE_AI_API_KEY",
+                "OPENAI_API_KEY",
+                "OPENAI_BASE_URL",
+                "OPENCODE_API_KEY",
+                "OPENCODE_CONFIG",
+                "OPENCODE_CONFIG_DIR",
+                "OPENROUTER_API_KEY",
+                "XDG_CONFIG_HOME",
+                "XDG_DATA_HOME",
+                "XDG_STATE_HOME",
+            ],
+            Self::Cursor => &["CURSOR_API_KEY", "XDG_CONFIG_HOME"],
         }
     }
 }

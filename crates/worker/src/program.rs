@@ -6,10 +6,13 @@
 mod claude;
 mod codex;
 mod command;
+mod cursor;
+mod ear;
 mod endpoint;
 mod files;
 mod gemini;
 mod lines;
+mod opencode;
 #[cfg(test)]
 mod tests;
 
@@ -27,16 +30,18 @@ use serde_json::Value;
 use tokio::{
     io::AsyncWriteExt as _,
     process::{Child, ChildStdin, Command},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use self::{
     claude::Claude,
     codex::Codex,
     command::Executable,
+    cursor::Cursor,
+    ear::Ear,
     endpoint::{Endpoint, endpoint},
     gemini::Gemini,
-    lines::Lines,
+    opencode::Opencode,
 };
 use crate::{
     door::{Door, Entrance, SERVER},
@@ -122,6 +127,14 @@ trait Vendor: Send {
     fn invocation(&self, turn: &Turn<'_>) -> std::io::Result<Invocation>;
     fn hear(&mut self, line: &str) -> Vec<Heard>;
     fn verdict(&mut self, exit: &Exit) -> Verdict;
+    /// What a line of its log says that its events do not. One that is no such line is a complaint.
+    fn logs(&mut self, _line: &str) -> Option<Vec<Heard>> {
+        None
+    }
+    /// Until when it may be waited for as it is now, and what has become of it then.
+    fn waits(&self) -> Option<(Instant, Failure)> {
+        None
+    }
     /// Whether it did nothing for the team if it never asked for its tools.
     fn needs_tools(&self) -> bool {
         true
@@ -134,6 +147,8 @@ pub(crate) struct Program<'a> {
     cli: Option<Cli>,
     /// Its name or path, and what always comes first.
     command: Vec<&'a str>,
+    /// What else it may be called.
+    alias: Option<&'static str>,
     mode: Option<Mode>,
     session: Session,
 }
@@ -143,16 +158,19 @@ impl<'a> Program<'a> {
     pub(crate) fn native(native: &'a Native) -> Self {
         let Native { cli, command, mode, session } = native;
         let mut command: Vec<_> = command.iter().map(String::as_str).collect();
+        let mut alias = None;
         if command.is_empty() {
-            command.push(cli.word());
+            let names = cli.programs();
+            command.extend(names.first());
+            alias = names.get(1).copied();
         }
-        Self { cli: Some(*cli), command, mode: *mode, session: *session }
+        Self { cli: Some(*cli), command, alias, mode: *mode, session: *session }
     }
 
     /// Any other.
     pub(crate) fn other(command: &'a [String]) -> Self {
         let command = command.iter().map(String::as_str).collect();
-        Self { cli: None, command, mode: None, session: Session::Continue }
+        Self { cli: None, command, alias: None, mode: None, session: Session::Continue }
     }
 
     fn vendor(&self, session: Option<&Value>) -> Box<dyn Vendor> {
@@ -160,6 +178,8 @@ impl<'a> Program<'a> {
             Some(Cli::Claude) => Box::new(Claude::new(session)),
             Some(Cli::Codex) => Box::new(Codex::new(session)),
             Some(Cli::Gemini) => Box::new(Gemini::new(session)),
+            Some(Cli::Opencode) => Box::new(Opencode::new(session)),
+            Some(Cli::Cursor) => Box::new(Cursor::new(session)),
             None => Box::new(Executable::default()),
         }
     }
@@ -174,7 +194,8 @@ impl<'a> Program<'a> {
     /// Where it is.
     fn find(&self, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
         let name = self.command.first().copied().unwrap_or_default();
-        surroundings.find(name).ok_or_else(|| {
+        let found = surroundings.find(name);
+        found.or_else(|| surroundings.find(self.alias?)).ok_or_else(|| {
             let why = format!("there is no program `{name}` on the agent's PATH");
             Failure::new(FailureClass::Fatal, why)
         })
@@ -197,7 +218,8 @@ pub(crate) async fn turn(
         .await
         .map_err(broken("open a port on loopback"))?;
     let (entrance, gate_entrance) = (door.entrance.clone(), door.gate.clone());
-    let endpoint = program.cli.map(|cli| endpoint(cli, &job.env)).unwrap_or_default();
+    let endpoint = program.cli.map(|cli| endpoint(cli, job.model.as_deref(), &job.env));
+    let endpoint = endpoint.unwrap_or_default();
     let usual = if endpoint.key.is_some() { Mode::Isolated } else { Mode::Login };
     let mode = program.mode.unwrap_or(usual);
     let session = job.session.clone().filter(|_| program.session == Session::Continue);
@@ -232,13 +254,20 @@ pub(crate) async fn turn(
         }
     };
     let (done, has_looked) = Box::pin(door.serve(work)).await;
-    // Many go on as if nothing were missing. Then nothing it did for the team has arrived.
-    if done.is_ok() && needs_tools && !has_looked {
-        let name = program.command.first().copied().unwrap_or_default();
-        let why = format!("`{name}` has never asked for the team's tools");
-        return Err(Failure::new(FailureClass::Fatal, why));
+    if !needs_tools || has_looked {
+        return done;
     }
-    done
+    let name = program.command.first().copied().unwrap_or_default();
+    let why = format!("`{name}` has never asked for the team's tools");
+    match done {
+        // Many go on as if nothing were missing. Then nothing it did for the team has arrived.
+        Ok(_) => Err(Failure::new(FailureClass::Fatal, why)),
+        // One that ends then says so only among much else.
+        Err(failure) if failure.class == FailureClass::Crash => {
+            Err(Failure { why: format!("{why}; {}", failure.why), ..failure })
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 fn broken(doing: &str) -> impl Fn(std::io::Error) -> Failure {
@@ -294,22 +323,11 @@ async fn hear(
 ) -> Result<Result<Exit, Failure>, Failure> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let mut errors = Tail::default();
+    let ear = Ear::new(vendor, bill, report, log);
     let ended = {
+        // Who has given up is not waited for.
         let mut reading = pin!(async {
-            let lines = async {
-                let mut lines = Lines::new(stdout);
-                while let Some(line) = lines.next().await {
-                    report.touch();
-                    pass_on(vendor.hear(&line), bill, report, log)?;
-                }
-                Ok(())
-            };
-            let complaints = async {
-                errors.read(stderr, report, log).await;
-                Ok(())
-            };
-            // Who has given up is not waited for.
-            tokio::try_join!(lines, complaints)
+            tokio::try_join!(ear.events(stdout), ear.complaints(stderr, &mut errors))
         });
         tokio::select! {
             read = &mut reading => match read {
@@ -398,6 +416,11 @@ impl Exit {
     fn words(&self) -> String {
         format!("{}: {}", in_words(self.status), start(self.complaint.trim(), COMPLAINT))
     }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+fn micros(dollars: f64) -> u64 {
+    (dollars * 1e6).round().clamp(0.0, 1e15) as u64
 }
 
 /// The class of a failure that a provider's status stands for.

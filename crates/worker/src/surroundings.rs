@@ -93,7 +93,7 @@ impl Tail {
         }
     }
 
-    fn push(&mut self, chunk: &[u8]) {
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
         self.0.extend_from_slice(chunk);
         // Cut rarely: moving the end forward costs as much as reading it did.
         if self.0.len() > 2 * KEPT {

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Backends that are known and not there yet.
-const LATER: [&str; 5] = ["api", "sdk", "cursor", "opencode", "acp"];
+const LATER: [&str; 3] = ["api", "sdk", "acp"];
 const MOCK: &str = "mock";
 const COMMAND: &str = "command";
 

@@ -49,9 +49,20 @@ fn check(field: &Field<'_>, fields: &Fields<'_>, backend: &Backend, complaints: 
                 );
             }
         }
+        Backend::Native(native) if [Cli::Opencode, Cli::Cursor].contains(&native.cli) => {
+            for field in PER_CALL.iter().filter_map(|name| fields.get(name)) {
+                let message = format!("`{}` asks for nothing call by call", backend.word());
+                complaints
+                    .add(field.complaint(message).hint("say `default: allow` or `default: deny`"));
+            }
+        }
         Backend::Native(_) | Backend::Mock { .. } | Backend::Command { .. } => {
             let message = format!("`permissions` are not kept by `{}`", backend.word());
-            complaints.add(field.complaint(message).hint("they are by `claude` and `codex`"));
+            complaints.add(
+                field.complaint(message).hint(
+                    "they are by `claude`, and `default` by `codex`, `opencode` and `cursor`",
+                ),
+            );
         }
     }
 }

@@ -105,7 +105,8 @@ fn agent() -> Value {
         ],
     );
     // What reaches a model is said, or known from the rest.
-    let known = json!({ "model": { "pattern": "^(claude|codex|gemini|mock)([/:]|$)" } });
+    let known =
+        json!({ "model": { "pattern": "^(claude|codex|gemini|opencode|cursor|mock)([/:]|$)" } });
     agent["anyOf"] = json!([
         { "required": ["backend"] },
         { "required": ["mock"] },

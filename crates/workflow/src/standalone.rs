@@ -119,7 +119,8 @@ mod tests {
 
     use super::*;
 
-    const CHOICE: &str = "this version has `claude`, `codex`, `gemini`, `command`, `mock`";
+    const CHOICE: &str =
+        "this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `command`, `mock`";
 
     fn draft(backend: Option<&str>, model: Option<&str>) -> Draft {
         Draft {
@@ -149,13 +150,13 @@ mod tests {
     fn what_cannot_be_made_is_told_with_what_can() {
         for (backend, model, message, hint) in [
             (None, None, "`alice` needs a backend", CHOICE),
-            (Some("cursor"), None, "the backend `cursor` is not in this version", CHOICE),
+            (Some("sdk"), None, "the backend `sdk` is not in this version", CHOICE),
             (Some("mok"), None, "there is no backend `mok`", "did you mean `mock`?"),
             (
                 None,
                 Some("gpt"),
                 "the model `gpt` does not say by which backend",
-                "add a backend; this version has `claude`, `codex`, `gemini`, `command`, `mock`",
+                "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `command`, `mock`",
             ),
             (
                 Some("command"),

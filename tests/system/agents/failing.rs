@@ -1,60 +1,85 @@
 //! How real agents fail, and what it is called: by what they report and how they end, never by what they say.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::{os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::json;
 
-use super::office::{Cli, Desk, Office};
+use super::office::{Cli, Desk, Office, files};
+use crate::world::kill;
 
 /// One failure is enough to see: the next try is far away.
 const ONCE: &str = "retry: { backoff: 1h }";
 
 /// What becomes of an agent whose provider does this: its state, and the class of its failure.
-const FAILURES: [(&str, &str, &str, &str); 4] = [
+const FAILURES: [(&str, &str, &str, &str); 5] = [
     ("refused", "FAIL 401", "stopped", "auth"),
     ("limited", "FAIL 429\nRETRY_AFTER 600", "parked", "rate_limited"),
     ("overloaded", "FAIL 529", "backing_off", "transient"),
+    ("paused", "FAIL 503\nRETRY_AFTER 600", "backing_off", "transient"),
     ("cut", "CUT\nSAY these are a few words", "backing_off", "transient"),
 ];
 
 fn fails(cli: Cli) {
     let Some(office) = Office::open(&[cli], "how a real agent fails") else { return };
-    let deaf = without_tools(&office, cli);
+    let deaf = without_tools(&office, cli, "deaf", "/mcp\"#/nowhere\"");
+    let shut = without_tools(&office, cli, "shut", ":[0-9]*/mcp\"#:9/mcp\"");
     let mut desks: Vec<_> =
         FAILURES.iter().map(|it| Desk { name: it.0, cli, besides: ONCE }).collect();
     desks.push(Desk { name: "talker", cli, besides: ONCE });
     desks.push(Desk { name: "deaf", cli, besides: &deaf });
+    desks.push(Desk { name: "shut", cli, besides: &shut });
     office.start(&desks, "");
     for (name, program, ..) in FAILURES {
         office.send(name, program);
     }
-    office.send("deaf", "SAY All is well.");
+    for name in ["deaf", "shut"] {
+        office.send(name, "SAY All is well.");
+    }
     office.send("talker", "SAY Error: rate limit exceeded (429)");
     for (name, _, state, class) in FAILURES {
+        // It does not say what it waits for.
+        let (state, class) = match (cli, class) {
+            (Cli::Opencode, "rate_limited") => ("backing_off", "transient"),
+            _ => (state, class),
+        };
         let ended = office.end_of_turn(name);
         let seen = (&*ended.0, ended.1["class"].as_str());
         assert_eq!(seen, (state, Some(class)), "{name}: {}", office.story(name));
     }
     let (state, ended) = office.end_of_turn("talker");
     assert_eq!((&*state, &ended), ("idle", &json!({"end": "ok"})), "{}", office.story("talker"));
-    let (state, ended) = office.end_of_turn("deaf");
     // One of them notices by itself, and ends without a result.
     let class = if cli == Cli::Codex { "crash" } else { "fatal" };
-    let seen = (&*state, ended["class"].as_str());
-    assert_eq!(seen, ("backing_off", Some(class)), "{}", office.story("deaf"));
+    for name in ["deaf", "shut"] {
+        let (state, ended) = office.end_of_turn(name);
+        let seen = (&*state, ended["class"].as_str());
+        assert_eq!(seen, ("backing_off", Some(class)), "{}", office.story(name));
+        let told = ended["why"].as_str().unwrap();
+        assert!(told.contains("has never asked for the team's tools"), "{name}: {told}");
+    }
     assert_eq!(office.others(), []);
+    if cli == Cli::Gemini {
+        // It writes what was said into a file when its provider fails: where nobody else reads it.
+        let written = files(&office.world.home().join("runs"));
+        let is_report = |path: &Path| path.to_string_lossy().contains("/tmp/gemini-client-error-");
+        assert!(written.iter().any(|(path, _)| is_report(path)));
+    }
 }
 
-/// The program with settings that lead to no tools.
-fn without_tools(office: &Office, cli: Cli) -> String {
+/// The program with settings in which our server's address is another, by a rule of `sed`, and no token is right.
+fn without_tools(office: &Office, cli: Cli, name: &str, rule: &str) -> String {
     let words: Vec<_> = cli.command().unwrap().iter().map(|word| format!("'{word}'")).collect();
     let script = format!(
-        "#!/bin/sh\nexport AGENT_WORKER_TOOLS_KEY=wrong\nfor file in \"$@\" \"$GEMINI_CLI_HOME/.gemini/settings.json\"; do\n\
-         \x20 case $file in */mcp.json|*/settings.json) [ ! -f \"$file\" ] || sed -i 's#/mcp\"#/nowhere\"#' \"$file\";; esac\n\
-         done\nexec {} \"$@\"\n",
+        "#!/bin/sh\nexport AGENT_WORKER_TOOLS_KEY=wrong\nelsewhere() {{ sed 's#{rule}#' \"$@\"; }}\n\
+         for file in \"$@\" \"$GEMINI_CLI_HOME/.gemini/settings.json\"; do\n\
+         \x20 case $file in */mcp.json|*/settings.json) [ ! -f \"$file\" ] || elsewhere -i \"$file\";; esac\n\
+         done\n\
+         OPENCODE_CONFIG_CONTENT=$(printf %s \"$OPENCODE_CONFIG_CONTENT\" | elsewhere); export OPENCODE_CONFIG_CONTENT\n\
+         for word in \"$@\"; do shift; set -- \"$@\" \"$(printf %s \"$word\" | elsewhere)\"; done\n\
+         exec {} \"$@\"\n",
         words.join(" ")
     );
-    let path = office.world.file("deaf.sh", &script);
+    let path = office.world.file(&format!("{name}.sh"), &script);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     format!("command: {}\n{ONCE}", json!(path.to_str().unwrap()))
 }
@@ -74,21 +99,36 @@ fn gemini_cli_fails_by_what_it_reports() {
     fails(Cli::Gemini);
 }
 
-/// In the middle of its answer: one is stopped, and one is silent for too long. Nothing of either is left.
+#[test]
+fn opencode_fails_by_what_it_reports() {
+    fails(Cli::Opencode);
+}
+
+/// In the middle of its answer: one is stopped, one is told to end by somebody else, and one is silent for too long. Nothing of
+/// them is left.
 fn is_ended(cli: Cli) {
     let Some(office) = Office::open(&[cli], "a real agent that hangs or is stopped") else {
         return;
     };
-    let silent = format!("silence: 10s\n{ONCE}");
+    // Longer than it takes to begin.
+    let silence = if cli == Cli::Opencode { "40s" } else { "10s" };
+    let silent = format!("silence: {silence}\n{ONCE}");
     let desks = [
         Desk { name: "silent", cli, besides: &silent },
         Desk { name: "stopped", cli, besides: ONCE },
+        Desk { name: "told", cli, besides: ONCE },
     ];
     office.start(&desks, "");
-    for name in ["silent", "stopped"] {
+    for name in ["silent", "stopped", "told"] {
         office.send(name, "HOLD\nSAY these are a few words");
     }
-    office.models.wait_held(2);
+    office.models.wait_held(3);
+    for pid in office.programs("told") {
+        kill(pid, "TERM");
+    }
+    let (state, ended) = office.end_of_turn("told");
+    let seen = (&*state, ended["class"].as_str());
+    assert_eq!(seen, ("backing_off", Some("crash")), "{}", office.story("told"));
     let stopped = office.world.run(&["stop", "stopped@team"]);
     assert_eq!(stopped.code, 0, "{stopped:?}");
     let (state, ended) = office.end_of_turn("stopped");
@@ -117,4 +157,9 @@ fn codex_is_ended_in_the_middle_of_an_answer() {
 #[test]
 fn gemini_cli_is_ended_in_the_middle_of_an_answer() {
     is_ended(Cli::Gemini);
+}
+
+#[test]
+fn opencode_is_ended_in_the_middle_of_an_answer() {
+    is_ended(Cli::Opencode);
 }

@@ -1,9 +1,9 @@
-//! kill -9 of the daemon in the middle of real agents' turns; what they leave in the project and at home.
+//! kill -9 of the daemon in the middle of real agents' turns.
 
 use serde_json::json;
 
-use super::office::{Cli, Desk, EVERY, Office, files};
-use crate::world::{kill, wait_for};
+use super::office::{Cli, Desk, Office};
+use crate::world::kill;
 
 /// Kills the daemon at two moments of a turn: between two of its calls it comes back before the next, later only after it.
 fn goes_on(cli: Cli) {
@@ -50,51 +50,7 @@ fn a_turn_of_codex_goes_on_when_the_daemon_is_killed_and_each_call_happens_once(
     goes_on(Cli::Codex);
 }
 
-/// Settings of a person, which nobody else touches. The servers in them would not start.
-const SETTINGS: [(&str, &str); 4] = [
-    (".codex/config.toml", "[mcp_servers.theirs]\ncommand = \"/nowhere/theirs\"\n"),
-    (".cursor/mcp.json", "{\"mcpServers\": {\"theirs\": {\"command\": \"/nowhere/theirs\"}}}\n"),
-    (".mcp.json", "{\"mcpServers\":{\"theirs\":{\"command\":\"/nowhere/theirs\"}}}"),
-    (".gemini/settings.json", "{\"mcpServers\":{\"theirs\":{\"command\":\"/nowhere/theirs\"}}}"),
-];
-
 #[test]
-fn the_project_and_the_home_are_as_they_were_after_rounds_of_kills() {
-    let Some(office) = Office::open(&EVERY, "what real agents leave behind") else { return };
-    let project = office.world.project();
-    for (name, text) in SETTINGS {
-        std::fs::create_dir_all(project.join(name).parent().unwrap()).unwrap();
-        office.world.file(name, text);
-    }
-    let desks = EVERY.map(|cli| Desk { name: cli.name(), cli, besides: "" });
-    office.write(&desks, "context: { documents: store }\n");
-    let before = files(&project);
-    let mut daemon = office.world.daemon();
-    let started = office.world.run(&["start", "--background", "team.yaml"]);
-    assert_eq!(started.code, 0, "{started:?}");
-    for round in 1..=2_usize {
-        let program = "@all\nHOLD\nCALL channel_send {\"message\":\"still here\"}\nSAY Done.";
-        assert_eq!(office.world.run(&["send", "@team", program]).code, 0);
-        office.models.wait_held(3 * round);
-        kill(daemon.id(), "KILL");
-        daemon.wait().unwrap();
-        assert_eq!(files(&project), before, "in the middle of round {round}");
-        office.models.go_on();
-        daemon = office.world.daemon();
-        for cli in EVERY {
-            wait_for("the round's turns", || {
-                (office.status(cli.name())["turns"] == round).then_some(())
-            });
-        }
-    }
-    let spoken = office.said().into_iter().filter(|(_, body)| body == "still here").count();
-    assert_eq!(spoken, 6);
-    assert_eq!(office.world.run(&["stop", "@team"]).code, 0);
-    assert_eq!(files(&project), before);
-    let home = project.parent().unwrap();
-    for name in [".claude", ".claude.json", ".codex", ".gemini"] {
-        assert!(!home.join(name).exists(), "{name}");
-    }
-    assert_eq!(office.world.run(&["daemon", "stop"]).code, 0);
-    daemon.wait().unwrap();
+fn a_turn_of_opencode_goes_on_when_the_daemon_is_killed_and_each_call_happens_once() {
+    goes_on(Cli::Opencode);
 }

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    foreign::{Foreign, agents},
+    foreign::{Foreign, agents, wants_all},
     model_server::ModelServer,
     world::{World, skipped, wait_for},
 };
@@ -19,8 +19,11 @@ pub(super) enum Cli {
     Claude,
     Codex,
     Gemini,
+    /// Only where all are asked for.
+    Opencode,
 }
 
+/// Those that are always tried.
 pub(super) const EVERY: [Cli; 3] = [Cli::Claude, Cli::Codex, Cli::Gemini];
 
 impl Cli {
@@ -29,6 +32,7 @@ impl Cli {
             Self::Claude => "claude",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
         }
     }
 
@@ -45,10 +49,11 @@ impl Cli {
                 format!("@openai/codex-linux-{theirs}/vendor/{ours}-unknown-linux-musl/bin/codex")
             }
             Self::Gemini => "@google/gemini-cli/bundle/gemini.js".to_owned(),
+            Self::Opencode => format!("opencode-linux-{theirs}/bin/opencode"),
         };
         let file = agents()?.join(file);
         let node = match self {
-            Self::Claude | Self::Codex => None,
+            Self::Claude | Self::Codex | Self::Opencode => None,
             Self::Gemini => Some(Foreign::look()?.node_path()),
         };
         let words = node.into_iter().chain([file]);
@@ -74,6 +79,10 @@ pub(super) struct Desk<'a> {
 impl Office {
     /// None where one of the programs cannot be had; then what was not tried is counted.
     pub(super) fn open(clis: &[Cli], untried: &str) -> Option<Self> {
+        // What was not asked for is not missing; its recorded streams are read everywhere.
+        if clis.contains(&Cli::Opencode) && !wants_all() {
+            return None;
+        }
         let missing = clis.iter().find(|cli| cli.command().is_none());
         if let Some(cli) = missing {
             skipped(&format!("{untried} (needs {})", cli.name()));
@@ -94,6 +103,8 @@ impl Office {
                 Cli::Claude => "sonnet",
                 Cli::Codex => "gpt-5.1-codex",
                 Cli::Gemini => "gemini-2.5-flash",
+                // Whose it is and where, only the environment knows.
+                Cli::Opencode => "local/scripted\n    env: [LOCAL_API_KEY, LOCAL_BASE_URL]",
             };
             let backend = cli.name();
             let _ = write!(yaml, "  {name}:\n    backend: {backend}\n    model: {model}\n");
@@ -156,6 +167,18 @@ impl Office {
     pub(super) fn others(&self) -> Vec<(u32, String)> {
         let daemon = self.world.daemon_pid();
         self.world.processes().into_iter().filter(|(pid, _)| Some(*pid) != daemon).collect()
+    }
+
+    /// Every process of an agent's program: they know what they work for.
+    pub(super) fn programs(&self, agent: &str) -> Vec<u32> {
+        let works_for_it = |pid: &u32| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let environ = String::from_utf8_lossy(&environ).into_owned();
+            let mut activations =
+                environ.split('\0').filter_map(|it| it.strip_prefix("AGENT_WORKER_ACTIVATION="));
+            activations.any(|it| it.contains(&format!("/{agent}/")))
+        };
+        self.others().into_iter().map(|(pid, _)| pid).filter(works_for_it).collect()
     }
 
     /// All there is to know when a test fails.

@@ -12,7 +12,9 @@ use agent_worker_protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, models::model_for};
+use super::{
+    Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, micros, models::model_for,
+};
 use crate::{
     clocks::time_of_day,
     door::{Entrance, SERVER},
@@ -337,9 +339,4 @@ fn retry(status: Option<u64>, error: Option<&Value>, delay_ms: f64) -> Heard {
         }
         _ => Heard::Retry(why),
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-fn micros(dollars: f64) -> u64 {
-    (dollars * 1e6).round().clamp(0.0, 1e15) as u64
 }

@@ -1,6 +1,6 @@
 //! Codex: `codex exec`, which writes a stream of JSON events and ends.
 
-use std::io;
+use std::{io, time::Duration};
 
 use agent_worker_protocol::{Cli, FailureClass, Mode, Stance};
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, models::model_for};
 use crate::{
+    clocks::time_of_day,
     door::SERVER,
     model::{Failure, ToolResult},
     models::Share,
@@ -30,6 +31,11 @@ const STATUS_AFTER: [&str; 2] = ["unexpected status ", "exceeded retry limit, la
 const BROKE_OFF: &str = "stream disconnected before completion";
 /// How often it may ask its provider again by itself.
 const RETRIES: u32 = 2;
+/// A provider that wants a longer pause gets it from us.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// What lets it log each answer of its provider, and where such a line has what it says.
+const LOG: (&str, &str) = ("RUST_LOG", "error,codex_http_client::client=debug");
+const ANSWERED: &str = " codex_http_client::client: Request completed ";
 /// What it complains of when it knows no such conversation.
 const FORGOT: &str = "no rollout found for thread id";
 
@@ -194,6 +200,9 @@ impl Vendor for Codex {
         }
         invocation.args(["--disable", "plugins", "--disable", "apps"]);
         invocation.env(TOOLS_KEY, &turn.door.token);
+        // Its own commands get none of it.
+        invocation.args(["-c", "shell_environment_policy.exclude=[\"RUST_LOG\"]"]);
+        invocation.env(LOG.0, LOG.1);
         if let Mode::Isolated = turn.mode {
             invocation.env("CODEX_HOME", &files::folder(&job.keep.join("codex"))?);
             invocation.env(MODEL_KEY, turn.endpoint.key.as_deref().unwrap_or_default());
@@ -225,6 +234,11 @@ impl Vendor for Codex {
             Ok(Event::Trouble { message }) => retry(&message).into_iter().collect(),
             Ok(Event::Other) | Err(_) => Vec::new(),
         }
+    }
+
+    fn logs(&mut self, line: &str) -> Option<Vec<Heard>> {
+        let (_, answered) = line.split_once(ANSWERED)?;
+        Some(pause(answered).map(Heard::GaveUp).into_iter().collect())
     }
 
     fn verdict(&mut self, exit: &Exit) -> Verdict {
@@ -328,6 +342,22 @@ fn retry(message: &str) -> Option<Heard> {
             Heard::GaveUp(Failure::new(class, why))
         }
         _ => Heard::Retry(why.to_owned()),
+    })
+}
+
+/// The pause that an answer of its provider asks for, if that is not for it to wait for: it would without a word.
+/// `method=POST url=… status=503 Service Unavailable headers={"retry-after": "600", …} version=HTTP/1.1`
+fn pause(answered: &str) -> Option<Failure> {
+    let (_, status) = answered.split_once(" status=")?;
+    let status: u64 = status.split(' ').next()?.parse().ok()?;
+    let class = class_of(status);
+    let (_, after) = answered.split_once("\"retry-after\": \"")?;
+    let after = Duration::from_secs(after.split('"').next()?.parse().ok()?);
+    let is_long = class == FailureClass::Transient && after > LONGEST_PAUSE;
+    is_long.then(|| {
+        let why = format!("status {status}, and not to be asked again for {} s", after.as_secs());
+        let retry_at = Some(time_of_day().plus(after));
+        Failure { retry_at, ..Failure::new(class, why) }
     })
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use agent_worker_protocol::Cli;
 
+use super::opencode;
+
 /// Where, and with what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Endpoint {
@@ -13,13 +15,74 @@ pub(super) struct Endpoint {
     pub(super) key: Option<String>,
 }
 
-/// What the environment of an agent says.
-pub(super) fn endpoint(cli: Cli, env: &BTreeMap<String, String>) -> Endpoint {
-    let (url, keys): (_, &[_]) = match cli {
-        Cli::Claude => ("ANTHROPIC_BASE_URL", &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]),
-        Cli::Codex => ("OPENAI_BASE_URL", &["CODEX_API_KEY", "OPENAI_API_KEY"]),
-        Cli::Gemini => ("GOOGLE_GEMINI_BASE_URL", &["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
+/// What the environment of an agent says of where this model is.
+pub(super) fn endpoint(cli: Cli, model: Option<&str>, env: &BTreeMap<String, String>) -> Endpoint {
+    let provider = match cli {
+        Cli::Claude => "anthropic".to_owned(),
+        Cli::Codex => "openai".to_owned(),
+        Cli::Gemini => "google".to_owned(),
+        Cli::Cursor => "cursor".to_owned(),
+        Cli::Opencode => {
+            let Some(provider) = opencode::provider(model) else {
+                // It chooses a provider itself where none is named: then what it could use is a key.
+                let of = |provider: &&str| of_provider(provider, env).key;
+                let key = ["opencode", "anthropic", "openai", "google"].iter().find_map(of);
+                return Endpoint { base_url: None, key };
+            };
+            provider
+        }
+    };
+    of_provider(&provider, env)
+}
+
+fn of_provider(provider: &str, env: &BTreeMap<String, String>) -> Endpoint {
+    let usual: String =
+        provider.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let usual = usual.to_ascii_uppercase();
+    let (usual_url, usual_key) = (format!("{usual}_BASE_URL"), format!("{usual}_API_KEY"));
+    let usual_keys = [&*usual_key];
+    let (url, keys): (_, &[_]) = match provider {
+        "anthropic" => ("ANTHROPIC_BASE_URL", &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]),
+        "openai" => ("OPENAI_BASE_URL", &["CODEX_API_KEY", "OPENAI_API_KEY"]),
+        "google" => (
+            "GOOGLE_GEMINI_BASE_URL",
+            &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
+        ),
+        _ => (&*usual_url, &usual_keys),
     };
     let given = |name: &&str| env.get(*name).filter(|value| !value.is_empty()).cloned();
     Endpoint { base_url: given(&url), key: keys.iter().find_map(given) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_where_the_variables_of_its_provider_say() {
+        let env = [
+            ("ANTHROPIC_API_KEY", "a"),
+            ("OPENAI_BASE_URL", "http://o"),
+            ("Z_AI_API_KEY", "z"),
+            ("Z_AI_BASE_URL", "http://z"),
+            ("CURSOR_API_KEY", ""),
+        ];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let of = |cli, model| {
+            let Endpoint { base_url, key } = endpoint(cli, model, &env);
+            (base_url.unwrap_or_default(), key.unwrap_or_default())
+        };
+        for (cli, model, base_url, key) in [
+            (Cli::Claude, Some("z-ai/glm"), "", "a"),
+            (Cli::Codex, None, "http://o", ""),
+            (Cli::Cursor, None, "", ""),
+            (Cli::Opencode, Some("anthropic/opus"), "", "a"),
+            (Cli::Opencode, Some("openai/gpt-5"), "http://o", ""),
+            (Cli::Opencode, Some("z-ai/glm"), "http://z", "z"),
+            (Cli::Opencode, Some("github-copilot/gpt-5"), "", ""),
+            (Cli::Opencode, None, "", "a"),
+        ] {
+            assert_eq!(of(cli, model), (base_url.to_owned(), key.to_owned()), "{cli} {model:?}");
+        }
+    }
 }

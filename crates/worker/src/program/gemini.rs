@@ -144,6 +144,8 @@ impl Vendor for Gemini {
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
         }
+        // When its provider fails it writes the conversation there, for everybody to read.
+        invocation.env("TMPDIR", &files::folder(&job.folder.join("tmp"))?);
         // It would start itself once more for nothing.
         invocation.env("GEMINI_CLI_NO_RELAUNCH", "true");
         match (&turn.endpoint.base_url, turn.mode) {

@@ -47,6 +47,21 @@ fn complaining(
     lines.join("\n")
 }
 
+/// What a log says, line by line.
+fn logged(cli: Cli, log: &str) -> String {
+    let native = Native { cli, command: Vec::new(), mode: None, session: Session::Continue };
+    let mut vendor = Program::native(&native).vendor(None);
+    let mut lines = Vec::new();
+    for line in log.lines() {
+        match vendor.logs(line) {
+            Some(heard) => lines.extend(heard.into_iter().map(words)),
+            None => lines.push("complains".to_owned()),
+        }
+    }
+    lines.extend(vendor.waits().map(|(_, failure)| format!("waits: {}", failure.class)));
+    lines.join("\n")
+}
+
 fn words(heard: Heard) -> String {
     match heard {
         Heard::Text(text) => text,
@@ -78,6 +93,13 @@ fn words(heard: Heard) -> String {
 macro_rules! stream {
     ($name:literal) => {
         include_str!(concat!("../../streams/", $name, ".jsonl"))
+    };
+}
+
+/// A log from there.
+macro_rules! log {
+    ($name:literal) => {
+        include_str!(concat!("../../streams/", $name, ".log"))
     };
 }
 
@@ -223,6 +245,90 @@ fn a_stream_of_gemini_means_the_same_every_time() {
 }
 
 #[test]
+fn a_stream_of_opencode_means_the_same_every_time() {
+    insta::assert_snapshot!(replay(Cli::Opencode, None, stream!("opencode-ok"), 0), @r#"
+    session {"id":"ses_e1e7d5125ffeOFnidafxoR53kR"}
+    calls mcp__team__channel_send {"message":"hi @ws"}
+    mcp__team__channel_send answers: {"ok":true}
+    used 100 10 None
+    calls bash {"command":"echo hi","description":"d"}
+    bash answers: hi
+    
+    used 100 10 None
+    says "All done."
+    used 100 10 None
+    = All done.
+    "#);
+    insta::assert_snapshot!(replay(Cli::Opencode, None, stream!("opencode-refused"), 1), @r#"
+    session {"id":"ses_e1e89c4d5ffefm5KOMNY6OXaU5"}
+    = auth: scripted 401
+    "#);
+    insta::assert_snapshot!(replay(Cli::Opencode, None, stream!("opencode-bad-request"), 1), @r#"
+    session {"id":"ses_e1e7d1344ffebgB4uf5TnI4tse"}
+    = fatal: scripted 400
+    "#);
+}
+
+#[test]
+fn who_waits_without_a_word_for_a_provider_is_known_by_its_log() {
+    insta::assert_snapshot!(logged(Cli::Opencode, log!("opencode-overloaded")), @r#"
+    retries: AI_APICallError: scripted 529
+    complains
+    retries: AI_APICallError: scripted 529
+    gives up: transient: AI_APICallError: scripted 529
+    gives up: transient: AI_APICallError: scripted 529
+    waits: transient
+    "#);
+    insta::assert_snapshot!(logged(Cli::Opencode, log!("opencode-rate-limited")), @r#"
+    complains
+    waits: transient
+    "#);
+    insta::assert_snapshot!(logged(Cli::Opencode, log!("opencode-cut")), @r#"
+    retries: AI_APICallError: Cannot connect to API: The socket connection was closed unexpectedly. For more information, pass `verbose: true` in the second argument to fetch() (cause: Error: The socket connection was closed unexpectedly. For more information, pass `verbose: true` in the second argument to fetch())
+    waits: transient
+    "#);
+    let paused = log!("codex-paused");
+    insta::assert_snapshot!(logged(Cli::Codex, paused), @r#"
+    gives up: transient: status 503, and not to be asked again for 600 s
+    "#);
+    // A short pause is its own affair, and so is every other answer.
+    assert_eq!(logged(Cli::Codex, &paused.replace("\"600\"", "\"5\"")), "");
+    assert_eq!(logged(Cli::Codex, &paused.replace("status=503", "status=200")), "");
+    assert_eq!(logged(Cli::Codex, "required MCP servers failed to initialize: team"), "complains");
+}
+
+/// As its vendor documents it: nobody here has recorded one.
+const CURSOR: &str = r#"{"type":"system","subtype":"init","apiKeySource":"env","cwd":"/p","session_id":"c6b6","model":"Auto","permissionMode":"default"}
+{"type":"user","message":{"role":"user","content":[{"type":"text","text":"go"}]},"session_id":"c6b6"}
+{"type":"thinking","subtype":"delta","text":"hm","session_id":"c6b6"}
+{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"I look."}]},"session_id":"c6b6"}
+{"type":"tool_call","subtype":"started","call_id":"t1","tool_call":{"readToolCall":{"args":{"path":"a.txt"}}},"session_id":"c6b6"}
+{"type":"tool_call","subtype":"completed","call_id":"t1","tool_call":{"readToolCall":{"args":{"path":"a.txt"},"result":{"success":{"content":"hi"}}}},"session_id":"c6b6"}
+{"type":"tool_call","subtype":"started","call_id":"t2","tool_call":{"mcpToolCall":{"args":{"name":"team-channel_send","args":{"message":"hi"},"toolCallId":"t2","providerIdentifier":"team","toolName":"channel_send"}}},"session_id":"c6b6"}
+{"type":"tool_call","subtype":"completed","call_id":"t2","tool_call":{"mcpToolCall":{"args":{"providerIdentifier":"team","toolName":"channel_send"},"result":{"rejected":{"reason":"no"}}}},"session_id":"c6b6"}
+{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"All done."}]},"session_id":"c6b6"}
+{"type":"result","subtype":"success","is_error":false,"duration_ms":5,"result":"I look.All done.","session_id":"c6b6"}
+"#;
+
+#[test]
+fn a_stream_as_cursor_documents_it_means_this() {
+    insta::assert_snapshot!(replay(Cli::Cursor, None, CURSOR, 0), @r#"
+    session {"id":"c6b6"}
+    says "I look."
+    calls read {"path":"a.txt"}
+    read answers: {"content":"hi"}
+    calls mcp__team__channel_send {"message":"hi"}
+    mcp__team__channel_send fails: {"rejected":{"reason":"no"}}
+    says "All done."
+    = All done.
+    "#);
+    let failed = CURSOR.replace("\"is_error\":false", "\"is_error\":true");
+    assert!(replay(Cli::Cursor, None, &failed, 1).ends_with("= fatal: I look.All done."));
+    let silent = replay(Cli::Cursor, None, "", 1);
+    assert_eq!(silent, "= crash: it ended without a result: exit status 1: on stderr");
+}
+
+#[test]
 fn a_conversation_that_goes_on_is_paid_for_once() {
     let session = json!({"id": "a", "cost_micros": 1000});
     let said = replay(Cli::Claude, Some(&session), stream!("claude-ok"), 0);
@@ -258,6 +364,7 @@ fn who_does_not_know_the_conversation_has_forgotten_it_and_who_never_had_one_has
         (Cli::Claude, gone, ""),
         (Cli::Codex, "", "Error: thread/resume failed: no rollout found for thread id a"),
         (Cli::Gemini, "", "Error resuming session: Invalid session identifier \"a\"."),
+        (Cli::Opencode, "", "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mSession not found"),
     ] {
         let said = |session, complaint| complaining(cli, session, stream, 1, complaint);
         assert_eq!(said(Some(&session), complaint), "= forgot", "{cli}");
@@ -283,6 +390,8 @@ fn a_success_that_ends_with_a_failing_status_is_none() {
         (Cli::Claude, stream!("claude-ok")),
         (Cli::Codex, stream!("codex-ok")),
         (Cli::Gemini, stream!("gemini-ok")),
+        (Cli::Opencode, stream!("opencode-ok")),
+        (Cli::Cursor, CURSOR),
     ] {
         let said = replay(cli, None, stream, 3);
         assert!(!said.ends_with("= All done."), "{cli}: {said}");
@@ -292,7 +401,12 @@ fn a_success_that_ends_with_a_failing_status_is_none() {
 #[test]
 fn what_an_agent_writes_about_errors_is_no_error() {
     let said = "Error: rate limit. API Error: 401 unexpected status 429 Too Many Requests";
-    for (cli, stream) in [(Cli::Claude, stream!("claude-ok")), (Cli::Codex, stream!("codex-ok"))] {
+    for (cli, stream) in [
+        (Cli::Claude, stream!("claude-ok")),
+        (Cli::Codex, stream!("codex-ok")),
+        (Cli::Opencode, stream!("opencode-ok")),
+        (Cli::Cursor, CURSOR),
+    ] {
         let stream = stream.replace("All done.", said);
         assert!(replay(cli, None, &stream, 0).ends_with(&format!("= {said}")), "{cli}");
     }

@@ -68,7 +68,7 @@ fn several_things_that_are_wrong_are_told_in_the_order_of_the_file() {
     let text = "agents:
   reviewer: { backend: mock, timeout: [1] }
   coder: { backend: mok }
-  tester: { backend: cursor }
+  tester: { backend: sdk }
 limits: { hops: 0 }
 tasks: []
 ";
@@ -87,13 +87,13 @@ tasks: []
       |
       = help: did you mean `mock`?
 
-    error: the backend `cursor` is not in this version
+    error: the backend `sdk` is not in this version
      --> team.yaml:4:22
       |
-    4 |   tester: { backend: cursor }
-      |                      ^^^^^^
+    4 |   tester: { backend: sdk }
+      |                      ^^^
       |
-      = help: this version has `claude`, `codex`, `gemini`, `command`, `mock`
+      = help: this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `command`, `mock`
 
     error: `limits.hops` must be between 1 and 1000000
      --> team.yaml:5:17
@@ -131,7 +131,7 @@ fn every_wrong_value_of_an_agent_is_told() {
     timeout: 5
     env: [A=b, OK, C-d]
     retry: { backoff: no, multiplier: 0.5 }
-  2x: { backend: cursor, cwd: '' }
+  2x: { backend: sdk, cwd: '' }
   coder:
     mock:
       - { sleep: 5, fail: crsh, times: 0 }
@@ -148,8 +148,8 @@ fn every_wrong_value_of_an_agent_is_told() {
     8:23 `agents.reviewer.retry.backoff`: `no` is not a length of time: write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `30s`
     8:39 `agents.reviewer.retry.multiplier` must be between 1 and 100
     9:3 `2x` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter
-    9:18 the backend `cursor` is not in this version
-    9:31 `agents.2x.cwd` must be the path of a folder
+    9:18 the backend `sdk` is not in this version
+    9:28 `agents.2x.cwd` must be the path of a folder
     12:18 `agents.coder.mock[0].sleep` must be a length of time such as `30s`, not a number
     12:27 `agents.coder.mock[0].fail` must be `transient` or `rate_limited` or `fatal` or `crash` or `hang`, not `crsh`
     12:40 `agents.coder.mock[0].times` must be between 1 and 1000

@@ -74,9 +74,9 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     ("agents:\n  a:\n", "2:3", "`a` needs a `backend`", "this version has `claude`"),
     ("agents:\n  a: {}\n", "2:3", "`a` needs a `backend`", "this version has `claude`"),
     (
-        "agents:\n  a: { backend: cursor }\n",
+        "agents:\n  a: { backend: sdk }\n",
         "2:17",
-        "the backend `cursor` is not in this version",
+        "the backend `sdk` is not in this version",
         "this version has `claude`",
     ),
     (

@@ -143,7 +143,7 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         "agents: { 1a: { backend: mock } }".to_owned(),
         "agents: { All: { backend: mock } }".to_owned(),
         "agents: { a: null }".to_owned(),
-        agent("backend: cursor"),
+        agent("backend: sdk"),
         agent("max_steps: 30"),
         agent("backend: codex, session: new"),
         agent("model: gpt"),

@@ -325,8 +325,11 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
     };
     assert_eq!(read, expected);
     assert_eq!(of("codex", "default: allow").unwrap().agents[0].permissions.default, Stance::Allow);
+    assert!(of("opencode", "default: deny").is_ok() && of("cursor", "default: allow").is_ok());
     for (backend, rules, why) in [
         ("codex", "deny: [Bash]", "`codex` asks for nothing call by call"),
+        ("opencode", "allow: [bash]", "`opencode` asks for nothing call by call"),
+        ("cursor", "on_ask: fail", "`cursor` asks for nothing call by call"),
         ("gemini", "default: allow", "`permissions` are not kept by `gemini`"),
         ("mock", "default: allow", "`permissions` are not kept by `mock`"),
         ("claude", "allow: ['Bash(*)']", "`Bash(*)`: `*` stands for the rest"),

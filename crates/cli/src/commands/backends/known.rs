@@ -136,8 +136,38 @@ pub(super) const KNOWN: [Known; 9] = [
         unverified: UNSEEN,
         ..BUILT_IN
     },
-    Known { name: "cursor", about: "Cursor's CLI", programs: &["cursor-agent"], ..LATER },
-    Known { name: "opencode", about: "opencode", programs: &["opencode"], ..LATER },
+    Known {
+        name: "cursor",
+        about: "Cursor's CLI",
+        programs: &["cursor-agent", "agent"],
+        keys: &["CURSOR_API_KEY"],
+        files: &["XDG_CONFIG_HOME/cursor/auth.json", "HOME/.config/cursor/auth.json"],
+        can: Can { stream: So("a message at a time"), resume: Yes, ..Can::NOTHING },
+        unverified: &["all of it: it cannot be tried without an account at its vendor"],
+        ..BUILT_IN
+    },
+    Known {
+        name: "opencode",
+        about: "opencode",
+        programs: &["opencode"],
+        keys: &[
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "OPENCODE_API_KEY",
+        ],
+        files: &["XDG_DATA_HOME/opencode/auth.json", "HOME/.local/share/opencode/auth.json"],
+        can: Can {
+            stream: So("a message at a time"),
+            cost: So("where it knows the price"),
+            resume: Yes,
+            ..Can::NOTHING
+        },
+        tried: Some("1.18.33"),
+        unverified: UNSEEN,
+        ..BUILT_IN
+    },
     Known {
         name: "gemini",
         about: "Gemini CLI",
