@@ -255,7 +255,9 @@ fn backends_say_what_is_there_what_it_can_do_and_what_nobody_has_seen() {
     gemini    not found; no key or login seen
               can stream, cost (by list price), resume; not approvals, mid-turn
               unverified: the vendor's own servers, a login of yours
-    acp       not in this version
+    acp       built in
+              can stream, cost (if it says so), resume (if the agent can), approvals
+              (for what it asks for); not mid-turn
     command   built in
               can stream (line by line), cost (if it says so), resume (if it says
               so); not approvals, mid-turn
@@ -286,7 +288,7 @@ fn backends_are_told_to_programs_and_by_the_doctor_without_a_secret() {
     note   backend cursor: not found; no key or login seen; can stream (a message at a time), resume; not cost, approvals, mid-turn; unverified: all of it: it cannot be tried without an account at its vendor
     note   backend opencode: not found; key: ANTHROPIC_API_KEY; can stream (a message at a time), cost (where it knows the price), resume; not approvals, mid-turn; unverified: the vendor's own servers, a login of yours
     note   backend gemini: not found; no key or login seen; can stream, cost (by list price), resume; not approvals, mid-turn; unverified: the vendor's own servers, a login of yours
-    note   backend acp: not in this version
+    ok     backend acp: built in; can stream, cost (if it says so), resume (if the agent can), approvals (for what it asks for); not mid-turn
     ok     backend command: built in; can stream (line by line), cost (if it says so), resume (if it says so); not approvals, mid-turn
     ");
     assert_eq!(world.daemon_pid(), None);

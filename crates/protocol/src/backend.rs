@@ -1,4 +1,4 @@
-//! How a worker reaches a model: a vendor's program, any other program, or a script.
+//! How a worker reaches a model: a vendor's program, an agent of a protocol, any other program, or a script.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,8 @@ pub enum Backend {
     },
     /// A vendor's own agent, started anew for every turn.
     Native(Native),
+    /// An agent that speaks the Agent Client Protocol, started anew for every turn.
+    Acp(Acp),
     /// Any executable.
     Command {
         /// The program and its arguments.
@@ -37,6 +39,42 @@ pub struct Native {
     /// Whether a turn goes on with the conversation of the last one.
     #[serde(default)]
     pub session: Session,
+}
+
+/// An agent that speaks the Agent Client Protocol: one whose ways are known, or any.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Acp {
+    /// Which, if its ways are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AcpAgent>,
+    /// The program and its arguments. Of a known agent: the program and what always comes first, if it is not found by its
+    /// usual name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Where a known agent has its settings and its login from. Absent: isolated if there is a key, else login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Whether a turn goes on with the conversation of the last one.
+    #[serde(default)]
+    pub session: Session,
+}
+
+/// An agent of the Agent Client Protocol whose ways are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AcpAgent {
+    /// Claude Code, by its adapter `claude-agent-acp`.
+    Claude,
+    /// Codex, by an adapter `codex-acp`.
+    Codex,
+    /// GitHub Copilot CLI.
+    Copilot,
+    /// Gemini CLI.
+    Gemini,
+    /// opencode.
+    Opencode,
+    /// Qwen Code.
+    Qwen,
 }
 
 /// A vendor's command-line agent.
@@ -77,6 +115,10 @@ pub enum Session {
 }
 
 words! {
+    AcpAgent {
+        Claude => "claude", Codex => "codex", Copilot => "copilot", Gemini => "gemini", Opencode => "opencode",
+        Qwen => "qwen",
+    }
     Cli { Claude => "claude", Codex => "codex", Gemini => "gemini", Opencode => "opencode", Cursor => "cursor" }
     Mode { Isolated => "isolated", Login => "login" }
     Session { Continue => "continue", Fresh => "fresh" }
@@ -134,12 +176,62 @@ impl Cli {
     }
 }
 
+impl Acp {
+    /// What the protocol tells calls apart by: it knows no names of tools. What is none of these is the last.
+    pub const KINDS: [&str; 10] = [
+        "read",
+        "edit",
+        "delete",
+        "move",
+        "search",
+        "execute",
+        "think",
+        "fetch",
+        "switch_mode",
+        "other",
+    ];
+}
+
+impl AcpAgent {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Claude, Self::Codex, Self::Copilot, Self::Gemini, Self::Opencode, Self::Qwen];
+
+    /// The variables it has its key, its endpoint and its settings from.
+    pub const fn variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => Cli::Claude.variables(),
+            Self::Codex => Cli::Codex.variables(),
+            Self::Gemini => Cli::Gemini.variables(),
+            Self::Copilot => &[
+                "COPILOT_GITHUB_TOKEN",
+                "GH_TOKEN",
+                "GITHUB_TOKEN",
+                "COPILOT_PROVIDER_API_KEY",
+                "COPILOT_PROVIDER_BASE_URL",
+                "COPILOT_OFFLINE",
+                "COPILOT_HOME",
+            ],
+            Self::Opencode => &[
+                "OPENCODE_API_KEY",
+                "ANTHROPIC_API_KEY",
+                "OPENAI_API_KEY",
+                "GEMINI_API_KEY",
+                "OPENROUTER_API_KEY",
+                "OPENCODE_CONFIG_CONTENT",
+            ],
+            Self::Qwen => &["OPENAI_API_KEY", "OPENAI_BASE_URL", "QWEN_HOME"],
+        }
+    }
+}
+
 impl Backend {
     /// Its word in the file.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Mock { .. } => "mock",
             Self::Native(native) => native.cli.word(),
+            Self::Acp(_) => "acp",
             Self::Command { .. } => "command",
         }
     }
@@ -148,6 +240,7 @@ impl Backend {
     pub fn variables(&self) -> &'static [&'static str] {
         match self {
             Self::Native(native) => native.cli.variables(),
+            Self::Acp(acp) => acp.agent.map_or(&[], AcpAgent::variables),
             Self::Mock { .. } | Self::Command { .. } => &[],
         }
     }

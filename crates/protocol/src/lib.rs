@@ -27,7 +27,7 @@ mod words;
 
 pub use agent::{AgentSettings, Limits, Retry};
 pub use approval::{BadToolPattern, Consent, Fit, OnAsk, Permissions, Stance, ToolPattern};
-pub use backend::{Backend, Cli, Mode, Native, Session};
+pub use backend::{Acp, AcpAgent, Backend, Cli, Mode, Native, Session};
 pub use effect::{EffectKey, Hash, canonical, hash};
 pub use event::{Event, EventKind};
 pub use harmless::harmless;

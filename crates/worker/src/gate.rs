@@ -140,16 +140,24 @@ impl Gate {
             return deny("nobody approves its own requests".to_owned());
         }
         let request = PermitRequest { call: self.next_call(), tool: tool_name, args: input };
-        match self.ask(&request).await {
-            PermitReply::Allow => json!({"behavior": "allow", "updatedInput": request.args}),
-            PermitReply::Deny { why } => deny(why),
+        match self.permit(&request).await {
+            Ok(()) => json!({"behavior": "allow", "updatedInput": request.args}),
+            Err(why) => deny(why),
+        }
+    }
+
+    /// Whether a call may happen, exactly so and once; else why not.
+    pub(crate) async fn permit(&self, request: &PermitRequest) -> Result<(), String> {
+        match self.ask(request).await {
+            PermitReply::Allow => Ok(()),
+            PermitReply::Deny { why } => Err(why),
             PermitReply::Fail { why } => {
                 let failure = format!("{} was not approved: {why}", request.tool);
                 self.failed.send_replace(Some(failure));
-                deny(why)
+                Err(why)
             }
             // It is asked again for as long as it is open.
-            PermitReply::Open { .. } => deny("nobody has answered".to_owned()),
+            PermitReply::Open { .. } => Err("nobody has answered".to_owned()),
         }
     }
 

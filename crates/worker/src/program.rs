@@ -3,6 +3,7 @@
 //! What differs between them is pure: how each is started, and what its lines mean. The outcome comes from its last
 //! event and its exit status together; what stands in a text decides nothing.
 
+mod acp;
 mod claude;
 mod codex;
 mod command;
@@ -24,7 +25,7 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    Cli, FailureClass, Mode, Native, Session, Usage, WorkerEvent, WorkerJob,
+    Acp, AcpAgent, Cli, FailureClass, Mode, Native, Session, Usage, WorkerEvent, WorkerJob,
 };
 use serde_json::Value;
 use tokio::{
@@ -32,6 +33,7 @@ use tokio::{
     process::{Child, ChildStdin, Command},
     time::{Instant, timeout},
 };
+use tokio_util::sync::CancellationToken;
 
 use self::{
     claude::Claude,
@@ -141,10 +143,20 @@ trait Vendor: Send {
     }
 }
 
+/// How one talks to a program.
+#[derive(Clone, Copy)]
+enum Way {
+    /// A vendor's own.
+    Vendor(Cli),
+    /// The Agent Client Protocol, with an agent whose ways are known or any.
+    Acp(Option<AcpAgent>),
+    /// Ours.
+    Other,
+}
+
 /// Which program, and how it is used.
 pub(crate) struct Program<'a> {
-    /// Whose, if it is known by name.
-    cli: Option<Cli>,
+    way: Way,
     /// Its name or path, and what always comes first.
     command: Vec<&'a str>,
     /// What else it may be called.
@@ -164,31 +176,56 @@ impl<'a> Program<'a> {
             command.extend(names.first());
             alias = names.get(1).copied();
         }
-        Self { cli: Some(*cli), command, alias, mode: *mode, session: *session }
+        Self { way: Way::Vendor(*cli), command, alias, mode: *mode, session: *session }
+    }
+
+    /// An agent of the Agent Client Protocol.
+    pub(crate) fn acp(acp: &'a Acp) -> Self {
+        let Acp { agent, command, mode, session } = acp;
+        let mut command: Vec<_> = command.iter().map(String::as_str).collect();
+        if let (Some(agent), true) = (agent, command.is_empty()) {
+            command.push(acp::program_of(*agent));
+        }
+        Self { way: Way::Acp(*agent), command, alias: None, mode: *mode, session: *session }
     }
 
     /// Any other.
     pub(crate) fn other(command: &'a [String]) -> Self {
         let command = command.iter().map(String::as_str).collect();
-        Self { cli: None, command, alias: None, mode: None, session: Session::Continue }
+        Self { way: Way::Other, command, alias: None, mode: None, session: Session::Continue }
     }
 
-    fn vendor(&self, session: Option<&Value>) -> Box<dyn Vendor> {
-        match self.cli {
-            Some(Cli::Claude) => Box::new(Claude::new(session)),
-            Some(Cli::Codex) => Box::new(Codex::new(session)),
-            Some(Cli::Gemini) => Box::new(Gemini::new(session)),
-            Some(Cli::Opencode) => Box::new(Opencode::new(session)),
-            Some(Cli::Cursor) => Box::new(Cursor::new(session)),
-            None => Box::new(Executable::default()),
+    /// Who reads its lines; nobody where they are a conversation.
+    fn vendor(&self, session: Option<&Value>) -> Result<Box<dyn Vendor>, Option<AcpAgent>> {
+        Ok(match self.way {
+            Way::Vendor(Cli::Claude) => Box::new(Claude::new(session)),
+            Way::Vendor(Cli::Codex) => Box::new(Codex::new(session)),
+            Way::Vendor(Cli::Gemini) => Box::new(Gemini::new(session)),
+            Way::Vendor(Cli::Opencode) => Box::new(Opencode::new(session)),
+            Way::Vendor(Cli::Cursor) => Box::new(Cursor::new(session)),
+            Way::Other => Box::new(Executable::default()),
+            Way::Acp(agent) => return Err(agent),
+        })
+    }
+
+    /// Where it reaches its model.
+    fn endpoint(&self, job: &WorkerJob) -> Endpoint {
+        match self.way {
+            Way::Vendor(cli) => endpoint(cli, job.model.as_deref(), &job.env),
+            Way::Acp(Some(agent)) => acp::endpoint_of(agent, job),
+            Way::Acp(None) | Way::Other => Endpoint::default(),
         }
     }
 
     /// What is known of its costs before it begins.
     fn bill(&self, job: &WorkerJob, mode: Mode) -> Bill {
-        let model = self.cli.and_then(|cli| models::model_for(cli, job.model.as_deref()));
+        let cli = match self.way {
+            Way::Vendor(cli) => Some(cli),
+            Way::Acp(_) | Way::Other => None,
+        };
+        let model = cli.and_then(|cli| models::model_for(cli, job.model.as_deref()));
         let is_as_usual = mode == Mode::Isolated;
-        Bill { program: self.cli.map_or("", Cli::word), model, is_as_usual }
+        Bill { program: cli.map_or("", Cli::word), model, is_as_usual }
     }
 
     /// Where it is.
@@ -207,8 +244,8 @@ pub(crate) async fn turn(
     program: &Program<'_>,
     job: &WorkerJob,
     (tools, gate): (Toolbox, Gate),
-    report: &Report,
-    log: &Log,
+    (report, log): (&Report, &Log),
+    stopping: &CancellationToken,
 ) -> Result<String, Failure> {
     let surroundings = Surroundings::new(job);
     let path = program.find(&surroundings)?;
@@ -218,8 +255,7 @@ pub(crate) async fn turn(
         .await
         .map_err(broken("open a port on loopback"))?;
     let (entrance, gate_entrance) = (door.entrance.clone(), door.gate.clone());
-    let endpoint = program.cli.map(|cli| endpoint(cli, job.model.as_deref(), &job.env));
-    let endpoint = endpoint.unwrap_or_default();
+    let endpoint = program.endpoint(job);
     let usual = if endpoint.key.is_some() { Mode::Isolated } else { Mode::Login };
     let mode = program.mode.unwrap_or(usual);
     let session = job.session.clone().filter(|_| program.session == Session::Continue);
@@ -228,11 +264,17 @@ pub(crate) async fn turn(
     let mut needs_tools = true;
     let work = async {
         loop {
-            let mut vendor = program.vendor(turn.session.as_ref());
-            needs_tools = vendor.needs_tools();
-            let invocation = vendor.invocation(&turn).map_err(broken("write its settings"))?;
             let mut command = surroundings.command(&path);
             command.args(program.command.iter().skip(1));
+            let mut vendor = match program.vendor(turn.session.as_ref()) {
+                Ok(vendor) => vendor,
+                Err(agent) => {
+                    let company = acp::Company { gate: &gate, bill: &bill, report, log, stopping };
+                    return acp::converse(agent, &turn, command, &company).await;
+                }
+            };
+            needs_tools = vendor.needs_tools();
+            let invocation = vendor.invocation(&turn).map_err(broken("write its settings"))?;
             let verdict = listen(command, invocation, vendor.as_mut(), &bill, report, log).await?;
             match verdict {
                 Verdict::Answered(text) => return Ok(text),
@@ -257,7 +299,11 @@ pub(crate) async fn turn(
     if !needs_tools || has_looked {
         return done;
     }
-    let name = program.command.first().copied().unwrap_or_default();
+    alone(program.command.first().copied().unwrap_or_default(), done)
+}
+
+/// What came of a program that never asked for the team's tools.
+fn alone(name: &str, done: Result<String, Failure>) -> Result<String, Failure> {
     let why = format!("`{name}` has never asked for the team's tools");
     match done {
         // Many go on as if nothing were missing. Then nothing it did for the team has arrived.

@@ -7,14 +7,17 @@
 use std::{
     io::{self, BufRead},
     path::PathBuf,
+    pin::pin,
+    time::Duration,
 };
 
 use agent_worker_host::{Daemon, LockFile, end, own_descendants};
 use agent_worker_protocol::{Backend, Finished, Problem, WorkerEvent, WorkerJob, WorkerOutcome};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     clocks::{Expiry, Times, next_expiry},
@@ -29,6 +32,9 @@ use crate::{
     tool_loop::tool_loop,
     toolbox::Toolbox,
 };
+
+/// How long an agent that is told to stop may take to say so.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why a worker could not do what it is for. How an attempt went is no error: it is reported.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +79,8 @@ pub async fn work(stdin: impl BufRead) -> Result<(), Error> {
     let report =
         Report::open(&job.folder, job.attempt, daemon.clone(), job.limits.orphan_grace.duration())
             .map_err(folder("begin events.jsonl"))?;
-    let attempt = Attempt { job, daemon, report: report.clone(), began };
+    let stopping = CancellationToken::new();
+    let attempt = Attempt { job, daemon, report: report.clone(), began, stopping };
     let ended = tokio::select! {
         ended = attempt.carry_out(signals) => ended,
         never = report.post_forever() => match never {},
@@ -107,6 +114,8 @@ struct Attempt {
     daemon: Daemon,
     report: Report,
     began: Instant,
+    /// The work is to end.
+    stopping: CancellationToken,
 }
 
 /// What ended the work.
@@ -120,12 +129,23 @@ enum Ending {
 impl Attempt {
     async fn carry_out(&self, mut signals: Signals) -> Result<(), Error> {
         let started = self.report.record(WorkerEvent::Started { pid: std::process::id() });
-        let ending = tokio::select! {
-            ended = self.labour(started) => Ending::Itself(ended),
-            expiry = self.expired() => Ending::Clock(expiry),
-            problem = self.report.unwanted() => Ending::Unwanted(problem),
-            () = self.report.ordered_to_stop() => Ending::Stopped,
-            _ = signals.term.recv() => Ending::Stopped,
+        let ending = {
+            let mut labour = pin!(self.labour(started));
+            let ending = tokio::select! {
+                ended = &mut labour => Ending::Itself(ended),
+                expiry = self.expired() => Ending::Clock(expiry),
+                problem = self.report.unwanted() => Ending::Unwanted(problem),
+                () = self.report.ordered_to_stop() => Ending::Stopped,
+                _ = signals.term.recv() => Ending::Stopped,
+            };
+            self.stopping.cancel();
+            if let (Backend::Acp(_), Ending::Clock(_) | Ending::Stopped) =
+                (&self.job.backend, &ending)
+            {
+                // It is told before it is ended, and may say what it has used.
+                let _ = timeout(FAREWELL, labour).await;
+            }
+            ending
         };
         end(own_descendants, self.job.limits.kill_grace.duration()).await;
         let finished = match ending {
@@ -148,11 +168,11 @@ impl Attempt {
         let daemon = McpClient::new(self.daemon.clone());
         let shell = match &job.backend {
             Backend::Mock { .. } => Some(Shell::new(job)),
-            Backend::Native(_) | Backend::Command { .. } => None,
+            Backend::Native(_) | Backend::Acp(_) | Backend::Command { .. } => None,
         };
         let tools = Toolbox::new(daemon, shell, log.clone());
         let gate = Gate::new(self.daemon.clone(), job.attempt, report.clone());
-        match &job.backend {
+        let program = match &job.backend {
             Backend::Mock { rules } => {
                 let conversation = Conversation {
                     system_prompt: job.system_prompt.clone(),
@@ -160,15 +180,13 @@ impl Attempt {
                     exchanges: Vec::new(),
                 };
                 let mut model = Mock::new(rules, job);
-                tool_loop(&mut model, &tools, conversation, job.max_steps, report).await
+                return tool_loop(&mut model, &tools, conversation, job.max_steps, report).await;
             }
-            Backend::Native(native) => {
-                program::turn(&Program::native(native), job, (tools, gate), report, &log).await
-            }
-            Backend::Command { command } => {
-                program::turn(&Program::other(command), job, (tools, gate), report, &log).await
-            }
-        }
+            Backend::Native(native) => Program::native(native),
+            Backend::Acp(acp) => Program::acp(acp),
+            Backend::Command { command } => Program::other(command),
+        };
+        program::turn(&program, job, (tools, gate), (report, &log), &self.stopping).await
     }
 
     /// Waits until a clock has run out.

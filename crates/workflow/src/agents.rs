@@ -20,6 +20,7 @@ use crate::{
 const AGENT: Keys = Keys {
     known: &[
         "backend",
+        "agent",
         "model",
         "system_prompt",
         "max_tokens",

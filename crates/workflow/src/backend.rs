@@ -1,6 +1,6 @@
 //! How an agent reaches its model: as its `backend` says, or as the rest shows.
 
-use agent_worker_protocol::{Backend, Cli, MockRule, Mode, Native, Session};
+use agent_worker_protocol::{Acp, AcpAgent, Backend, Cli, MockRule, Mode, Native, Session};
 
 use crate::{
     complaint::{Complaint, Complaints},
@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// Backends that are known and not there yet.
-const LATER: [&str; 3] = ["api", "sdk", "acp"];
+const LATER: [&str; 2] = ["api", "sdk"];
+const ACP: &str = "acp";
 const MOCK: &str = "mock";
 const COMMAND: &str = "command";
 
@@ -22,6 +23,7 @@ pub(crate) type Strange = (String, String);
 pub(crate) enum Kind {
     Mock,
     Native(Cli),
+    Acp,
     Command,
 }
 
@@ -35,7 +37,7 @@ pub fn choice() -> String {
 
 /// The words this version has, as a file has them.
 pub(crate) fn words() -> impl Iterator<Item = &'static str> {
-    Cli::ALL.into_iter().map(Cli::word).chain([COMMAND, MOCK])
+    Cli::ALL.into_iter().map(Cli::word).chain([ACP, COMMAND, MOCK])
 }
 
 impl Kind {
@@ -44,6 +46,7 @@ impl Kind {
         match word {
             MOCK => return Ok(Self::Mock),
             COMMAND => return Ok(Self::Command),
+            ACP => return Ok(Self::Acp),
             _ => {}
         }
         if let Some(cli) = Cli::from_word(word) {
@@ -63,7 +66,7 @@ impl Kind {
     pub(crate) fn of_model(model: &str) -> Result<Self, Strange> {
         let word = model.split(['/', ':']).next().unwrap_or_default();
         match Self::of(word) {
-            Ok(kind) if kind != Self::Command => Ok(kind),
+            Ok(kind) if ![Self::Command, Self::Acp].contains(&kind) => Ok(kind),
             Ok(_) | Err(_) => {
                 let message = format!("the model `{model}` does not say by which backend");
                 Err((message, format!("add a backend; {}", choice())))
@@ -79,6 +82,10 @@ impl Kind {
                 let (command, mode, session) = (Vec::new(), None, Session::default());
                 Ok(Backend::Native(Native { cli, command, mode, session }))
             }
+            Self::Acp => Err((
+                "`acp` needs to know which agent".to_owned(),
+                "write it in a file: `backend: acp` and `agent: gemini`".to_owned(),
+            )),
             Self::Command => Err((
                 "`command` needs to know which one".to_owned(),
                 "write it in a file: `backend: command` and `command: [./agent.py]`".to_owned(),
@@ -98,12 +105,31 @@ pub(crate) fn read(key: &Key<'_>, fields: &Fields<'_>, complaints: &mut Complain
     let session = fields.take("session", complaints, |field| {
         word(field, &[Session::Continue, Session::Fresh].map(|kind| (kind.word(), kind)))
     });
+    let agent = fields.take("agent", complaints, |field| {
+        word(field, &AcpAgent::ALL.map(|agent| (agent.word(), agent)))
+    });
     let needless = |name: &str, what: &str, complaints: &mut Complaints| {
         if let Some(field) = fields.get(name) {
             complaints.add(field.complaint(format!("`{name}` is for {what}")));
         }
     };
+    if kind.is_some_and(|kind| kind != Kind::Acp) {
+        needless("agent", "`backend: acp`", complaints);
+    }
     match kind {
+        Some(Kind::Acp) => {
+            needless("mock", "`backend: mock`", complaints);
+            if agent.is_none() && !fields.has("agent") {
+                // Nobody knows how to tell it.
+                needless("mode", "an `agent` whose settings are known", complaints);
+                needless("model", "an `agent` that is known", complaints);
+                if command.is_none() {
+                    complaints.add(agentless(key));
+                }
+            }
+            let (command, session) = (command.unwrap_or_default(), session.unwrap_or_default());
+            Backend::Acp(Acp { agent, command, mode, session })
+        }
         Some(Kind::Native(cli)) => {
             needless("mock", "`backend: mock`", complaints);
             let (command, session) = (command.unwrap_or_default(), session.unwrap_or_default());
@@ -155,6 +181,13 @@ fn kind(key: &Key<'_>, fields: &Fields<'_>) -> Result<Kind, Complaint> {
 /// An agent that says nothing of it.
 pub(crate) fn missing(key: &Key<'_>) -> Complaint {
     key.complaint(format!("`{}` needs a `backend`", key.text)).hint(choice())
+}
+
+/// One that says neither which agent it is nor how it is started.
+fn agentless(key: &Key<'_>) -> Complaint {
+    let agents = AcpAgent::ALL.map(|agent| format!("`{agent}`")).join(", ");
+    key.complaint(format!("`{}` needs an `agent` or a `command`", key.text))
+        .hint(format!("known agents are {agents}"))
 }
 
 /// A program and its arguments: a list, or one word.

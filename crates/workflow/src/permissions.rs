@@ -1,6 +1,6 @@
 //! `permissions:` what an agent may do by itself, and what it asks for.
 
-use agent_worker_protocol::{Backend, Cli, OnAsk, Permissions, Stance, ToolPattern};
+use agent_worker_protocol::{Acp, Backend, Cli, OnAsk, Permissions, Stance, ToolPattern};
 
 use crate::{
     backend::word,
@@ -29,8 +29,10 @@ pub(crate) fn read(
     let on_ask = fields.take("on_ask", complaints, |field| {
         word(field, &[OnAsk::Wait, OnAsk::Deny, OnAsk::Fail].map(|it| (it.word(), it)))
     });
-    let mut patterns =
-        |name: &str| fields.get(name).map(|field| patterns(&field, complaints)).unwrap_or_default();
+    let mut patterns = |name: &str| {
+        let field = fields.get(name);
+        field.map(|field| patterns(&field, backend, complaints)).unwrap_or_default()
+    };
     let (allow, ask, deny) = (patterns("allow"), patterns("ask"), patterns("deny"));
     let (default, on_ask) = (default.unwrap_or_default(), on_ask.unwrap_or_default());
     Permissions { default, allow, ask, deny, on_ask }
@@ -40,6 +42,7 @@ pub(crate) fn read(
 fn check(field: &Field<'_>, fields: &Fields<'_>, backend: &Backend, complaints: &mut Complaints) {
     match backend {
         Backend::Native(native) if native.cli == Cli::Claude => {}
+        Backend::Acp(_) => {}
         Backend::Native(native) if native.cli == Cli::Codex => {
             for field in PER_CALL.iter().filter_map(|name| fields.get(name)) {
                 complaints.add(
@@ -58,27 +61,35 @@ fn check(field: &Field<'_>, fields: &Fields<'_>, backend: &Backend, complaints: 
         }
         Backend::Native(_) | Backend::Mock { .. } | Backend::Command { .. } => {
             let message = format!("`permissions` are not kept by `{}`", backend.word());
-            complaints.add(
-                field.complaint(message).hint(
-                    "they are by `claude`, and `default` by `codex`, `opencode` and `cursor`",
-                ),
-            );
+            complaints.add(field.complaint(message).hint(
+                "they are by `claude` and `acp`, and `default` by `codex`, `opencode` and `cursor`",
+            ));
         }
     }
 }
 
-fn patterns(field: &Field<'_>, complaints: &mut Complaints) -> Vec<ToolPattern> {
+fn patterns(field: &Field<'_>, backend: &Backend, complaints: &mut Complaints) -> Vec<ToolPattern> {
     let mut patterns = Vec::new();
     for item in complaints.keep(field.list()).unwrap_or_default() {
         if complaints.is_full() {
             break;
         }
-        patterns.extend(complaints.keep(pattern(&item)));
+        patterns.extend(complaints.keep(pattern(&item, backend)));
     }
     patterns
 }
 
-fn pattern(field: &Field<'_>) -> Result<ToolPattern, Complaint> {
+fn pattern(field: &Field<'_>, backend: &Backend) -> Result<ToolPattern, Complaint> {
     let text = field.text_as_is()?;
-    text.parse().map_err(|bad| field.complaint(format!("`{text}`: {bad}")))
+    let pattern: ToolPattern =
+        text.parse().map_err(|bad| field.complaint(format!("`{text}`: {bad}")))?;
+    match backend {
+        // One that fits no call would be kept by nobody.
+        Backend::Acp(_) if !Acp::KINDS.contains(&pattern.tool()) => {
+            let tool = pattern.tool();
+            let message = format!("with `acp` a rule names a kind of call, which `{tool}` is not");
+            Err(field.complaint(message).hint(format!("kinds are {}", Acp::KINDS.join(", "))))
+        }
+        _ => Ok(pattern),
+    }
 }

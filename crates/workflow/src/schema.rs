@@ -4,7 +4,7 @@
 //! here has the keys, the words and the ranges the reader accepts; a test holds the two together. A key without a value
 //! is as good as absent to the reader, and underlined here: nobody means it.
 
-use agent_worker_protocol::{SHELL_TOOL, ToolName};
+use agent_worker_protocol::{AcpAgent, SHELL_TOOL, ToolName};
 use serde_json::{Map, Value, json};
 
 use crate::{backend, params::SWITCHES};
@@ -82,6 +82,13 @@ fn agent() -> Value {
         &[],
         [
             ("backend", word("How its worker reaches a model.", &words)),
+            (
+                "agent",
+                word(
+                    "Which agent of the Agent Client Protocol, for `backend: acp`.",
+                    &AcpAgent::ALL.map(AcpAgent::word),
+                ),
+            ),
             ("model", text("The model, for backends that ask one.")),
             (
                 "system_prompt",

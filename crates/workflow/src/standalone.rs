@@ -119,8 +119,7 @@ mod tests {
 
     use super::*;
 
-    const CHOICE: &str =
-        "this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `command`, `mock`";
+    const CHOICE: &str = "this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`";
 
     fn draft(backend: Option<&str>, model: Option<&str>) -> Draft {
         Draft {
@@ -156,13 +155,19 @@ mod tests {
                 None,
                 Some("gpt"),
                 "the model `gpt` does not say by which backend",
-                "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `command`, `mock`",
+                "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`",
             ),
             (
                 Some("command"),
                 None,
                 "`command` needs to know which one",
                 "write it in a file: `backend: command` and `command: [./agent.py]`",
+            ),
+            (
+                Some("acp"),
+                None,
+                "`acp` needs to know which agent",
+                "write it in a file: `backend: acp` and `agent: gemini`",
             ),
         ] {
             let bad = draft(backend, model).settings().unwrap_err();

@@ -42,6 +42,8 @@ fn fails(cli: Cli) {
             (Cli::Opencode, "rate_limited") => ("backing_off", "transient"),
             _ => (state, class),
         };
+        // This one takes what broke off for an answer, and does not say why it is none.
+        let class = if (cli, name) == (Cli::AcpGemini, "cut") { "crash" } else { class };
         let ended = office.end_of_turn(name);
         let seen = (&*ended.0, ended.1["class"].as_str());
         assert_eq!(seen, (state, Some(class)), "{name}: {}", office.story(name));
@@ -69,6 +71,13 @@ fn fails(cli: Cli) {
 /// The program with settings in which our server's address is another, by a rule of `sed`, and no token is right.
 fn without_tools(office: &Office, cli: Cli, name: &str, rule: &str) -> String {
     let words: Vec<_> = cli.command().unwrap().iter().map(|word| format!("'{word}'")).collect();
+    if let Cli::AcpClaude | Cli::AcpGemini = cli {
+        let script = format!(
+            "#!/bin/sh\nsed -u 's#/mcp\"#/nowhere\"#; s#/mcp.json\"#/other.json\"#' | {} \"$@\"\n",
+            words.join(" ")
+        );
+        return runs(office, name, &script);
+    }
     let script = format!(
         "#!/bin/sh\nexport AGENT_WORKER_TOOLS_KEY=wrong\nelsewhere() {{ sed 's#{rule}#' \"$@\"; }}\n\
          for file in \"$@\" \"$GEMINI_CLI_HOME/.gemini/settings.json\"; do\n\
@@ -79,7 +88,11 @@ fn without_tools(office: &Office, cli: Cli, name: &str, rule: &str) -> String {
          exec {} \"$@\"\n",
         words.join(" ")
     );
-    let path = office.world.file(&format!("{name}.sh"), &script);
+    runs(office, name, &script)
+}
+
+fn runs(office: &Office, name: &str, script: &str) -> String {
+    let path = office.world.file(&format!("{name}.sh"), script);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     format!("command: {}\n{ONCE}", json!(path.to_str().unwrap()))
 }
@@ -97,6 +110,16 @@ fn codex_fails_by_what_it_reports() {
 #[test]
 fn gemini_cli_fails_by_what_it_reports() {
     fails(Cli::Gemini);
+}
+
+#[test]
+fn claude_code_over_acp_fails_by_what_it_reports() {
+    fails(Cli::AcpClaude);
+}
+
+#[test]
+fn gemini_cli_over_acp_fails_by_what_it_reports() {
+    fails(Cli::AcpGemini);
 }
 
 #[test]
@@ -162,4 +185,14 @@ fn gemini_cli_is_ended_in_the_middle_of_an_answer() {
 #[test]
 fn opencode_is_ended_in_the_middle_of_an_answer() {
     is_ended(Cli::Opencode);
+}
+
+#[test]
+fn claude_code_over_acp_is_ended_in_the_middle_of_an_answer() {
+    is_ended(Cli::AcpClaude);
+}
+
+#[test]
+fn gemini_cli_over_acp_is_ended_in_the_middle_of_an_answer() {
+    is_ended(Cli::AcpGemini);
 }

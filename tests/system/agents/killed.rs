@@ -51,6 +51,11 @@ fn a_turn_of_codex_goes_on_when_the_daemon_is_killed_and_each_call_happens_once(
 }
 
 #[test]
+fn a_turn_of_claude_code_over_acp_goes_on_when_the_daemon_is_killed_and_each_call_happens_once() {
+    goes_on(Cli::AcpClaude);
+}
+
+#[test]
 fn a_turn_of_opencode_goes_on_when_the_daemon_is_killed_and_each_call_happens_once() {
     goes_on(Cli::Opencode);
 }

@@ -21,6 +21,9 @@ pub(super) enum Cli {
     Gemini,
     /// Only where all are asked for.
     Opencode,
+    /// Over the Agent Client Protocol: Claude Code by its adapter, and Gemini CLI by itself.
+    AcpClaude,
+    AcpGemini,
 }
 
 /// Those that are always tried.
@@ -33,6 +36,31 @@ impl Cli {
             Self::Codex => "codex",
             Self::Gemini => "gemini",
             Self::Opencode => "opencode",
+            Self::AcpClaude => "acp-claude",
+            Self::AcpGemini => "acp-gemini",
+        }
+    }
+
+    /// How a file says it, and its model.
+    fn backend(self) -> &'static str {
+        match self {
+            Self::Claude => "backend: claude\n    model: sonnet",
+            Self::Codex => "backend: codex\n    model: gpt-5.1-codex",
+            Self::Gemini => "backend: gemini\n    model: gemini-2.5-flash",
+            // Whose it is and where, only the environment knows.
+            Self::Opencode => {
+                "backend: opencode\n    model: local/scripted\n    env: [LOCAL_API_KEY, LOCAL_BASE_URL]"
+            }
+            Self::AcpClaude => "backend: acp\n    agent: claude\n    model: sonnet",
+            Self::AcpGemini => "backend: acp\n    agent: gemini\n    model: gemini-2.5-flash",
+        }
+    }
+
+    /// Whether a turn goes on with the conversation of the last one.
+    pub(super) fn remembers(self) -> bool {
+        match self {
+            Self::Claude | Self::Codex | Self::Gemini | Self::Opencode | Self::AcpClaude => true,
+            Self::AcpGemini => false,
         }
     }
 
@@ -48,13 +76,14 @@ impl Cli {
             Self::Codex => {
                 format!("@openai/codex-linux-{theirs}/vendor/{ours}-unknown-linux-musl/bin/codex")
             }
-            Self::Gemini => "@google/gemini-cli/bundle/gemini.js".to_owned(),
             Self::Opencode => format!("opencode-linux-{theirs}/bin/opencode"),
+            Self::Gemini | Self::AcpGemini => "@google/gemini-cli/bundle/gemini.js".to_owned(),
+            Self::AcpClaude => "@agentclientprotocol/claude-agent-acp/dist/index.js".to_owned(),
         };
         let file = agents()?.join(file);
         let node = match self {
             Self::Claude | Self::Codex | Self::Opencode => None,
-            Self::Gemini => Some(Foreign::look()?.node_path()),
+            Self::Gemini | Self::AcpGemini | Self::AcpClaude => Some(Foreign::look()?.node_path()),
         };
         let words = node.into_iter().chain([file]);
         let there = |path: PathBuf| path.exists().then(|| path.to_str().unwrap().to_owned());
@@ -99,15 +128,7 @@ impl Office {
     pub(super) fn write(&self, desks: &[Desk<'_>], rest: &str) {
         let mut yaml = "name: team\nagents:\n".to_owned();
         for Desk { name, cli, besides } in desks {
-            let model = match cli {
-                Cli::Claude => "sonnet",
-                Cli::Codex => "gpt-5.1-codex",
-                Cli::Gemini => "gemini-2.5-flash",
-                // Whose it is and where, only the environment knows.
-                Cli::Opencode => "local/scripted\n    env: [LOCAL_API_KEY, LOCAL_BASE_URL]",
-            };
-            let backend = cli.name();
-            let _ = write!(yaml, "  {name}:\n    backend: {backend}\n    model: {model}\n");
+            let _ = write!(yaml, "  {name}:\n    {}\n", cli.backend());
             if !besides.contains("command:") {
                 let _ = writeln!(yaml, "    command: {}", json!(cli.command().unwrap()));
             }

@@ -158,27 +158,17 @@ mod tests {
             })
             .unwrap();
         assert_eq!(workflow, (7, "review".to_owned(), 9, 0));
-        let turns: Vec<i64> = db
-            .prepare("SELECT turn FROM attempt ORDER BY epoch")
-            .unwrap()
-            .query_map([], |row| row.get(0))
-            .unwrap()
-            .collect::<rusqlite::Result<_>>()
-            .unwrap();
-        assert_eq!(turns, [1, 0, 0, 0, 0]);
-        let since = |table: &str| -> Vec<i64> {
-            let mut rows = db.prepare(&format!("SELECT since FROM {table}")).unwrap();
+        let numbers = |column: &str, table: &str| -> Vec<i64> {
+            let mut rows = db.prepare(&format!("SELECT {column} FROM {table}")).unwrap();
             let rows = rows.query_map([], |row| row.get(0)).unwrap();
             rows.collect::<rusqlite::Result<_>>().unwrap()
         };
+        assert_eq!(numbers("turn", "attempt ORDER BY id"), [1, 0, 0, 0, 0]);
+        let since = |table| numbers("since", table);
         assert_eq!(since("run ORDER BY id"), [20, 40, 50], "ended, paused, in setup");
         assert_eq!(since("agent ORDER BY place"), [30, 35], "took part, stopped");
-        let how = |table: &str| -> Vec<i64> {
-            let mut rows = db.prepare(&format!("SELECT cost_how FROM {table}")).unwrap();
-            let rows = rows.query_map([], |row| row.get(0)).unwrap();
-            rows.collect::<rusqlite::Result<_>>().unwrap()
-        };
         // Of what `b` used in the second run nobody knows the cost, so it is not known of that run.
+        let how = |table| numbers("cost_how", table);
         assert_eq!(how("attempt ORDER BY id"), [0, 0, 0, 0, 2]);
         assert_eq!(
             (how("agent ORDER BY place"), how("run ORDER BY id")),

@@ -6,7 +6,9 @@ use agent_worker_protocol::{Cli, FailureClass, Mode, Stance};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, models::model_for};
+use super::{
+    Endpoint, Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, models::model_for,
+};
 use crate::{
     clocks::time_of_day,
     door::SERVER,
@@ -15,7 +17,7 @@ use crate::{
 };
 
 /// Variables that its settings name, so that nothing secret is among its arguments.
-const MODEL_KEY: &str = "AGENT_WORKER_MODEL_KEY";
+pub(super) const MODEL_KEY: &str = "AGENT_WORKER_MODEL_KEY";
 const TOOLS_KEY: &str = "AGENT_WORKER_TOOLS_KEY";
 const OPENAI: &str = "https://api.openai.com/v1";
 /// What one argument may have, with room for its name.
@@ -184,16 +186,8 @@ impl Vendor for Codex {
             set("sandbox_mode", quoted(sandbox));
         }
         if let Mode::Isolated = turn.mode {
-            let url = turn.endpoint.base_url.as_deref().unwrap_or(OPENAI);
             set("model_provider", quoted("given"));
-            set(
-                "model_providers.given",
-                format!(
-                    "{{name=\"given\",base_url={},env_key={},wire_api=\"responses\",request_max_retries={RETRIES},stream_max_retries={RETRIES}}}",
-                    quoted(url),
-                    quoted(MODEL_KEY)
-                ),
-            );
+            set("model_providers.given", provider(&turn.endpoint));
         }
         if let Some(model) = model_for(Cli::Codex, job.model.as_deref()) {
             invocation.args(["--model", &model]);
@@ -325,6 +319,22 @@ impl What {
 /// A tool of another server, spelt as Claude spells it: events of one team look alike.
 fn named(server: &str, tool: &str) -> String {
     format!("mcp__{server}__{tool}")
+}
+
+/// Where its model is, for a key from the environment.
+fn provider(endpoint: &Endpoint) -> String {
+    let url = endpoint.base_url.as_deref().unwrap_or(OPENAI);
+    format!(
+        "{{name=\"given\",base_url={},env_key={},wire_api=\"responses\",request_max_retries={RETRIES},stream_max_retries={RETRIES}}}",
+        quoted(url),
+        quoted(MODEL_KEY)
+    )
+}
+
+/// The same as a file of settings: those who start it for others pass no arguments on.
+pub(super) fn settings(endpoint: &Endpoint, model: Option<&str>) -> String {
+    let model = model.map(|model| format!("model={}\n", quoted(model))).unwrap_or_default();
+    format!("{model}model_provider=\"given\"\nmodel_providers.given={}\n", provider(endpoint))
 }
 
 /// A string in TOML. JSON's escapes are among TOML's.

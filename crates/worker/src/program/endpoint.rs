@@ -50,6 +50,11 @@ fn of_provider(provider: &str, env: &BTreeMap<String, String>) -> Endpoint {
         ),
         _ => (&*usual_url, &usual_keys),
     };
+    given(url, keys, env)
+}
+
+/// What these variables say: one has an address, the first of the others that is there a key.
+pub(super) fn given(url: &str, keys: &[&str], env: &BTreeMap<String, String>) -> Endpoint {
     let given = |name: &&str| env.get(*name).filter(|value| !value.is_empty()).cloned();
     Endpoint { base_url: given(&url), key: keys.iter().find_map(given) }
 }

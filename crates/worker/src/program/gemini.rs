@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     io,
+    path::Path,
 };
 
 use agent_worker_protocol::{Cli, FailureClass, Mode};
@@ -121,8 +122,7 @@ impl Vendor for Gemini {
                 let own = home.join(".gemini");
                 files::folder(&own)?;
                 let mut settings = settings(turn.door);
-                settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
-                settings["privacy"] = json!({"usageStatisticsEnabled": false});
+                with_key(&mut settings);
                 files::private(&own, "settings.json", &settings.to_string())?;
                 files::private(&own, "GEMINI.md", &fenced(&job.system_prompt))?;
                 invocation.env("GEMINI_CLI_HOME", &files::folder(&home)?);
@@ -148,11 +148,7 @@ impl Vendor for Gemini {
         invocation.env("TMPDIR", &files::folder(&job.folder.join("tmp"))?);
         // It would start itself once more for nothing.
         invocation.env("GEMINI_CLI_NO_RELAUNCH", "true");
-        match (&turn.endpoint.base_url, turn.mode) {
-            (Some(url), _) => invocation.env("GOOGLE_GEMINI_BASE_URL", url),
-            (None, Mode::Isolated) => invocation.env("GOOGLE_GEMINI_BASE_URL", GOOGLE),
-            (None, Mode::Login) => {}
-        }
+        endpoint(turn, &mut invocation);
         Ok(invocation)
     }
 
@@ -235,10 +231,45 @@ impl Used {
 /// What it has to know beside what is the person's.
 fn settings(door: &Entrance) -> Value {
     let headers = json!({"Authorization": format!("Bearer {}", door.token)});
-    json!({
-        "general": {"enableAutoUpdate": false, "maxAttempts": ATTEMPTS},
-        "mcpServers": {SERVER: {"type": "http", "url": door.url, "headers": headers, "trust": true}},
-    })
+    let mut settings = general();
+    settings["mcpServers"] =
+        json!({SERVER: {"type": "http", "url": door.url, "headers": headers, "trust": true}});
+    settings
+}
+
+fn general() -> Value {
+    json!({"general": {"enableAutoUpdate": false, "maxAttempts": ATTEMPTS}})
+}
+
+/// Isolated: it takes the key, and sends home nothing.
+fn with_key(settings: &mut Value) {
+    settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
+    settings["privacy"] = json!({"usageStatisticsEnabled": false});
+}
+
+/// Where it reaches its model.
+fn endpoint(turn: &Turn<'_>, invocation: &mut Invocation) {
+    match (&turn.endpoint.base_url, turn.mode) {
+        (Some(url), _) => invocation.env("GOOGLE_GEMINI_BASE_URL", url),
+        (None, Mode::Isolated) => invocation.env("GOOGLE_GEMINI_BASE_URL", GOOGLE),
+        (None, Mode::Login) => {}
+    }
+}
+
+/// Its settings when it is told of its tools by the protocol. When isolated, its folder is there already.
+pub(super) fn settle(turn: &Turn<'_>, invocation: &mut Invocation) -> io::Result<()> {
+    let mut settings = general();
+    if let Some(home) = invocation.env.get("GEMINI_CLI_HOME") {
+        let own = Path::new(home).join(".gemini");
+        files::folder(&own)?;
+        with_key(&mut settings);
+        files::private(&own, "settings.json", &settings.to_string())?;
+    } else {
+        let settings = files::private(&turn.job.folder, "gemini.json", &settings.to_string())?;
+        invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
+    }
+    endpoint(turn, invocation);
+    Ok(())
 }
 
 /// A prompt in which no name is a file: it would put the file `coder` in the place of `@coder`, and whatever else
@@ -286,7 +317,7 @@ fn class(error: &str, exit: &Exit) -> FailureClass {
 }
 
 /// Whether a reason is given anywhere in an answer. It may hold another one as text.
-fn has_reason(answer: &Value, wanted: &str) -> bool {
+pub(super) fn has_reason(answer: &Value, wanted: &str) -> bool {
     match answer {
         Value::Object(fields) => {
             fields.get("reason").is_some_and(|reason| reason == wanted)

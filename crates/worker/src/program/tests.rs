@@ -21,7 +21,7 @@ fn complaining(
     complaint: &str,
 ) -> String {
     let native = Native { cli, command: Vec::new(), mode: None, session: Session::Continue };
-    let mut vendor = Program::native(&native).vendor(session);
+    let mut vendor = Program::native(&native).vendor(session).unwrap();
     let mut said = String::new();
     let mut lines = Vec::new();
     for heard in stream.lines().flat_map(|line| vendor.hear(line)) {
@@ -50,7 +50,7 @@ fn complaining(
 /// What a log says, line by line.
 fn logged(cli: Cli, log: &str) -> String {
     let native = Native { cli, command: Vec::new(), mode: None, session: Session::Continue };
-    let mut vendor = Program::native(&native).vendor(None);
+    let mut vendor = Program::native(&native).vendor(None).unwrap();
     let mut lines = Vec::new();
     for line in log.lines() {
         match vendor.logs(line) {

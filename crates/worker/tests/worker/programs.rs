@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Speaks MCP to the door with nothing but a shell: `ask TOKEN BODY` prints the whole answer.
-const ASK: &str = r#"
+pub(crate) const ASK: &str = r#"
 url=${AGENT_WORKER_MCP_URL#http://}
 ask() {
     exec 3<>"/dev/tcp/${url%%:*}/$(p=${url#*:}; echo "${p%%/*}")"
@@ -24,7 +24,7 @@ ask() {
 call() { ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","id":7,"method":"'"$1"'","params":'"$2"'}' | tail -n 1; echo; }
 "#;
 
-fn script(daemon: &Daemon, name: &str, text: &str) -> PathBuf {
+pub(crate) fn script(daemon: &Daemon, name: &str, text: &str) -> PathBuf {
     let path = daemon.folder.path().join(name);
     fs::write(&path, format!("#!/bin/bash\n{text}")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -46,11 +46,11 @@ fn native(daemon: &Daemon, cli: Cli, text: &str) -> WorkerJob {
 }
 
 /// Whether the daemon was told of such an event.
-fn has(daemon: &Daemon, wanted: impl Fn(&WorkerEvent) -> bool) -> bool {
+pub(crate) fn has(daemon: &Daemon, wanted: impl Fn(&WorkerEvent) -> bool) -> bool {
     daemon.posted().iter().any(|posted| wanted(&posted.event))
 }
 
-fn failure(outcome: WorkerOutcome) -> (FailureClass, String) {
+pub(crate) fn failure(outcome: WorkerOutcome) -> (FailureClass, String) {
     match outcome {
         WorkerOutcome::Failed { class, why, .. } => (class, why),
         other => panic!("{other:?}"),

@@ -103,6 +103,36 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "`agents.a.session` must be `continue` or `fresh`",
         "",
     ),
+    (
+        "agents:\n  a: { backend: acp }\n",
+        "2:3",
+        "`a` needs an `agent` or a `command`",
+        "known agents are `claude`, `codex`, `copilot`, `gemini`, `opencode`, `qwen`",
+    ),
+    (
+        "agents:\n  a: { backend: acp, agent: gemni }\n",
+        "2:29",
+        "`agents.a.agent` must be `claude` or `codex` or `copilot` or `gemini` or `opencode` or `qwen`",
+        "",
+    ),
+    (
+        "agents:\n  a: { backend: acp, command: [x, --acp], model: y }\n",
+        "2:50",
+        "`model` is for an `agent` that is known",
+        "",
+    ),
+    (
+        "agents:\n  a: { backend: acp, command: [x, --acp], mode: login }\n",
+        "2:49",
+        "`mode` is for an `agent` whose settings are known",
+        "",
+    ),
+    (
+        "agents:\n  a: { backend: claude, agent: claude }\n",
+        "2:32",
+        "`agent` is for `backend: acp`",
+        "",
+    ),
     ("agents:\n  a: { backend: claude, mock: [] }\n", "2:31", "`mock` is for `backend: mock`", ""),
     ("agents:\n  a: { backend: mock, mode: login }\n", "2:29", "`mode` is for programs", ""),
     (

@@ -197,6 +197,20 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
 }
 
 #[test]
+fn an_agent_of_a_protocol_is_the_same_to_the_reader_and_to_an_editor() {
+    let validator = validator();
+    for (text, is_fine) in [
+        ("agent: gemini, mode: isolated, model: any", true),
+        ("command: [mine, --acp]", true),
+        ("agent: gemni", false),
+    ] {
+        let text = format!("agents: {{ a: {{ backend: acp, {text} }} }}");
+        assert_eq!(parse(&text, Path::new("team.yaml")).is_ok(), is_fine, "{text}");
+        assert_eq!(validator.is_valid(&as_json(&text)), is_fine, "{text}");
+    }
+}
+
+#[test]
 fn where_files_lie_is_the_same_to_the_reader_and_to_an_editor() {
     let validator = validator();
     let beside = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\ncontext: {text}");

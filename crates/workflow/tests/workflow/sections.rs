@@ -326,11 +326,18 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
     assert_eq!(read, expected);
     assert_eq!(of("codex", "default: allow").unwrap().agents[0].permissions.default, Stance::Allow);
     assert!(of("opencode", "default: deny").is_ok() && of("cursor", "default: allow").is_ok());
+    let acp = of("acp, command: [mine, --acp]", "allow: [read, 'execute(git diff*)']").unwrap();
+    assert_eq!(acp.agents[0].permissions.allow, patterns(&["read", "execute(git diff*)"]));
     for (backend, rules, why) in [
         ("codex", "deny: [Bash]", "`codex` asks for nothing call by call"),
         ("opencode", "allow: [bash]", "`opencode` asks for nothing call by call"),
         ("cursor", "on_ask: fail", "`cursor` asks for nothing call by call"),
         ("gemini", "default: allow", "`permissions` are not kept by `gemini`"),
+        (
+            "acp, agent: gemini",
+            "allow: ['Bash(ls)']",
+            "with `acp` a rule names a kind of call, which `Bash` is not",
+        ),
         ("mock", "default: allow", "`permissions` are not kept by `mock`"),
         ("claude", "allow: ['Bash(*)']", "`Bash(*)`: `*` stands for the rest"),
         ("claude", "default: maybe", "must be `allow` or `ask` or `deny`"),

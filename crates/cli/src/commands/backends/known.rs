@@ -179,7 +179,18 @@ pub(super) const KNOWN: [Known; 9] = [
         unverified: UNSEEN,
         ..BUILT_IN
     },
-    Known { name: "acp", about: "any agent that speaks the Agent Client Protocol", ..LATER },
+    Known {
+        name: "acp",
+        about: "any agent that speaks the Agent Client Protocol",
+        can: Can {
+            stream: Yes,
+            cost: So("if it says so"),
+            resume: So("if the agent can"),
+            approvals: So("for what it asks for"),
+            ..Can::NOTHING
+        },
+        ..BUILT_IN
+    },
     Known {
         name: "command",
         about: "any program that reads a line of JSON",

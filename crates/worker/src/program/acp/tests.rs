@@ -1,0 +1,498 @@
+//! Conversations that real agents had, read again without them; and what agents may say that these did not.
+
+use agent_worker_protocol::AcpAgent;
+use serde_json::{Value, json};
+
+use super::{
+    super::Heard,
+    agents,
+    client::{Brief, Client, Permit, Step},
+};
+use crate::{door::Entrance, model::Failure, text::start};
+
+struct Replay {
+    door: Entrance,
+    agent: Option<AcpAgent>,
+    session: Option<Value>,
+    permit: Permit,
+}
+
+impl Replay {
+    fn of(agent: impl Into<Option<AcpAgent>>) -> Self {
+        let door = Entrance { url: "http://door/mcp".into(), token: "t0ken".into() };
+        Self { door, agent: agent.into(), session: None, permit: Permit::Once }
+    }
+
+    fn client(&self) -> Client<'_> {
+        Client::new(Brief {
+            preset: self.agent.map(agents::preset),
+            cwd: "/home/somebody/project",
+            door: &self.door,
+            servers: None,
+            system_prompt: "You are coder.",
+            prompt: "Fix it.",
+            session: self.session.as_ref(),
+        })
+    }
+
+    /// What a conversation says, step by step.
+    fn read(&self, stream: &str) -> String {
+        let mut client = self.client();
+        let mut told = vec![format!("> {}", client.begin()["method"])];
+        let mut said = String::new();
+        for step in stream.lines().flat_map(|line| {
+            let steps = client.hear(line);
+            steps
+                .into_iter()
+                .map(|step| in_words(step, &mut client, self.permit))
+                .collect::<Vec<_>>()
+        }) {
+            match step {
+                Ok(text) => said.push_str(&text),
+                Err(line) => {
+                    if !said.is_empty() {
+                        told.push(format!("says {:?}", std::mem::take(&mut said)));
+                    }
+                    told.push(line);
+                }
+            }
+        }
+        told.join("\n")
+    }
+}
+
+/// Words of the agent, or a line about anything else.
+fn in_words(step: Step, client: &mut Client<'_>, permit: Permit) -> Result<String, String> {
+    Err(match step {
+        Step::Pass(Heard::Text(text)) => return Ok(text),
+        Step::Pass(Heard::Called { tool, args, .. }) => format!("calls {tool} {args}"),
+        Step::Pass(Heard::Answered { tool, result, .. }) => {
+            let how = if result.is_done() { "answers" } else { "fails" };
+            format!("{tool} {how}: {}", start(result.text(), 60))
+        }
+        Step::Pass(Heard::Usage(usage)) => {
+            format!("used {} {} {:?}", usage.input_tokens, usage.output_tokens, usage.cost_micros)
+        }
+        Step::Pass(Heard::Spent(shares)) => format!("spent {shares:?}"),
+        Step::Pass(Heard::Session(session)) => format!("session {session}"),
+        Step::Pass(Heard::Retry(why)) => format!("retries: {why}"),
+        Step::Pass(Heard::GaveUp(Failure { why, .. })) => format!("gives up: {why}"),
+        Step::Write(message) => match message["method"].as_str() {
+            Some(method) => format!("> {method:?}"),
+            None => format!("> {}", message.get("result").unwrap_or(&message["error"])),
+        },
+        Step::Ask(question) => {
+            let asked = format!("asks for {} {}", question.request.tool, question.request.args);
+            format!("{asked}\n> {}", client.decided(question, permit)["result"])
+        }
+        Step::End(Ok(text)) => format!("= {text}"),
+        Step::End(Err(Failure { class, why, .. })) => format!("= {class}: {}", start(&why, 60)),
+    })
+}
+
+/// A stream from `crates/worker/streams`.
+macro_rules! stream {
+    ($name:literal) => {
+        include_str!(concat!("../../../streams/acp-", $name, ".jsonl"))
+    };
+}
+
+#[test]
+fn a_conversation_with_gemini_means_the_same_every_time() {
+    let gemini = Replay::of(AcpAgent::Gemini);
+    insta::assert_snapshot!(gemini.read(stream!("gemini-ok")), @r#"
+    > "initialize"
+    > "session/new"
+    > "session/prompt"
+    > {"outcome":{"optionId":"proceed_once","outcome":"selected"}}
+    calls mcp__team__channel_send {"content":[{"content":{"text":"{\"message\":\"hi\"}","type":"text"},"type":"content"}],"title":"channel_send (team MCP Server)"}
+    mcp__team__channel_send answers: {"done":true}
+    asks for execute {"command":"echo once >> ran.txt","content":[{"content":{"text":"[current working directory /home/somebody/project]","type":"text"},"type":"content"}]}
+    > {"outcome":{"optionId":"proceed_once","outcome":"selected"}}
+    calls execute {"command":"echo once >> ran.txt","content":[{"content":{"text":"[current working directory /home/somebody/project]","type":"text"},"type":"content"}]}
+    execute answers: 
+    says "All done."
+    used 300 30 None
+    = All done.
+    "#);
+    let denied = Replay { permit: Permit::No, ..Replay::of(AcpAgent::Gemini) };
+    insta::assert_snapshot!(denied.read(stream!("gemini-denied")), @r#"
+    > "initialize"
+    > "session/new"
+    > "session/prompt"
+    > {"outcome":{"optionId":"proceed_once","outcome":"selected"}}
+    asks for execute {"command":"echo once >> ran.txt","content":[{"content":{"text":"[current working directory /home/somebody/project]","type":"text"},"type":"content"}]}
+    > {"outcome":{"optionId":"cancel","outcome":"selected"}}
+    says "All done."
+    used 300 30 None
+    = All done.
+    "#);
+    let ends = |stream: &str| gemini.read(stream).lines().last().unwrap().to_owned();
+    insta::assert_snapshot!([
+        stream!("gemini-refused"), stream!("gemini-rate-limited"), stream!("gemini-overloaded"),
+        stream!("gemini-bad-request"), stream!("gemini-cut"),
+    ].map(ends).join("\n"), @r#"
+    = auth: {"error":{"code":401,"message":"scripted 401","status":"UNAU…
+    = rate_limited: scripted 429
+    = transient: {"error":{"code":529,"message":"scripted 529","status":"INTE…
+    = fatal: {"error":{"code":400,"message":"scripted 400","status":"INVA…
+    = transient: terminated
+    "#);
+}
+
+#[test]
+fn a_conversation_with_claude_means_the_same_every_time() {
+    let claude = Replay::of(AcpAgent::Claude);
+    insta::assert_snapshot!(claude.read(stream!("claude-ok")), @r#"
+    > "initialize"
+    > "session/new"
+    session {"cost_micros":0,"id":"27eaacbf-7792-4fcf-ba18-4f85d9a7f8a8"}
+    > "session/prompt"
+    calls mcp__team__channel_send {"message":"hi"}
+    > {"outcome":{"optionId":"allow","outcome":"selected"}}
+    mcp__team__channel_send answers: {"done":true}
+    calls Bash {"command":"echo once >> ran.txt"}
+    asks for execute {"command":"echo once >> ran.txt"}
+    > {"outcome":{"optionId":"allow","outcome":"selected"}}
+    Bash answers: ```console
+    (Bash completed with no output)
+    ```
+    says "All done."
+    session {"cost_micros":2250,"id":"27eaacbf-7792-4fcf-ba18-4f85d9a7f8a8"}
+    used 300 30 Some(2250)
+    = All done.
+    "#);
+    let denied = Replay { permit: Permit::No, ..Replay::of(AcpAgent::Claude) };
+    insta::assert_snapshot!(denied.read(stream!("claude-denied")), @r#"
+    > "initialize"
+    > "session/new"
+    session {"cost_micros":0,"id":"44040455-0809-4718-b8e4-3b1b75b5d421"}
+    > "session/prompt"
+    calls Bash {"command":"echo once >> ran.txt"}
+    asks for execute {"command":"echo once >> ran.txt"}
+    > {"outcome":{"optionId":"reject","outcome":"selected"}}
+    Bash fails: ```
+    User refused permission to run tool
+    ```
+    says "All done."
+    session {"cost_micros":1500,"id":"44040455-0809-4718-b8e4-3b1b75b5d421"}
+    used 200 20 Some(1500)
+    = All done.
+    "#);
+    let ends = |stream: &str| claude.read(stream).lines().last().unwrap().to_owned();
+    insta::assert_snapshot!([
+        stream!("claude-refused"), stream!("claude-rate-limited"), stream!("claude-overloaded"),
+    ].map(ends).join("\n"), @r#"
+    = auth: Internal error: Failed to authenticate. API Error: 401 scrip…
+    = rate_limited: Internal error: API Error: Request rejected (429) · scripte…
+    = transient: Internal error: API Error: Repeated 529 Overloaded errors. T…
+    "#);
+}
+
+#[test]
+fn a_conversation_with_qwen_or_codex_means_the_same_every_time() {
+    insta::assert_snapshot!(Replay::of(AcpAgent::Qwen).read(stream!("qwen-ok")), @r#"
+    > "initialize"
+    > "session/new"
+    session {"cost_micros":0,"id":"fb1241e8-2bfa-4d39-b0c3-fd6b176db834"}
+    > "session/prompt"
+    asks for other {"message":"hi"}
+    > {"outcome":{"optionId":"proceed_once","outcome":"selected"}}
+    calls mcp__team__channel_send {"message":"hi"}
+    mcp__team__channel_send answers: {"done":true}
+    asks for execute {"command":"echo once >> ran.txt"}
+    > {"outcome":{"optionId":"proceed_once","outcome":"selected"}}
+    calls run_shell_command {"command":"echo once >> ran.txt"}
+    run_shell_command answers: Command: echo once >> ran.txt
+    Directory: (root)
+    Output: (emp…
+    says "All done."
+    session {"cost_micros":0,"id":"fb1241e8-2bfa-4d39-b0c3-fd6b176db834"}
+    = All done.
+    "#);
+    insta::assert_snapshot!(Replay::of(AcpAgent::Codex).read(stream!("codex-ok")), @r#"
+    > "initialize"
+    > "session/new"
+    session {"cost_micros":0,"id":"01a1e176-ff97-7e70-bae5-d9a01be59e91"}
+    > "session/prompt"
+    says "Model metadata for `gpt-5.1-codex` not found. Defaulting to fallback metadata; this can degrade performance and cause issues."
+    calls mcp__team__channel_send {"arguments":{"message":"hi"},"server":"team","tool":"channel_send"}
+    mcp__team__channel_send answers: {"done":true}
+    says "All done."
+    session {"cost_micros":0,"id":"01a1e176-ff97-7e70-bae5-d9a01be59e91"}
+    = All done.
+    "#);
+}
+
+/// What an agent says first, and what it says of its session.
+fn opening(result: &Value) -> String {
+    let can = json!({"loadSession": true, "mcpCapabilities": {"http": true}});
+    let welcome = json!({"id": 1, "result": {"protocolVersion": 1, "agentCapabilities": can}});
+    format!("{welcome}\n{}\n", json!({"id": 2, "result": result}))
+}
+
+fn update(update: &Value) -> String {
+    format!(
+        "{}\n",
+        json!({"method": "session/update", "params": {"sessionId": "s", "update": update}})
+    )
+}
+
+fn petition(call: &Value, kinds: &[&str]) -> String {
+    let options: Vec<_> =
+        kinds.iter().map(|kind| json!({"optionId": format!("o-{kind}"), "kind": kind})).collect();
+    let params = json!({"sessionId": "s", "toolCall": call, "options": options});
+    format!("{}\n", json!({"id": "p", "method": "session/request_permission", "params": params}))
+}
+
+fn ended(stop: &str) -> String {
+    format!("{}\n", json!({"id": 3, "result": {"stopReason": stop}}))
+}
+
+#[test]
+fn an_answer_holds_for_one_call_only_whatever_it_is_offered() {
+    let call = json!({"toolCallId": "c", "kind": "execute", "rawInput": {"command": "ls"}});
+    for (permit, offered, expected) in [
+        (Permit::Once, &["allow_always", "allow_once", "reject_once"][..], json!("o-allow_once")),
+        (Permit::Once, &["allow_always", "reject_always"], json!("o-reject_always")),
+        (Permit::Once, &["allow_always"], Value::Null),
+        (Permit::No, &["allow_once", "reject_always", "reject_once"], json!("o-reject_once")),
+        (Permit::No, &["allow_once", "allow_always"], Value::Null),
+    ] {
+        let replay = Replay::of(None);
+        let mut client = replay.client();
+        client.begin();
+        opening(&json!({"sessionId": "s"})).lines().for_each(|line| drop(client.hear(line)));
+        let mut steps = client.hear(&petition(&call, offered));
+        let Some(Step::Ask(question)) = steps.pop() else { panic!("{steps:?}") };
+        let outcome = client.decided(question, permit)["result"]["outcome"].take();
+        assert_eq!(outcome["optionId"], expected, "{offered:?}");
+        let word = if expected.is_null() { "cancelled" } else { "selected" };
+        assert_eq!(outcome["outcome"], word);
+    }
+}
+
+#[test]
+fn the_teams_own_tools_ask_nobody_and_nothing_else_passes_for_one() {
+    let asks = |agent: Option<AcpAgent>, call: &Value| {
+        let stream =
+            opening(&json!({"sessionId": "s"})) + &petition(call, &["allow_once", "reject_once"]);
+        Replay::of(agent).read(&stream).contains("asks for")
+    };
+    let named =
+        |name: &str| json!({"toolCallId": "c", "kind": "other", "title": "x", "name": name});
+    let titled = |kind: &str, title: &str| json!({"toolCallId": "c", "kind": kind, "title": title});
+    let given =
+        |server: &str| json!({"toolCallId": "c", "rawInput": {"server": server, "tool": "vote"}});
+    let (gemini, codex) = (Some(AcpAgent::Gemini), Some(AcpAgent::Codex));
+    for (agent, ours) in [
+        (None, named("mcp__team__channel_send")),
+        (None, json!({"toolCallId": "c", "_meta": {"toolName": "mcp__team__vote"}})),
+        (gemini, titled("other", "channel_send (team MCP Server)")),
+        (codex, given("team")),
+    ] {
+        assert!(!asks(agent, &ours), "{ours}");
+    }
+    for (agent, other) in [
+        // A title or an input may be a model's own words.
+        (None, titled("other", "channel_send (team MCP Server)")),
+        (None, titled("other", "mcp__team__channel_send")),
+        (None, given("team")),
+        (None, named("mcp__teams__channel_send")),
+        (gemini, titled("execute", "channel_send (team MCP Server)")),
+        (gemini, titled("edit", "mcp__team__channel_send")),
+        (gemini, titled("other", "rm (team MCP Server)")),
+        (gemini, titled("other", "channel_send (team MCP Server) ")),
+        (gemini, json!({"toolCallId": "c", "name": "other", "title": "mcp__team__channel_send"})),
+        (codex, given("theirs")),
+    ] {
+        assert!(asks(agent, &other), "{other}");
+    }
+}
+
+#[test]
+fn what_is_asked_has_all_that_was_said_of_the_call() {
+    let replay = Replay::of(None);
+    let first = update(
+        &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "execute", "title": "List",
+        "status": "pending", "rawInput": {}}),
+    );
+    let then = update(
+        &json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawInput": {"command": "ls -l"}}),
+    );
+    let asked = petition(&json!({"toolCallId": "c"}), &["allow_once"]);
+    let edit = json!({"toolCallId": "d", "kind": "edit", "title": "Change it", "locations": [{"path": "/a/b"}],
+        "content": [{"type": "diff", "path": "/a/b", "oldText": "1", "newText": "2"}]});
+    let stream = opening(&json!({"sessionId": "s"}))
+        + &first
+        + &then
+        + &asked
+        + &petition(&edit, &["allow_once"]);
+    let read = replay.read(&stream);
+    assert!(read.contains("asks for execute {\"command\":\"ls -l\"}\n"), "{read}");
+    assert!(read.contains("asks for edit {\"content\":[{\"newText\":\"2\""), "{read}");
+    assert!(read.contains("\"path\":\"/a/b\",\"title\":\"Change it\"}\n"), "{read}");
+    assert_eq!(read.matches("calls execute").count(), 1, "{read}");
+}
+
+#[test]
+fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
+    let session = Some(json!({"id": "s", "cost_micros": 2000}));
+    let replay = Replay { session, ..Replay::of(AcpAgent::Opencode) };
+    let words = |text: &str| {
+        update(
+            &json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
+        )
+    };
+    let opened = opening(&json!({}));
+    let (welcome, loaded) = opened.split_once('\n').unwrap();
+    let cost = json!({"amount": 0.0025, "currency": "USD"});
+    let stream = format!("{welcome}\n{}{loaded}", words("Earlier."))
+        + &words("Now.")
+        + &update(&json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}))
+        + &ended("end_turn");
+    insta::assert_snapshot!(replay.read(&stream), @r#"
+    > "initialize"
+    > "session/load"
+    session {"cost_micros":2000,"id":"s"}
+    > "session/prompt"
+    says "Now."
+    session {"cost_micros":2500,"id":"s"}
+    used 0 0 Some(500)
+    = Now.
+    "#);
+    // Gone: a new one is begun, and what it costs is all its own.
+    let gone = json!({"id": 2, "error": {"code": -32603, "message": "no such session"}});
+    let anew = json!({"id": 3, "result": {"sessionId": "s"}});
+    let stream = format!("{welcome}\n{gone}\n{anew}\n")
+        + &update(&json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}))
+        + &ended("end_turn").replace('3', "4");
+    insta::assert_snapshot!(replay.read(&stream), @r#"
+    > "initialize"
+    > "session/load"
+    retries: its conversation is gone; it begins a new one
+    > "session/new"
+    session {"cost_micros":0,"id":"s"}
+    > "session/prompt"
+    session {"cost_micros":2500,"id":"s"}
+    used 0 0 Some(2500)
+    =
+    "#);
+}
+
+#[test]
+fn what_a_turn_costs_is_what_its_agent_counts_and_unknown_where_nobody_knows_what_that_is() {
+    let used = |agent: Option<AcpAgent>, session: Option<Value>, micros: u64| {
+        let replay = Replay { session, ..Replay::of(agent) };
+        let amount = std::time::Duration::from_micros(micros).as_secs_f64();
+        let cost = json!({"amount": amount, "currency": "USD"});
+        let stream = opening(&json!({"sessionId": "s"}))
+            + &update(
+                &json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}),
+            )
+            + &ended("end_turn");
+        let read = replay.read(&stream);
+        read.lines().find(|line| line.starts_with("used")).map(str::to_owned)
+    };
+    let last = || Some(json!({"id": "s", "cost_micros": 100}));
+    for (agent, session, expected) in [
+        (Some(AcpAgent::Claude), last(), Some("used 0 0 Some(500)")),
+        (Some(AcpAgent::Opencode), last(), Some("used 0 0 Some(400)")),
+        (Some(AcpAgent::Opencode), None, Some("used 0 0 Some(500)")),
+        (None, None, Some("used 0 0 Some(500)")),
+        (None, last(), None),
+    ] {
+        assert_eq!(used(agent, session, 500).as_deref(), expected, "{agent:?}");
+    }
+    let usage = json!({"inputTokens": 5, "outputTokens": 5});
+    let end = json!({"id": 3, "result": {"stopReason": "end_turn", "usage": usage}});
+    let stream = format!("{}{end}\n", opening(&json!({"sessionId": "s"})));
+    assert!(!Replay::of(None).read(&stream).contains("used"), "nobody knows what it counts");
+    assert!(Replay::of(AcpAgent::Copilot).read(&stream).contains("used 5 5 None"));
+}
+
+#[test]
+fn a_command_of_codex_is_asked_for_as_its_shell_gets_it() {
+    let input = json!({"call_id": "c1", "started_at_ms": 7, "command": ["/bin/bash", "-lc", "rm -r x"], "cwd": "/a",
+        "reason": null, "parsed_cmd": [{"cmd": "rm"}]});
+    let call = json!({"toolCallId": "c1", "kind": "execute", "title": "rm", "rawInput": input});
+    let stream = opening(&json!({"sessionId": "s"})) + &petition(&call, &["allow_once"]);
+    let read = Replay::of(AcpAgent::Codex).read(&stream);
+    assert!(read.contains("asks for execute {\"command\":\"rm -r x\",\"cwd\":\"/a\"}\n"), "{read}");
+}
+
+#[test]
+fn the_outcome_is_the_stop_reason_or_the_errors_code_and_never_what_was_said() {
+    let replay = Replay::of(None);
+    let words = json!({"sessionUpdate": "agent_message_chunk",
+        "content": {"type": "text", "text": "Error 401: rate limit"}});
+    let end = |line: &Value| {
+        let stream = opening(&json!({"sessionId": "s"})) + &update(&words) + &line.to_string();
+        replay.read(&stream).lines().last().unwrap().to_owned()
+    };
+    let stop = |reason: &str| end(&json!({"id": 3, "result": {"stopReason": reason}}));
+    let error = |code: i64, data: &Value| {
+        end(&json!({"id": 3, "error": {"code": code, "message": "429 rate limit", "data": data}}))
+    };
+    let kind = |kind: &str| error(-32603, &json!({"errorKind": kind}));
+    insta::assert_snapshot!([
+        stop("end_turn"), stop("max_tokens"), stop("max_turn_requests"), stop("refusal"), stop("cancelled"), stop("?"),
+        error(-32000, &Value::Null), error(-32603, &Value::Null), error(401, &Value::Null), error(402, &Value::Null),
+        error(429, &Value::Null), error(503, &Value::Null), error(400, &Value::Null), error(1, &Value::Null),
+        kind("authentication_failed"), kind("billing_error"), kind("rate_limit"), kind("server_error"), kind("unknown"),
+    ].join("\n"), @r#"
+    = Error 401: rate limit
+    = fatal: its answer was longer than it may be
+    = fatal: it asked its model more often than it may
+    = fatal: its model refused to go on
+    = fatal: it stopped in the middle
+    = fatal: it did not say how its turn ended
+    = auth: 429 rate limit
+    = fatal: 429 rate limit
+    = auth: 429 rate limit
+    = billing: 429 rate limit
+    = rate_limited: 429 rate limit
+    = transient: 429 rate limit
+    = fatal: 429 rate limit
+    = fatal: 429 rate limit
+    = auth: 429 rate limit
+    = billing: 429 rate limit
+    = rate_limited: 429 rate limit
+    = transient: 429 rate limit
+    = fatal: 429 rate limit
+    "#);
+    let bad = r#"{"id":3,"error":{"code":400,"message":"{\"error\":{\"details\":[{\"reason\":\"API_KEY_INVALID\"}]}}"}}"#;
+    assert!(end(&serde_json::from_str(bad).unwrap()).starts_with("= auth: "));
+}
+
+#[test]
+fn one_that_cannot_have_the_teams_tools_is_not_begun_with() {
+    let replay = Replay::of(None);
+    let welcome = |version: u64, can: &Value| {
+        let result = json!({"protocolVersion": version, "agentCapabilities": can});
+        replay.read(&json!({"id": 1, "result": result}).to_string())
+    };
+    let http = json!({"mcpCapabilities": {"http": true}});
+    assert!(welcome(1, &http).ends_with("> \"session/new\""), "{}", welcome(1, &http));
+    assert!(welcome(2, &http).ends_with("= fatal: it speaks version 2 of the protocol, not 1"));
+    assert!(welcome(1, &json!({})).contains("= fatal: it takes no MCP server over HTTP"));
+}
+
+#[test]
+fn a_turn_that_is_cancelled_leaves_no_request_unanswered() {
+    let replay = Replay::of(None);
+    let mut client = replay.client();
+    client.begin();
+    assert_eq!(client.cancel(), Vec::<Value>::new(), "nothing to stop yet");
+    opening(&json!({"sessionId": "s"})).lines().for_each(|line| drop(client.hear(line)));
+    client.hear(&petition(&json!({"toolCallId": "c", "kind": "edit"}), &["allow_once"]));
+    let files = client.hear(r#"{"id":7,"method":"fs/read_text_file","params":{}}"#);
+    let Some(Step::Write(refusal)) = files.into_iter().next() else { panic!("no answer") };
+    assert_eq!(refusal["error"]["code"], -32601);
+    let cancelled = json!({"outcome": {"outcome": "cancelled"}});
+    let expected = [
+        json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}}),
+        json!({"jsonrpc": "2.0", "id": "p", "result": cancelled}),
+    ];
+    assert_eq!(client.cancel(), expected);
+}

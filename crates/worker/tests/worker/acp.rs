@@ -1,0 +1,228 @@
+//! An agent of the Agent Client Protocol, in a shell: what it is told, what it may do, what its end means.
+
+use std::fs;
+
+use agent_worker_protocol::{
+    Acp, AcpAgent, Backend, FailureClass, Mode, Session, WorkerEvent, WorkerJob, WorkerOutcome,
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::{
+    daemon::{Answer, Daemon, Heard, LIST, PERMIT},
+    process::{Worker, job, run},
+    programs::{ASK, failure, has, script},
+};
+
+/// Answers as an agent does, and keeps what it was told in `told`. What it does when it is prompted is each test's.
+const AGENT: &str = r#"
+say() { printf '%s\n' "$1"; }
+answer() { say '{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}'; }
+update() { say '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":'"$1"'}}'; }
+words() { update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'"$1"'"}}'; }
+look() { ask "$token" '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' >/dev/null; }
+permit() {
+    say '{"jsonrpc":"2.0","id":"p'"$1"'","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c'"$1"'","kind":"execute","title":"Run","rawInput":{"command":"'"$2"'"}},"options":[{"optionId":"always","kind":"allow_always"},{"optionId":"yes","kind":"allow_once"},{"optionId":"no","kind":"reject_once"}]}}'
+    IFS= read -r reply; printf '%s\n' "$reply" >>told
+}
+while IFS= read -r line; do
+    printf '%s\n' "$line" >>told
+    id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+    case "$line" in
+    *'"method":"initialize"'*) answer '{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http":true}}}' ;;
+    *'"method":"session/load"'*) words Earlier; load ;;
+    *'"method":"session/new"'*)
+        token=$(printf %s "$line" | sed 's/.*Bearer \([0-9a-f]*\).*/\1/')
+        url=$(printf %s "$line" | sed 's/.*"url":"http:..\([^"]*\)".*/\1/')
+        answer '{"sessionId":"s1"}' ;;
+    *'"method":"session/prompt"'*) prompted ;;
+    *'"method":"session/cancel"'*) cancelled ;;
+    esac
+done
+"#;
+
+/// A job for it, with these functions.
+fn acp(daemon: &Daemon, functions: &str) -> WorkerJob {
+    let path = script(daemon, "agent.sh", &format!("{ASK}{functions}{AGENT}"));
+    let command = vec![path.to_str().unwrap().to_owned()];
+    let (mode, session) = (None, Session::Continue);
+    let backend = Backend::Acp(Acp { agent: None, command, mode, session });
+    WorkerJob { backend, ..job(daemon, json!({})) }
+}
+
+const DONE: &str =
+    r#"prompted() { look; words "All "; words "done."; answer '{"stopReason":"end_turn"}'; }"#;
+
+/// What it was told, message by message.
+fn told(daemon: &Daemon) -> Vec<Value> {
+    let told = fs::read_to_string(daemon.folder.path().join("told")).unwrap();
+    told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn an_agent_is_told_where_the_tools_are_who_it_is_and_what_to_do() {
+    let daemon = Daemon::willing();
+    let job = acp(&daemon, DONE);
+    let finished = run(&job).await;
+    assert_eq!((finished.text.as_str(), finished.outcome), ("All done.", WorkerOutcome::Ok));
+    let told = told(&daemon);
+    let methods: Vec<_> = told.iter().map(|message| message["method"].as_str().unwrap()).collect();
+    assert_eq!(methods, ["initialize", "session/new", "session/prompt"]);
+    let place = &told[1]["params"];
+    assert_eq!(place["cwd"], json!(daemon.folder.path().to_str().unwrap()));
+    assert_eq!(place["mcpServers"][0]["name"], "team");
+    let texts: Vec<_> = told[2]["params"]["prompt"].as_array().unwrap().iter().collect();
+    let expected = ["You are coder.\n\n", "What woke you: fix it"]
+        .map(|text| json!({"type": "text", "text": text}));
+    assert_eq!(texts, expected.iter().collect::<Vec<_>>());
+    let session = json!({"id": "s1", "cost_micros": 0});
+    assert!(has(&daemon, |event| *event == WorkerEvent::Session { session: session.clone() }));
+    assert!(daemon.calls().iter().any(|(tool, _)| tool == LIST));
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_with_the_last_conversation_or_says_that_it_is_gone() {
+    let daemon = Daemon::willing();
+    let functions = format!("{DONE}\nload() {{ answer '{{}}'; }}");
+    // It has its tools from the session it loads.
+    let functions = functions.replace("look; ", r#"token=$(sed -n 's/.*Bearer \([0-9a-f]*\).*/\1/p' told | tail -n 1); url=$(sed -n 's/.*"url":"http:..\([^"]*\)".*/\1/p' told | tail -n 1); look; "#);
+    let mut job = acp(&daemon, &functions);
+    job.session = Some(json!({"id": "s1"}));
+    assert_eq!(run(&job).await.text, "All done.", "what it tells once more is no answer");
+    assert_eq!(told(&daemon)[1]["params"]["sessionId"], "s1");
+    let daemon = Daemon::willing();
+    let gone = r#"load() { say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32603,"message":"gone"}}'; }"#;
+    let mut job = acp(&daemon, &format!("{DONE}\n{gone}"));
+    job.session = Some(json!({"id": "s1"}));
+    assert_eq!(run(&job).await.text, "All done.");
+    let gone = |event: &WorkerEvent| matches!(event, WorkerEvent::Retry { why } if why.contains("is gone"));
+    assert!(has(&daemon, gone));
+}
+
+#[tokio::test]
+async fn what_it_wants_to_do_is_asked_of_the_daemon_and_answered_for_one_call() {
+    let mut first = true;
+    let daemon = Daemon::new(move |heard| match heard {
+        Heard::Call { tool, args, .. } if tool == PERMIT => {
+            match args["args"]["command"].as_str() {
+                Some("ls") if std::mem::take(&mut first) => {
+                    Answer::Result(json!({"permit": "open", "approval": 1}))
+                }
+                Some("ls") => Answer::Yes,
+                _ => Answer::Result(json!({"permit": "deny", "why": "denied by user"})),
+            }
+        }
+        Heard::Call { .. } | Heard::Events(_) => Answer::Yes,
+    });
+    let asks = DONE.replace("look;", "look; permit 1 ls; permit 2 rm;");
+    assert_eq!(run(&acp(&daemon, &asks)).await.outcome, WorkerOutcome::Ok);
+    let told = told(&daemon);
+    let outcome = |id: &str| {
+        let answer = told.iter().find(|message| message["id"] == id).unwrap();
+        answer["result"]["outcome"]["optionId"].clone()
+    };
+    assert_eq!((outcome("p1"), outcome("p2")), (json!("yes"), json!("no")));
+    let asked: Vec<_> = daemon.calls().into_iter().filter(|(tool, _)| tool == PERMIT).collect();
+    let request = |call: &str, command: &str| {
+        let args = json!({"command": command});
+        json!({"call": call, "tool": "execute", "args": args})
+    };
+    let expected = [request("c1", "ls"), request("c1", "ls"), request("c2", "rm")];
+    assert_eq!(asked.into_iter().map(|(_, args)| args).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
+    let daemon = Daemon::new(|heard| match heard {
+        Heard::Call { tool, .. } if tool == PERMIT => {
+            Answer::Result(json!({"permit": "fail", "why": "nobody is there"}))
+        }
+        Heard::Call { .. } | Heard::Events(_) => Answer::Yes,
+    });
+    let asks = DONE.replace("look;", "look; permit 1 ls; sleep 60;");
+    let (class, why) = failure(run(&acp(&daemon, &asks)).await.outcome);
+    assert_eq!(class, FailureClass::Permission);
+    assert_eq!(why, "execute was not approved: nobody is there");
+}
+
+#[tokio::test]
+async fn one_that_is_stopped_is_told_so_and_may_say_what_it_has_used() {
+    let daemon = Daemon::willing();
+    let waits = r#"
+        prompted() { look; prompt=$id; words waiting; }
+        cancelled() {
+            update '{"sessionUpdate":"usage_update","used":1,"size":2,"cost":{"amount":0.5,"currency":"USD"}}'
+            id=$prompt; answer '{"stopReason":"cancelled"}'
+        }"#;
+    let mut worker = Worker::start(&acp(&daemon, waits)).await;
+    daemon
+        .until(|all| {
+            all.iter().any(|heard| matches!(heard, Heard::Call { tool, .. } if tool == LIST))
+        })
+        .await;
+    let spoke = |heard: &Heard| match heard {
+        Heard::Events(request) => !request.live.is_empty(),
+        Heard::Call { .. } => false,
+    };
+    daemon.until(|all| all.iter().any(spoke)).await;
+    worker.signal(Signal::TERM);
+    let finished = worker.finished().await;
+    assert_eq!(finished.outcome, WorkerOutcome::Interrupted { why: "stopped".into() });
+    assert_eq!(told(&daemon).pop().unwrap()["method"], "session/cancel");
+    assert!(has(
+        &daemon,
+        |event| matches!(event, WorkerEvent::Usage(usage) if usage.cost_micros == Some(500_000))
+    ));
+}
+
+#[tokio::test]
+async fn how_it_ends_is_known_from_its_answer_and_its_process() {
+    for (functions, class, why) in [
+        (
+            "prompted() { look; words Fine.; echo oops >&2; exit 3; }",
+            FailureClass::Crash,
+            "it ended without a result: exit status 3: oops",
+        ),
+        (
+            r#"prompted() { look; say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":429,"message":"slow down"}}'; sleep 60; }"#,
+            FailureClass::RateLimited,
+            "slow down",
+        ),
+        (
+            r#"prompted() { answer '{"stopReason":"end_turn"}'; }"#,
+            FailureClass::Fatal,
+            "has never asked for the team's tools",
+        ),
+        ("exec >&-; sleep 60", FailureClass::Crash, "it has stopped talking"),
+    ] {
+        let daemon = Daemon::willing();
+        let (seen, said) = failure(run(&acp(&daemon, functions)).await.outcome);
+        assert_eq!(seen, class, "{said}");
+        assert!(said.ends_with(why), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_known_agent_is_kept_apart_and_no_secret_is_among_its_arguments() {
+    let daemon = Daemon::willing();
+    let functions = format!("printf '%s\\n' \"$GEMINI_CLI_HOME\" \"$*\" >given\n{DONE}");
+    let quota = r#"{"stopReason":"end_turn","_meta":{"quota":{"token_count":{"input_tokens":7,"output_tokens":3},"model_usage":[{}]}}}"#;
+    let functions = functions.replace(r#"{"stopReason":"end_turn"}"#, quota);
+    let mut job = acp(&daemon, &functions);
+    let Backend::Acp(acp) = &mut job.backend else { panic!("{job:?}") };
+    (acp.agent, acp.mode) = (Some(AcpAgent::Gemini), Some(Mode::Isolated));
+    job.model = Some("google/gemini-2.5-pro".into());
+    assert_eq!(run(&job).await.outcome, WorkerOutcome::Ok);
+    let given = fs::read_to_string(daemon.folder.path().join("given")).unwrap();
+    let home = job.keep.join("acp/gemini");
+    let expected = format!(
+        "{}\n--acp --skip-trust --allowed-mcp-server-names team --model gemini-2.5-pro\n",
+        home.display()
+    );
+    assert_eq!(given, expected);
+    assert!(home.join(".gemini/settings.json").is_file());
+    assert!(has(
+        &daemon,
+        |event| matches!(event, WorkerEvent::Usage(usage) if usage.input_tokens == 7)
+    ));
+}
