@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
+    listening::Begun,
     quick,
     rpc::Message,
     server::Server,
@@ -83,7 +84,11 @@ pub(super) async fn answer(State(door): State<Door>, request: Request) -> Respon
     }
     let wants = !is_stateless && head.method == Method::POST && wants_session(&body);
     let owner = Owner::of(&who, &head.headers).filter(|_| wants);
-    let request = Request::from_parts(head, Body::from(body));
+    let begun = Begun::of(&door.kernel, &who, &body).await;
+    let mut request = Request::from_parts(head, Body::from(body));
+    if let Some(begun) = begun {
+        request.extensions_mut().insert(begun);
+    }
     let request = match owner {
         Some(owner) => match door.sessions.begin(who, owner, request).await {
             Ok(response) => return response,

@@ -233,7 +233,9 @@ impl ServerHandler for Server {
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         fixtures_first!(self, fixtures => fixtures.listen(&context).await);
         let who = caller(context.request_context());
-        listening::listen(&self.kernel, &who, &context, &self.shutdown)
+        let head = context.request_context().extensions.get::<Parts>();
+        let begun = head.and_then(|head| head.extensions.get());
+        listening::listen(begun, &who, &context, &self.shutdown)
             .await
             .map_err(|error| failed(denied(&error)))
     }

@@ -140,7 +140,8 @@ mod tests {
         let lock = processes.worker_lock(run, attempt);
         std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
         let mut command = Command::new("flock");
-        let script = "trap '' TERM; echo $$ | tee \"$0\"; while read line; do :; done";
+        // Nothing but the shell itself: who is still on its way out would be counted too.
+        let script = "trap '' TERM; echo $$ >\"$0\"; echo here; while read line; do :; done";
         command.arg(&lock).args(["bash", "-c", script]).arg(&lock);
         let mut worker = stubborn(&mut command, &attempt.to_string());
         let stop = CancellationToken::new();

@@ -399,7 +399,8 @@ mod tests {
             ("openrouter/z-ai/glm:free", Some("openrouter/z-ai/glm:free")),
             ("opencode/auto", None),
             ("auto", None),
-            ("sonnet", Some("sonnet")),
+            ("sonnet", Some("anthropic/claude-sonnet-5-5")),
+            ("large", Some("large")),
         ] {
             assert_eq!(model(Some(written)).as_deref(), expected, "{written}");
         }

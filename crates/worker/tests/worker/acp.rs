@@ -127,7 +127,7 @@ async fn what_it_wants_to_do_is_asked_of_the_daemon_and_answered_for_one_call() 
         let args = json!({"command": command});
         json!({"call": call, "tool": "execute", "args": args})
     };
-    let expected = [request("c1", "ls"), request("c1", "ls"), request("c2", "rm")];
+    let expected = [request("0", "ls"), request("0", "ls"), request("1", "rm")];
     assert_eq!(asked.into_iter().map(|(_, args)| args).collect::<Vec<_>>(), expected);
 }
 

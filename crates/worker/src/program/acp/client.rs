@@ -425,7 +425,8 @@ impl<'a> Client<'a> {
             }
             // Some stop there when they may not do what they wanted.
             Some("cancelled") if self.was_refused && !self.is_cancelled => Ok(answer),
-            Some("cancelled") => fatal("it stopped in the middle"),
+            // Nobody else did: it was told to end, or ends by itself.
+            Some("cancelled") => Err(Failure::new(FailureClass::Crash, "it stopped in the middle")),
             Some("max_tokens") => fatal("its answer was longer than it may be"),
             Some("max_turn_requests") => fatal("it asked its model more often than it may"),
             Some("refusal") => fatal("its model refused to go on"),
