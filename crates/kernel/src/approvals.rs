@@ -124,8 +124,7 @@ impl Kernel {
         who.require(Permission::Approve)?;
         let place = Place { target: request.target, project: request.project };
         let (instance, _) = self.instance(who, &place).await?;
-        let all = self.store.approval_list(instance.id, ApprovalQuery::All).await?;
-        let asked = all.into_iter().find(|approval| approval.id == id);
+        let asked = self.store.approval_list(instance.id, ApprovalQuery::One(id)).await?.pop();
         let asked = asked.ok_or(Error::Store(StoreError::NotFound("approval")))?;
         let reason = request.reason.filter(|reason| !reason.trim().is_empty());
         sizes::check("a reason", reason.as_ref().map_or(0, String::len), REASON)?;

@@ -36,6 +36,8 @@ pub struct Cabinet(Arc<Inside>);
 struct Inside {
     home: Sqlite,
     drawers: RwLock<BTreeMap<i64, Drawer>>,
+    /// Those that could not be opened when the daemon began, and why: what is in them is not seen.
+    shut: Mutex<BTreeMap<PathBuf, String>>,
     /// Held by whoever opens or removes one, so that no file is opened twice.
     changing: Mutex<()>,
 }
@@ -50,21 +52,35 @@ struct Drawer {
 }
 
 impl Cabinet {
-    /// Opens the database in `folder`, making it if need be, and those that were opened beside it before. One of those
-    /// that is gone is forgotten; one that cannot be opened is left alone until the next time.
+    /// Opens the database in `folder`, making it if need be, and those that were opened beside it before. One that was
+    /// deleted is forgotten; one that cannot be opened, or whose whole folder is away, is left alone until the next time.
     pub async fn open(folder: &Path) -> std::result::Result<Self, Error> {
         let home = Sqlite::open(folder)?;
-        let inside = Inside { home, drawers: RwLock::default(), changing: Mutex::default() };
-        let cabinet = Self(Arc::new(inside));
+        let (drawers, shut, changing) = (RwLock::default(), Mutex::default(), Mutex::default());
+        let cabinet = Self(Arc::new(Inside { home, drawers, shut, changing }));
         for path in cabinet.0.home.drawers().await? {
-            if !path.exists() {
-                tracing::warn!(database = %path.display(), "is gone, and with it the teams in it");
-                cabinet.0.home.drawer_forget(path).await?;
-            } else if let Err(error) = cabinet.pull_out(path.clone()).await {
-                tracing::error!(database = %path.display(), %error, "cannot be opened");
+            match state(&path) {
+                Ok(State::There) => match cabinet.pull_out(path.clone()).await {
+                    Ok(_) => {}
+                    Err(error) => cabinet.leave_shut(path, &error).await,
+                },
+                Ok(State::Deleted) => {
+                    tracing::warn!(database = %path.display(), "is gone, and its teams with it");
+                    cabinet.0.home.drawer_forget(path).await?;
+                }
+                Err(error) => cabinet.leave_shut(path, &error.into()).await,
             }
         }
         Ok(cabinet)
+    }
+
+    async fn leave_shut(&self, path: PathBuf, why: &Error) {
+        let why = match why {
+            Error::File(why) => why.to_string(),
+            other => other.to_string(),
+        };
+        tracing::error!(database = %path.display(), why, "cannot be opened");
+        self.0.shut.lock().await.insert(path, why);
     }
 
     /// Waits until everything asked for is done and the files are closed.
@@ -168,19 +184,25 @@ impl Cabinet {
             Sqlite::open_file(&file, &beside(&file)).map(|store| (store, lock))
         });
         let (store, lock) = opened.await.map_err(|_| Error::Closed)??;
-        match self.number(&store, &text).await {
+        // Nothing is written into one that the next daemon would not look for.
+        let known = async {
+            let number = self.number(&store, &text).await?;
+            self.0.home.drawer_remember(text).await?;
+            Ok(number)
+        };
+        match known.await {
             Ok(number) => {
+                self.0.shut.lock().await.remove(&path);
                 let drawer = Drawer { path, store: store.clone(), _lock: Arc::new(lock) };
                 let mut drawers = self.0.drawers.write().unwrap_or_else(PoisonError::into_inner);
                 drawers.insert(number, drawer);
+                Ok(store)
             }
             Err(error) => {
                 store.close().await;
-                return Err(error);
+                Err(error)
             }
         }
-        self.0.home.drawer_remember(text).await?;
-        Ok(store)
     }
 
     /// The number of a database that was opened just now, none of those that are open already.
@@ -222,6 +244,21 @@ impl Cabinet {
         }
         gone(fs::remove_dir_all(beside(&path)))
     }
+}
+
+/// What became of a database since it was last open.
+enum State {
+    There,
+    Deleted,
+}
+
+/// An error where that cannot be said: without its folder it may only not be mounted, and must not be made anew.
+fn state(database: &Path) -> io::Result<State> {
+    if database.try_exists()? {
+        return Ok(State::There);
+    }
+    fs::read_dir(database.parent().unwrap_or(database))?;
+    Ok(State::Deleted)
 }
 
 fn gone(removed: io::Result<()>) -> Result<()> {

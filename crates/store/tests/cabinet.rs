@@ -124,6 +124,31 @@ async fn a_file_goes_with_its_last_team_and_a_team_with_its_file() {
 }
 
 #[tokio::test]
+async fn a_file_that_cannot_be_opened_is_told_of_and_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (home, project) = (folder.path().join("home"), folder.path().join("p"));
+    let file = project.join("team.db");
+    fs::create_dir(&home).unwrap();
+    let cabinet = Cabinet::open(&home).await.unwrap();
+    in_file(&cabinet, &file, "a").await.unwrap();
+    cabinet.close().await;
+    // A disk that is not there for now takes the folder with it.
+    fs::rename(&project, folder.path().join("away")).unwrap();
+    let cabinet = Cabinet::open(&home).await.unwrap();
+    assert!(names(&cabinet).await.is_empty());
+    let problems = cabinet.integrity().await.unwrap();
+    assert!(problems.len() == 1 && problems[0].contains("team.db is not open: "), "{problems:?}");
+    assert!(!project.exists(), "nothing is made anew in its place");
+    fs::rename(folder.path().join("away"), &project).unwrap();
+    in_file(&cabinet, &file, "a").await.unwrap();
+    assert_eq!(
+        (names(&cabinet).await, cabinet.integrity().await.unwrap()),
+        (vec!["a".to_owned()], vec![])
+    );
+    cabinet.close().await;
+}
+
+#[tokio::test]
 async fn a_file_somebody_deleted_is_forgotten_and_not_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let (home, file) = (folder.path().join("home"), folder.path().join("team.db"));

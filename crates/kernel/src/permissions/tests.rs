@@ -29,17 +29,17 @@ fn rules(default: Stance) -> Permissions {
 fn said(rules: &Permissions, tool: &str, args: &Value) -> Stance {
     let link = |path: &Path| {
         let to = match path.to_str().unwrap() {
-            "/work/src/out" => "/etc",
-            "/work/src/file" => "../../home/me/.bashrc",
-            "/work/src/in" => "main.rs",
-            "/work/src/round" => "round",
-            "/work/other" => "src/lock",
-            "/short" => "/work",
+            "/project/src/out" => "/etc",
+            "/project/src/file" => "../../home/me/.bashrc",
+            "/project/src/in" => "main.rs",
+            "/project/src/round" => "round",
+            "/project/other" => "src/lock",
+            "/short" => "/project",
             _ => return None,
         };
         Some(PathBuf::from(to))
     };
-    stance(rules, tool, args, &Here { cwd: Path::new("/work"), link: &link })
+    stance(rules, tool, args, &Here { cwd: Path::new("/project"), link: &link })
 }
 
 fn bash(command: &str) -> (&'static str, Value) {
@@ -87,7 +87,7 @@ fn deny_comes_before_ask_before_allow_and_the_default_is_last() {
 fn a_path_is_where_it_leads() {
     for (path, expected) in [
         ("src/main.rs", Stance::Allow),
-        ("/work/src/main.rs", Stance::Allow),
+        ("/project/src/main.rs", Stance::Allow),
         ("./src/./main.rs", Stance::Allow),
         ("/short/src/main.rs", Stance::Allow),
         ("src/in", Stance::Allow),

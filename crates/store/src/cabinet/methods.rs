@@ -221,6 +221,8 @@ cabinet! {
         for store in self.all() {
             all.extend(store.integrity().await?);
         }
+        let shut = self.0.shut.lock().await;
+        all.extend(shut.iter().map(|(path, why)| format!("{} is not open: {why}", path.display())));
         Ok(all)
     }
     async fn effect_expire(&self, before: Millis) -> Result<u32> {

@@ -55,8 +55,8 @@ pub struct ApprovalAnswer {
 pub enum ApprovalQuery {
     /// Those of the live run that wait for an answer somebody can still use.
     Open,
-    /// All there ever were.
-    All,
+    /// This one, whatever became of it.
+    One(ApprovalId),
 }
 
 impl NewApproval {

@@ -208,10 +208,8 @@ const APPROVAL: &str = "SELECT p.id, r.uuid, p.agent, t.id, p.tool, p.args, p.as
     JOIN attempt t ON t.workflow = p.workflow AND t.agent = p.agent AND t.epoch = p.epoch WHERE p.workflow = ?1";
 
 fn find(db: &Connection, workflow: WorkflowId, id: ApprovalId) -> Result<Approval> {
-    db.prepare_cached(&format!("{APPROVAL} AND p.id = ?2"))?
-        .query_row([workflow.get(), id.get()], approval)
-        .optional()?
-        .ok_or(Error::NotFound("approval"))
+    let one = list(db, workflow, ApprovalQuery::One(id))?.pop();
+    one.ok_or(Error::NotFound("approval"))
 }
 
 /// Open are those that can still be used: while the mail they are asked for is open.
@@ -225,19 +223,23 @@ pub(super) fn list(
     workflow: WorkflowId,
     which: ApprovalQuery,
 ) -> Result<Vec<Approval>> {
+    let id = match which {
+        ApprovalQuery::One(id) => Some(id.get()),
+        ApprovalQuery::Open => None,
+    };
     let approvals = db
         .prepare_cached(&list_sql(which))?
-        .query_map([workflow.get()], approval)?
+        .query_map(params![workflow.get(), id], approval)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(approvals)
 }
 
 pub(super) fn list_sql(which: ApprovalQuery) -> String {
     match which {
-        ApprovalQuery::All => format!("{APPROVAL} ORDER BY p.id"),
+        ApprovalQuery::One(_) => format!("{APPROVAL} AND p.id = ?2"),
         ApprovalQuery::Open => {
             let indexed = APPROVAL.replace("approval p", "approval p INDEXED BY approval_unused");
-            format!("{indexed} AND {OPEN} ORDER BY p.id")
+            format!("{indexed} AND ?2 IS NULL AND {OPEN} ORDER BY p.id")
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How SQLite answers the questions that are asked all the time: from an index of what is open, never by walking
 //! through everything that was ever said. A test of the schema and the statements together.
 
-use agent_worker_protocol::{RunId, Seq};
+use agent_worker_protocol::{ApprovalId, RunId, Seq};
 use rusqlite::Connection;
 
 use crate::model::{ApprovalQuery, InstanceQuery, ProposalQuery};
@@ -72,6 +72,7 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (runs::TURNS_TODAY_OF.to_owned(), "INDEX attempt_turn (workflow=? AND run=? AND ended>?)"),
         (settle::HELD_MAIL.to_owned(), open),
         (approvals::list_sql(ApprovalQuery::Open), "INDEX approval_unused (workflow=?)"),
+        (approvals::list_sql(ApprovalQuery::One(ApprovalId::new(1))), "(workflow=? AND id=?)"),
         (settle::ALL_WAIT_UNTIL.to_owned(), open),
         (attempts::TURNS.to_owned(), "INDEX attempt_turn (workflow=? AND run=?)"),
         (settle::DROP_OPEN.to_owned(), "delivery_open (workflow=? AND state=?)"),
