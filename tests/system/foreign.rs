@@ -71,12 +71,6 @@ pub(crate) fn agents() -> Option<PathBuf> {
     cached("AW_AGENTS", "agents").map(|folder| folder.join("npm/node_modules"))
 }
 
-/// Whether those too are to be tried that `scripts/agents` gets only when it is asked to.
-#[expect(clippy::disallowed_methods, reason = "how much is tried is a setting of the test itself")]
-pub(crate) fn wants_all() -> bool {
-    std::env::var("REAL_CLIS").is_ok_and(|which| which == "all")
-}
-
 /// A folder that a script has filled.
 #[expect(clippy::disallowed_methods, reason = "where it is is a setting of the test itself")]
 fn cached(variable: &str, name: &str) -> Option<PathBuf> {

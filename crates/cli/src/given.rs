@@ -1,4 +1,4 @@
-//! Text a person gives a command: typed behind it, or on stdin.
+//! What a person gives a command: text, typed behind it or on stdin, and the numbers of things.
 
 use std::io::{IsTerminal as _, Read as _};
 
@@ -20,6 +20,12 @@ pub(crate) fn text_or_stdin(typed: Option<String>) -> Result<String, CliError> {
         }
         None => stdin(),
     }
+}
+
+/// The number of something as it is shown, `12` or `#12`; none is below 1.
+pub(crate) fn number(typed: &str) -> Option<i64> {
+    let number = typed.strip_prefix('#').unwrap_or(typed).parse().ok();
+    number.filter(|number| *number > 0)
 }
 
 fn stdin() -> Result<String, CliError> {

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    foreign::{Foreign, agents, wants_all},
+    foreign::{Foreign, agents},
     model_server::ModelServer,
     world::{World, skipped, wait_for},
 };
@@ -108,10 +108,6 @@ pub(super) struct Desk<'a> {
 impl Office {
     /// None where one of the programs cannot be had; then what was not tried is counted.
     pub(super) fn open(clis: &[Cli], untried: &str) -> Option<Self> {
-        // What was not asked for is not missing; its recorded streams are read everywhere.
-        if clis.contains(&Cli::Opencode) && !wants_all() {
-            return None;
-        }
         let missing = clis.iter().find(|cli| cli.command().is_none());
         if let Some(cli) = missing {
             skipped(&format!("{untried} (needs {})", cli.name()));

@@ -11,6 +11,7 @@ use crate::{
     client::Reach,
     context::{Context, Format, Output},
     error::CliError,
+    given,
     line::{Line, Tone},
     table::Column::{Name, Text},
     text::one_line,
@@ -43,9 +44,9 @@ pub(crate) struct Args {
 }
 
 fn number(text: &str) -> Result<QuestionId, String> {
-    let number = text.strip_prefix('#').unwrap_or(text).parse::<i64>().ok();
-    let number = number.filter(|number| *number > 0).map(QuestionId::new);
-    number.ok_or_else(|| "a question's number is a whole number from 1".into())
+    given::number(text)
+        .map(QuestionId::new)
+        .ok_or_else(|| "a question's number is a whole number from 1".into())
 }
 
 /// Runs the command.

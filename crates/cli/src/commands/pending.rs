@@ -6,6 +6,7 @@ use crate::{
     client::Reach,
     context::{Context, Format, Output},
     error::{CliError, Kind},
+    given,
     line::{Line, Tone},
     table::Column::{Name, Text},
     text::{one_line, visible},
@@ -38,9 +39,9 @@ pub(crate) struct Args {
 
 /// Reads the number of a request.
 pub(super) fn number(text: &str) -> Result<ApprovalId, String> {
-    let number = text.strip_prefix('#').unwrap_or(text).parse::<i64>().ok();
-    let number = number.filter(|number| *number > 0).map(ApprovalId::new);
-    number.ok_or_else(|| "a request's number is a whole number from 1".into())
+    given::number(text)
+        .map(ApprovalId::new)
+        .ok_or_else(|| "a request's number is a whole number from 1".into())
 }
 
 /// Runs the command.

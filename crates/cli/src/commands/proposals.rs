@@ -7,6 +7,7 @@ use crate::{
     clock,
     context::{Context, Format, Output},
     error::CliError,
+    given,
     line::{Line, Tone},
     table::Column::{Figure, Name, State, Text},
     text::one_line,
@@ -37,9 +38,9 @@ pub(crate) struct Args {
 
 /// Reads a proposal's number as it is shown: `3` or `#3`.
 pub(super) fn number(text: &str) -> Result<ProposalId, String> {
-    let number = text.strip_prefix('#').unwrap_or(text).parse::<i64>().ok();
-    let number = number.filter(|number| *number > 0).map(ProposalId::new);
-    number.ok_or_else(|| "a proposal's number is a whole number from 1".into())
+    given::number(text)
+        .map(ProposalId::new)
+        .ok_or_else(|| "a proposal's number is a whole number from 1".into())
 }
 
 /// Runs the command.

@@ -6,6 +6,7 @@ use crate::{
     client::Reach,
     context::{Context, Format, Output},
     error::CliError,
+    given,
     table::Column::{Figure, Name, State, Text},
     text::one_line,
     verdict::Verdict,
@@ -30,9 +31,9 @@ pub(crate) struct Args {
 
 /// Reads a message's number as it is shown: `12` or `#12`.
 pub(super) fn seq(text: &str) -> Result<Seq, String> {
-    let number = text.strip_prefix('#').unwrap_or(text).parse::<i64>().ok();
-    let number = number.filter(|number| *number > 0).map(Seq::new);
-    number.ok_or_else(|| "a message's number is a whole number from 1, as `peek` shows it".into())
+    given::number(text)
+        .map(Seq::new)
+        .ok_or_else(|| "a message's number is a whole number from 1, as `peek` shows it".into())
 }
 
 /// Runs the command.

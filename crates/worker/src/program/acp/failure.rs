@@ -25,8 +25,8 @@ fn class(error: &Value, said: &str) -> FailureClass {
         Some("authentication_failed") => return FailureClass::Auth,
         Some("billing_error") => return FailureClass::Billing,
         Some("rate_limit") => return FailureClass::RateLimited,
-        // The second is what there is no answer to at all: a connection that was cut, for example.
-        Some("server_error" | "unknown") => return FailureClass::Transient,
+        Some("server_error") => return FailureClass::Transient,
+        // Also `unknown`: a connection that was cut, but a bad request too, and that must not be tried for ever.
         Some(_) | None => {}
     }
     // Google says 400 of a key it does not know. Its answer may be inside.

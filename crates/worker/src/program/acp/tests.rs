@@ -459,7 +459,7 @@ fn the_outcome_is_the_stop_reason_or_the_errors_code_and_never_what_was_said() {
     = billing: 429 rate limit
     = rate_limited: 429 rate limit
     = transient: 429 rate limit
-    = transient: 429 rate limit
+    = fatal: 429 rate limit
     "#);
     let bad = r#"{"id":3,"error":{"code":400,"message":"{\"error\":{\"details\":[{\"reason\":\"API_KEY_INVALID\"}]}}"}}"#;
     assert!(end(&serde_json::from_str(bad).unwrap()).starts_with("= auth: "));
