@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader},
     process::Stdio,
+    time::{Duration, Instant},
 };
 
 use agent_worker_host::Daemon;
@@ -10,12 +11,13 @@ use agent_worker_protocol::{
     Priority,
     api::{SendReply, SendRequest},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     looking::{send, team},
     shown::shell,
     steady::seen,
+    world::World,
 };
 
 #[test]
@@ -141,6 +143,37 @@ fn logs_are_followed_from_turn_to_turn_until_the_run_is_over() {
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
     assert_eq!(printed(2), ["→ shell", "half"]);
     assert_eq!(talk.next().unwrap().unwrap(), "the run is over");
+    assert!(follower.wait().unwrap().success());
+}
+
+#[test]
+fn what_is_printed_while_nothing_else_happens_is_followed_too() {
+    let world = World::new();
+    let wait =
+        |file: &str| format!("for i in $(seq 2000); do [ -e {file} ] && break; sleep 0.02; done");
+    let script = format!("echo first >&2; {}; echo more >&2; {}", wait("print"), wait("end"));
+    let command = json!(["sh", "-c", script]);
+    world.file(
+        "team.yaml",
+        &format!("agents:\n  coder: {{ backend: command, command: {command} }}\n"),
+    );
+    assert_eq!(world.run(&["start", "team.yaml", "--background"]).code, 0);
+    let mut follower = world
+        .command(&["logs", "coder@team", "--follow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    send(&world, "coder@team", "go");
+    assert_eq!(lines.next().unwrap().unwrap(), "first");
+    let printed = Instant::now();
+    world.file("print", "");
+    assert_eq!(lines.next().unwrap().unwrap(), "more");
+    // Sooner than the next sign of life of its worker.
+    assert!(printed.elapsed() < Duration::from_secs(10), "{:?}", printed.elapsed());
+    world.file("end", "");
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
     assert!(follower.wait().unwrap().success());
 }
 

@@ -146,6 +146,7 @@ async fn first(shelf: &Shelf, place: &Path) -> Result<First, Trouble> {
         if shelf.stage().await? != Stage::Live {
             return Ok(First::End);
         }
+        tokio::time::sleep(PACE).await;
     }
 }
 

@@ -33,7 +33,14 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use agent_worker_kernel::Kernel;
 use agent_worker_protocol::Millis;
-use axum::{Router, middleware::from_fn_with_state};
+use axum::{
+    Router,
+    extract::Request,
+    middleware::from_fn_with_state,
+    response::{IntoResponse as _, Response},
+};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use gate::{BODY_LIMIT, own_origins};
@@ -44,7 +51,7 @@ pub(crate) use refusal::{Refusal, problem};
 pub(crate) use revoked::Revocations;
 pub(crate) use since::Since;
 
-use crate::{mcp, shutdown::Shutdown};
+use crate::{mcp, peer::Peer, shutdown::Shutdown};
 use route::May;
 
 /// What stands behind the doors.
@@ -81,10 +88,35 @@ pub(crate) struct HealthFacts {
     pub(crate) trouble: Option<String>,
 }
 
-/// The routes, for the Unix socket and for TCP alike. Each request carries its connection's `Peer`
-/// as an extension; without one it comes from nobody.
-pub(crate) fn router(doors: Doors) -> Router {
-    let gate = gate::Gate::new(doors.health.address);
+/// Everything that is behind a connection, for the Unix socket and for TCP alike.
+#[derive(Clone)]
+pub(crate) struct Site {
+    gate: gate::Gate,
+    routes: TowerToHyperService<Router>,
+}
+
+impl Site {
+    /// The site of the daemon behind `doors`.
+    pub(crate) fn new(doors: Doors) -> Self {
+        let gate = gate::Gate::new(doors.health.address);
+        Self { gate, routes: TowerToHyperService::new(router(doors)) }
+    }
+
+    /// Answers a request of whoever is at the other end of the connection.
+    pub(crate) async fn answer(self, peer: Peer, mut request: Request) -> Response {
+        if let Err(refusal) = self.gate.check(request.uri(), request.headers()) {
+            return Refusal::from(refusal).into_response();
+        }
+        request.extensions_mut().insert(peer);
+        match self.routes.call(request).await {
+            Ok(answer) => answer,
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// The routes. Each request carries its connection's [`Peer`] as an extension; without one it comes from nobody.
+fn router(doors: Doors) -> Router {
     let mcp = mcp::routes(&doors);
     let doors = Arc::new(doors);
     let mount = |router, route: route::Route| route.mount(router);
@@ -103,6 +135,5 @@ pub(crate) fn router(doors: Doors) -> Router {
         .merge(known)
         .fallback(refusal::no_such_route)
         .method_not_allowed_fallback(refusal::no_such_method)
-        .layer(from_fn_with_state(gate, gate::address))
         .with_state(doors)
 }

@@ -26,7 +26,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     home::{Home, HomeError},
-    http::{self, Doors, HealthFacts, Revocations},
+    http::{Doors, HealthFacts, Revocations, Site},
     log,
     runner::Processes,
     serve::Doorway,
@@ -232,7 +232,7 @@ async fn open_doors(
         fixtures: settings.fixtures,
     };
     let doorway = Doorway {
-        router: http::router(doors),
+        site: Site::new(doors),
         kernel: kernel.clone(),
         tracker: tracker.clone(),
         closing: closing.clone(),

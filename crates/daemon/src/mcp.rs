@@ -41,7 +41,6 @@ use axum::{
     Json, Router,
     body::to_bytes,
     http::{StatusCode, header::CONTENT_TYPE},
-    middleware::map_response,
     response::{IntoResponse, Response},
     routing::any,
 };
@@ -71,9 +70,8 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(doors: &Doors) -> Router<
     let sessions = Sessions::new(server, settings.clone(), doors);
     let never = Arc::new(NeverSessionManager::default());
     let alone = StreamableHttpService::new(move || Ok(alone.clone()), never, settings);
-    Router::new()
-        .route("/mcp", any(door::answer).with_state(Door::new(doors, alone, sessions)))
-        .layer(map_response(in_our_words))
+    let door = Arc::new(Door::new(doors, alone, sessions));
+    Router::new().route("/mcp", any(door::answer).with_state(door))
 }
 
 #[cfg(not(debug_assertions))]

@@ -1,14 +1,11 @@
-//! The accept loops: one router behind two listeners. Who is on the other end is found out once per connection.
+//! The accept loops: one site behind two listeners. Who is on the other end is found out once per connection.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use agent_worker_kernel::Kernel;
-use axum::{Extension, Router};
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
+use axum::body::Body;
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
@@ -17,6 +14,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    http::Site,
     impatient::Impatient,
     peer::{Caller, Peer},
 };
@@ -30,7 +28,7 @@ pub(crate) const MOST_VISITORS: usize = 256;
 /// What every connection is served with.
 #[derive(Clone)]
 pub(crate) struct Doorway {
-    pub(crate) router: Router,
+    pub(crate) site: Site,
     pub(crate) kernel: Kernel,
     pub(crate) tracker: TaskTracker,
     /// Stops accepting, and lets each connection end after the answer it is giving.
@@ -93,7 +91,9 @@ impl Doorway {
     }
 
     async fn attend(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
-        let service = TowerToHyperService::new(self.router.clone().layer(Extension(peer)));
+        let service = service_fn(|request: Request<Incoming>| async move {
+            Ok::<_, Infallible>(self.site.clone().answer(peer, request.map(Body::new)).await)
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .serve_connection(TokioIo::new(Impatient::new(stream)), service);

@@ -18,6 +18,7 @@ mod feedback;
 mod head;
 mod inbox;
 mod instances;
+mod known;
 mod looks;
 mod members;
 mod messages;

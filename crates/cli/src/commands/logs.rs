@@ -1,7 +1,10 @@
 //! `agent-worker logs`: what the worker of an agent's last turn printed.
 
+use std::time::Duration;
+
 use agent_worker_host::DialError;
 use agent_worker_protocol::{AttemptId, EventKind, Target, api::LogReply};
+use tokio::time::timeout;
 
 use crate::{
     client::{Client, Reach, Scope, Watched},
@@ -11,6 +14,9 @@ use crate::{
     verdict::Verdict,
     words,
 };
+
+/// What is printed while nothing happens is shown so much later at most.
+const SWEEP: Duration = Duration::from_millis(500);
 
 /// Show what an agent's worker printed
 ///
@@ -80,7 +86,8 @@ async fn whole(client: &Client, scope: &Scope) -> Result<LogReply, CliError> {
     }
 }
 
-/// Shows the log as it grows. What happens in the run is the reason to look: a worker that works is heard of.
+/// Shows the log as it grows. What happens in the run is the reason to look, and that a worker may print without a word of
+/// what it does.
 async fn follow(client: &Client, scope: &Scope, ctx: &mut Context<'_>) -> Result<(), CliError> {
     // Watched from before it is read, so that nothing falls between what was read and what follows.
     let from_now = None;
@@ -95,7 +102,8 @@ async fn follow(client: &Client, scope: &Scope, ctx: &mut Context<'_>) -> Result
             Err(error) if printed.attempt.is_none() && is_not_found(&error) => {}
             Err(error) => return Err(error),
         }
-        match events.next().await {
+        let Ok(next) = timeout(SWEEP, events.next()).await else { continue };
+        match next {
             Ok(Some((_, event))) if event.kind == EventKind::RunEnded => {
                 printed.catch_up(client, scope, ctx).await?;
                 printed.end_line(ctx)?;

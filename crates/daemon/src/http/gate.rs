@@ -50,7 +50,8 @@ impl Gate {
         Self { hosts: hosts.into(), origins: own_origins(address).into() }
     }
 
-    fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    /// Lets a request pass that is meant for this daemon and is not made by somebody else's page.
+    pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         let mut hosts = headers.get_all(HOST).iter().map(HeaderValue::as_bytes).peekable();
         if hosts.peek().is_none() {
             return Err(Problem::new(Code::BadRequest, "there is no `Host` header"));
@@ -78,16 +79,6 @@ pub(crate) fn own_origins(address: Option<SocketAddr>) -> Vec<String> {
 
 fn has(list: &[String], value: &[u8]) -> bool {
     list.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(value))
-}
-
-/// Lets a request pass that is meant for this daemon and is not made by somebody else's page.
-pub(super) async fn address(
-    State(gate): State<Gate>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Refusal> {
-    gate.check(request.uri(), request.headers())?;
-    Ok(next.run(request).await)
 }
 
 /// Finds out who asks, and lets anybody pass.
@@ -121,7 +112,7 @@ pub(super) async fn known(
     let body = if body.is_end_stream() { body } else { json(&head.headers, body).await?.into() };
     let answer = next.run(Request::from_parts(head, body)).await;
     Ok(match token {
-        Some(token) => ear.bind(answer, doors.kernel.clone(), token),
+        Some(token) => ear.bind(answer, &doors.kernel, token),
         None => answer,
     })
 }

@@ -39,12 +39,12 @@ impl Revocations {
 
 impl Ear {
     /// Lets an answer that is a stream go on until `token` is taken back. Other answers are over by themselves.
-    pub(super) fn bind(self, answer: Response, kernel: Kernel, token: String) -> Response {
+    pub(super) fn bind(self, answer: Response, kernel: &Kernel, token: String) -> Response {
         let kind = answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         if kind.is_none_or(|kind| !kind.starts_with(b"text/event-stream")) {
             return answer;
         }
-        let guard = Guard { ear: self, kernel, token };
+        let guard = Guard { ear: self, kernel: kernel.clone(), token };
         answer.map(|body| Body::new(Bound { body, state: State::Open(Box::pin(guard.hear())) }))
     }
 }

@@ -1,5 +1,7 @@
 //! Which way a request is answered: by itself, as almost all are, or as part of a session.
 
+use std::sync::Arc;
+
 use agent_worker_kernel::{Kernel, Principal};
 use axum::{
     body::{Body, to_bytes},
@@ -15,6 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
+    in_our_words,
     listening::Begun,
     quick,
     rpc::Message,
@@ -32,7 +35,6 @@ const INTRODUCTION: usize = 64 * 1024;
 const STREAM: &str = "agent-worker/stream";
 
 /// The ways there are.
-#[derive(Clone)]
 pub(super) struct Door {
     kernel: Kernel,
     alone: StreamableHttpService<Server, NeverSessionManager>,
@@ -67,13 +69,13 @@ impl Door {
 }
 
 /// Answers everything that comes to `/mcp`.
-pub(super) async fn answer(State(door): State<Door>, request: Request) -> Response {
+pub(super) async fn answer(State(door): State<Arc<Door>>, request: Request) -> Response {
     let who = request.extensions().get().cloned().unwrap_or(Principal::Nobody);
     let is_stateless = is_stateless(request.headers());
     let session = request.headers().get(SESSION).filter(|_| !is_stateless);
     if let Some(id) = session.map(|id| id.to_str().unwrap_or_default().to_owned()) {
         let owner = Owner::of(&who, request.headers());
-        return door.sessions.answer(&id, owner.as_ref(), request).await;
+        return in_our_words(door.sessions.answer(&id, owner.as_ref(), request).await).await;
     }
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
@@ -91,12 +93,12 @@ pub(super) async fn answer(State(door): State<Door>, request: Request) -> Respon
     }
     let request = match owner {
         Some(owner) => match door.sessions.begin(who, owner, request).await {
-            Ok(response) => return response,
+            Ok(response) => return in_our_words(response).await,
             Err(request) => request,
         },
         None => request,
     };
-    door.alone.handle(request).await.map(Body::new)
+    in_our_words(door.alone.handle(request).await.map(Body::new)).await
 }
 
 fn is_stateless(headers: &HeaderMap) -> bool {

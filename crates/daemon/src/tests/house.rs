@@ -20,7 +20,7 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::Sqlite;
 use async_trait::async_trait;
-use axum::Extension;
+use axum::Router;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -36,7 +36,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::contract;
 use crate::{
-    http::{Doors, HealthFacts, Revocations, router},
+    http::{Doors, HealthFacts, Revocations, Site},
     peer::{Caller, Peer},
     serve::Doorway,
     shutdown::Shutdown,
@@ -129,7 +129,7 @@ impl House {
             fixtures: false,
         };
         let doorway = Doorway {
-            router: router(doors),
+            site: Site::new(doors),
             kernel: kernel.clone(),
             tracker,
             closing: CancellationToken::new(),
@@ -297,7 +297,8 @@ impl Drop for House {
 /// Serves everybody who comes to `socket` as `caller`.
 fn serve_as(caller: Caller, socket: &Path, doorway: &Doorway) {
     let listener = UnixListener::bind(socket).unwrap();
-    let routes = doorway.router.clone().layer(Extension(Peer::Socket(caller)));
+    let (site, peer) = (doorway.site.clone(), Peer::Socket(caller));
+    let routes = Router::new().fallback(move |request| site.clone().answer(peer, request));
     let closing = doorway.closing.clone().cancelled_owned();
     let serving = axum::serve(listener, routes).with_graceful_shutdown(closing);
     doorway.tracker.spawn(serving.into_future());

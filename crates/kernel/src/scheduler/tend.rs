@@ -49,6 +49,12 @@ impl Busy {
         self.lock().is_empty()
     }
 
+    /// Whether all of these are among them.
+    fn has_all(&self, team: &[AgentName]) -> bool {
+        let names = self.lock();
+        team.iter().all(|agent| names.contains(agent))
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<AgentName>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +118,11 @@ impl Kernel {
         if let Some(due) = self.settle_proposals(card, now).await? {
             next = next.min(due);
         }
-        for ready in self.store.agent_ready(card.workflow).await? {
+        // While everybody works, nobody can be woken, however much is said.
+        let all_work = busy.has_all(&card.team);
+        let ready =
+            if all_work { Vec::new() } else { self.store.agent_ready(card.workflow).await? };
+        for ready in ready {
             match ready.not_before {
                 Some(at) if at > now => next = next.min(at),
                 Some(_) | None => {

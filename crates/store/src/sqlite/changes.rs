@@ -1,18 +1,47 @@
-//! Who waits for news of which instance. A hint, kept in memory: it says "look", never at what.
+//! What happens in memory after a COMMIT: whoever waits for news of an instance is told to look, never at what, and what
+//! was known and may have changed is forgotten.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use agent_worker_protocol::WorkflowId;
+use agent_worker_protocol::{Hash, InstanceRef, Millis, RunId, WorkflowId, api::TokenView};
 use tokio::sync::watch;
 
-use crate::model::Change;
+use super::known::Known;
+use crate::model::{Change, Hindrances, Instance};
 
-/// One counter for each instance somebody ever waited for. They start at 1, so that a fresh [`Change`] is behind.
+/// A handle to whoever is to be told.
 #[derive(Clone, Default)]
-pub(super) struct Changes(Arc<Mutex<HashMap<WorkflowId, watch::Sender<u64>>>>);
+pub(super) struct Changes {
+    /// One for each instance somebody ever waited for. They start at 1, so that a fresh [`Change`] is behind.
+    counters: Arc<Mutex<HashMap<WorkflowId, watch::Sender<u64>>>>,
+    pub(super) tokens: Known<Hash, Option<TokenView>>,
+    pub(super) instances: Known<InstanceRef, Vec<Instance>>,
+    pub(super) hindrances: Known<RunId, Hindrances>,
+    pub(super) proposals_due: Known<WorkflowId, Option<Millis>>,
+}
+
+/// What a write changed of which somebody is to be told.
+#[derive(Default)]
+pub(super) struct News {
+    /// Something about these instances.
+    pub(super) instances: BTreeSet<WorkflowId>,
+    /// More than that something was said in one of them.
+    pub(super) runs: bool,
+    /// A token was made or taken back.
+    pub(super) tokens: bool,
+}
+
+impl News {
+    /// Takes in what another write changed.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.instances.append(&mut other.instances);
+        self.runs |= other.runs;
+        self.tokens |= other.tokens;
+    }
+}
 
 impl Changes {
     /// Waits until `workflow` has changed more often than `seen`.
@@ -22,24 +51,42 @@ impl Changes {
         Change(now)
     }
 
-    /// Tells whoever waits for one of these.
-    pub(super) fn tell(&self, touched: impl IntoIterator<Item = WorkflowId>) {
+    /// Tells whoever it is for.
+    pub(super) fn tell(&self, news: &News) {
+        if news.tokens {
+            self.forget_tokens();
+        }
+        if news.runs {
+            self.forget_runs();
+        }
         let counters = self.counters();
         // Without a counter nobody has waited yet, and whoever comes first looks anyway.
-        for counter in touched.into_iter().filter_map(|workflow| counters.get(&workflow)) {
+        for counter in news.instances.iter().filter_map(|workflow| counters.get(workflow)) {
             counter.send_modify(|count| *count += 1);
         }
     }
 
     /// Tells everybody: what they believe may be wrong.
     pub(super) fn tell_all(&self) {
+        self.forget_tokens();
+        self.forget_runs();
         for counter in self.counters().values() {
             counter.send_modify(|count| *count += 1);
         }
     }
 
+    fn forget_tokens(&self) {
+        self.tokens.forget();
+    }
+
+    fn forget_runs(&self) {
+        self.instances.forget();
+        self.hindrances.forget();
+        self.proposals_due.forget();
+    }
+
     fn counters(&self) -> MutexGuard<'_, HashMap<WorkflowId, watch::Sender<u64>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

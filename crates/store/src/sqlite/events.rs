@@ -32,6 +32,10 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    pub(super) fn kind(&self) -> EventKind {
+        self.kind
+    }
+
     pub(super) fn of(kind: EventKind) -> Self {
         Self {
             kind,

@@ -25,6 +25,8 @@ pub(super) struct Head<'a> {
     last_run: Option<i64>,
     last_seq: i64,
     last_event: i64,
+    /// Whether more happened than that something was said.
+    moved: bool,
 }
 
 /// The run that holds the instance.
@@ -51,7 +53,7 @@ impl<'a> Head<'a> {
                     None => None,
                 };
                 let (last_run, last_seq, last_event) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(Self { tx, workflow, live, last_run, last_seq, last_event })
+                Ok(Self { tx, workflow, live, last_run, last_seq, last_event, moved: false })
             })
             .optional()?
             .ok_or(Error::NotFound("instance"))
@@ -87,6 +89,7 @@ impl<'a> Head<'a> {
         insert(number, Seq::new(self.last_seq))?;
         self.last_run = Some(number.0);
         self.live = Some(LiveRun { number, id, state: RunState::Setup });
+        self.moved = true;
         Ok(number)
     }
 
@@ -109,6 +112,7 @@ impl<'a> Head<'a> {
                 now.get()
             ])?;
         self.live = self.live.take().filter(|_| !over).map(|live| LiveRun { state, ..live });
+        self.moved = true;
         Ok(())
     }
 
@@ -190,6 +194,7 @@ impl<'a> Head<'a> {
     /// Adds an event; unless it says otherwise, of the live run.
     pub(super) fn event(&mut self, entry: &Entry<'_>, now: Millis) -> Result<()> {
         self.last_event += 1;
+        self.moved |= entry.kind() != EventKind::Message;
         let live = self.live.as_ref().map(|live| live.number);
         entry.insert(self.tx, self.workflow, self.last_event, live, now)
     }
@@ -248,6 +253,9 @@ impl<'a> Head<'a> {
                 self.last_event
             ])?;
         self.tx.touch(self.workflow);
+        if self.moved {
+            self.tx.touch_runs();
+        }
         Ok(())
     }
 }

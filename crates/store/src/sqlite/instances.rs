@@ -17,12 +17,13 @@ pub(super) fn open(tx: &Tx<'_>, project: &str, instance: &InstanceRef) -> Result
         .prepare_cached("SELECT id FROM workflow WHERE project = ?1 AND name = ?2 AND tag = ?3")?
         .query_row(key, |row| row.get(0))
         .optional()?;
-    let id = match found {
-        Some(id) => id,
-        None => tx
-            .prepare_cached("INSERT INTO workflow (project, name, tag) VALUES (?1, ?2, ?3)")?
-            .insert(key)?,
-    };
+    if let Some(id) = found {
+        return Ok(WorkflowId::new(id));
+    }
+    tx.touch_runs();
+    let id = tx
+        .prepare_cached("INSERT INTO workflow (project, name, tag) VALUES (?1, ?2, ?3)")?
+        .insert(key)?;
     Ok(WorkflowId::new(id))
 }
 
@@ -182,6 +183,7 @@ pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
     }
     tx.prepare_cached("DELETE FROM workflow WHERE id = ?1")?.execute([workflow.get()])?;
     tx.touch(workflow);
+    tx.touch_runs();
     Ok(())
 }
 

@@ -67,7 +67,6 @@ store! {
         write run_resume(by: By, run: RunId, limits: Limits, now: Millis) -> ()
             = move |tx| runs::resume(tx, &by, run, &limits, now);
         read run_get(run: RunId) -> RunRow = move |db| runs::get(db, run);
-        look run_hindrances(run: RunId) -> Hindrances = move |db| runs::hindrances(db, run);
         read run_list(which: RunQuery) -> Vec<RunRow> = move |db| runs::list(db, which);
         read run_failures(run: RunId) -> Vec<Receipt> = move |db| runs::failures(db, run);
         read run_roles(run: RunId) -> Vec<(Role, AgentName)> = move |db| roles::list(db, run);
@@ -150,8 +149,6 @@ store! {
             = move |db| proposals::list(db, workflow, which);
         read proposal_ended(workflow: WorkflowId) -> u64
             = move |db| proposals::ended(db, workflow);
-        read proposal_due(workflow: WorkflowId) -> Option<Millis>
-            = move |db| proposals::due(db, workflow);
         read run_gates(run: RunId) -> Vec<String> = move |db| binding::gates(db, run);
         write question_ask(by: By, workflow: WorkflowId, new: NewQuestion,
             now: Millis) -> Once<QuestionId>
@@ -212,7 +209,6 @@ store! {
         // Clients
         write token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ()
             = move |tx| tokens::put(tx, &name, &hash, &scopes, now);
-        look token_find(hash: Hash) -> Option<TokenView> = move |db| tokens::find(db, &hash);
         read token_list() -> Vec<TokenView> = tokens::list;
         write token_remove(name: String) -> () = move |tx| tokens::remove(tx, &name);
 
@@ -232,7 +228,14 @@ store! {
 
     async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>> {
         match which {
-            InstanceQuery::Named(_) => self.look(move |db| instances::list(db, &which)).await,
+            InstanceQuery::Named(ref name) => {
+                let which = &which;
+                let look = || self.look({
+                    let which = which.clone();
+                    move |db| instances::list(db, &which)
+                });
+                self.changes.instances.find(name, look).await
+            }
             InstanceQuery::All
             | InstanceQuery::Live
             | InstanceQuery::Called(_)
@@ -247,6 +250,10 @@ store! {
     async fn instance_forget(&self, workflow: WorkflowId) -> Result<()> {
         self.write(move |tx| instances::forget(tx, workflow)).await?;
         self.sweep(workflow).await
+    }
+    async fn run_hindrances(&self, run: RunId) -> Result<Hindrances> {
+        let look = || self.look(move |db| runs::hindrances(db, run));
+        self.changes.hindrances.find(&run, look).await
     }
     async fn message_index(&self, most: u32) -> Result<bool> {
         if self.write(search::merge).await? {
@@ -263,6 +270,10 @@ store! {
             left |= self.write(search::merge).await?;
         }
         Ok(left)
+    }
+    async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<Millis>> {
+        let look = || self.look(move |db| proposals::due(db, workflow));
+        self.changes.proposals_due.find(&workflow, look).await
     }
     async fn proposal_cancel(
         &self,
@@ -303,6 +314,10 @@ store! {
     ) -> Result<ResourcePart> {
         let files = self.files();
         self.read(move |db| resources::get(db, workflow, id, &range, files.as_ref())).await
+    }
+    async fn token_find(&self, hash: Hash) -> Result<Option<TokenView>> {
+        let look = || self.look(move |db| tokens::find(db, &hash));
+        self.changes.tokens.find(&hash, look).await
     }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         self.changes.wait(workflow, seen).await

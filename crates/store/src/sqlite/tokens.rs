@@ -19,7 +19,11 @@ pub(super) fn put(
              ON CONFLICT DO NOTHING",
         )?
         .execute(params![name, hash, now.get(), serde_json::to_string(scopes)?])?;
-    if added == 0 { Err(Error::Exists("token")) } else { Ok(()) }
+    if added == 0 {
+        return Err(Error::Exists("token"));
+    }
+    tx.touch_tokens();
+    Ok(())
 }
 
 pub(super) fn find(db: &Connection, hash: &Hash) -> Result<Option<TokenView>> {
@@ -47,7 +51,11 @@ fn view(row: &Row<'_>) -> rusqlite::Result<TokenView> {
 
 pub(super) fn remove(tx: &Tx<'_>, name: &str) -> Result<()> {
     let removed = tx.prepare_cached("DELETE FROM token WHERE name = ?1")?.execute([name])?;
-    if removed == 0 { Err(Error::NotFound("token")) } else { Ok(()) }
+    if removed == 0 {
+        return Err(Error::NotFound("token"));
+    }
+    tx.touch_tokens();
+    Ok(())
 }
 
 /// What SQLite finds wrong with its own file. Some damage it cannot describe, and fails over.

@@ -3,13 +3,13 @@
 //! Invariant: nobody is answered, not even with a refusal, before the COMMIT of the batch it was part of:
 //! a refusal may rest on another request of the same batch.
 
-use std::{cell::RefCell, collections::BTreeSet, ops::Deref, thread};
+use std::{cell::RefCell, ops::Deref, thread};
 
 use agent_worker_protocol::WorkflowId;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::changes::Changes;
+use super::changes::{Changes, News};
 use crate::error::{Error, Result};
 
 /// As much as one COMMIT may carry. There is no waiting for more: a batch is what has queued up.
@@ -26,7 +26,7 @@ pub(super) struct Writer {
 /// What a request has in hand: the connection inside its savepoint, and a list of whom to tell after the COMMIT.
 pub(super) struct Tx<'a> {
     db: &'a Connection,
-    touched: RefCell<BTreeSet<WorkflowId>>,
+    news: RefCell<News>,
 }
 
 enum Ask {
@@ -89,7 +89,17 @@ impl Writer {
 impl Tx<'_> {
     /// Remembers that whoever waits for this instance is to be told.
     pub(super) fn touch(&self, workflow: WorkflowId) {
-        self.touched.borrow_mut().insert(workflow);
+        self.news.borrow_mut().instances.insert(workflow);
+    }
+
+    /// Remembers that more than what was said is different: instances, runs or who takes part in them.
+    pub(super) fn touch_runs(&self) {
+        self.news.borrow_mut().runs = true;
+    }
+
+    /// Remembers that a token was made or taken back.
+    pub(super) fn touch_tokens(&self) {
+        self.news.borrow_mut().tokens = true;
     }
 }
 
@@ -184,7 +194,7 @@ impl Disk {
         let mut batch = Batch::default();
         match batch.carry_out(&db, first, queue) {
             Ok(()) => {
-                changes.tell(batch.touched);
+                changes.tell(&batch.news);
                 batch.requests.into_iter().for_each(|request| request.answer(Ok(())));
                 Self::Writable(db)
             }
@@ -227,7 +237,7 @@ impl Disk {
 #[derive(Default)]
 struct Batch {
     requests: Vec<Box<dyn Request>>,
-    touched: BTreeSet<WorkflowId>,
+    news: News,
 }
 
 impl Batch {
@@ -240,12 +250,12 @@ impl Batch {
     ) -> rusqlite::Result<()> {
         let mut next = Some(first);
         while let Some(mut request) = next {
-            let tx = Tx { db, touched: RefCell::default() };
+            let tx = Tx { db, news: RefCell::default() };
             let savepoint = execute(db, "SAVEPOINT request");
             let done = savepoint.map(|()| request.carry_out(&tx));
             self.requests.push(request);
             match done? {
-                Done::Kept => self.touched.append(&mut tx.touched.into_inner()),
+                Done::Kept => self.news.append(tx.news.into_inner()),
                 Done::Refused => execute(db, "ROLLBACK TO request")?,
                 Done::Broken(code) => return Err(failure(code)),
             }
