@@ -22,6 +22,16 @@ fn claude_code_over_acp_works_with_the_team_as_itself_and_goes_on_in_its_next_tu
 }
 
 #[test]
+fn qwen_code_over_acp_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
+    works(Cli::AcpQwen);
+}
+
+#[test]
+fn copilot_over_acp_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
+    works(Cli::AcpCopilot);
+}
+
+#[test]
 fn a_team_of_which_one_speaks_acp_finishes_a_workflow() {
     finishes([Cli::Claude, Cli::Codex, Cli::AcpGemini]);
 }

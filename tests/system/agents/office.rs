@@ -24,6 +24,9 @@ pub(super) enum Cli {
     /// Over the Agent Client Protocol: Claude Code by its adapter, and Gemini CLI by itself.
     AcpClaude,
     AcpGemini,
+    /// These too only where all are asked for.
+    AcpCopilot,
+    AcpQwen,
 }
 
 /// Those that are always tried.
@@ -38,6 +41,8 @@ impl Cli {
             Self::Opencode => "opencode",
             Self::AcpClaude => "acp-claude",
             Self::AcpGemini => "acp-gemini",
+            Self::AcpCopilot => "acp-copilot",
+            Self::AcpQwen => "acp-qwen",
         }
     }
 
@@ -53,15 +58,21 @@ impl Cli {
             }
             Self::AcpClaude => "backend: acp\n    agent: claude\n    model: sonnet",
             Self::AcpGemini => "backend: acp\n    agent: gemini\n    model: gemini-2.5-flash",
+            Self::AcpCopilot => {
+                "backend: acp\n    agent: copilot\n    model: scripted\n    env: [COPILOT_OFFLINE]"
+            }
+            Self::AcpQwen => "backend: acp\n    agent: qwen\n    model: scripted",
         }
     }
 
     /// Whether a turn goes on with the conversation of the last one.
     pub(super) fn remembers(self) -> bool {
-        match self {
-            Self::Claude | Self::Codex | Self::Gemini | Self::Opencode | Self::AcpClaude => true,
-            Self::AcpGemini => false,
-        }
+        self != Self::AcpGemini
+    }
+
+    /// Whether it says how many tokens it used.
+    pub(super) fn counts(self) -> bool {
+        self != Self::AcpQwen
     }
 
     /// How it is started, if it is there.
@@ -77,13 +88,17 @@ impl Cli {
                 format!("@openai/codex-linux-{theirs}/vendor/{ours}-unknown-linux-musl/bin/codex")
             }
             Self::Opencode => format!("opencode-linux-{theirs}/bin/opencode"),
+            Self::AcpCopilot => format!("@github/copilot-linux-{theirs}/copilot"),
+            Self::AcpQwen => "@qwen-code/qwen-code/cli.js".to_owned(),
             Self::Gemini | Self::AcpGemini => "@google/gemini-cli/bundle/gemini.js".to_owned(),
             Self::AcpClaude => "@agentclientprotocol/claude-agent-acp/dist/index.js".to_owned(),
         };
         let file = agents()?.join(file);
         let node = match self {
-            Self::Claude | Self::Codex | Self::Opencode => None,
-            Self::Gemini | Self::AcpGemini | Self::AcpClaude => Some(Foreign::look()?.node_path()),
+            Self::Claude | Self::Codex | Self::Opencode | Self::AcpCopilot => None,
+            Self::Gemini | Self::AcpGemini | Self::AcpClaude | Self::AcpQwen => {
+                Some(Foreign::look()?.node_path())
+            }
         };
         let words = node.into_iter().chain([file]);
         let there = |path: PathBuf| path.exists().then(|| path.to_str().unwrap().to_owned());

@@ -171,13 +171,20 @@ fn step(program: &[(&str, &str)], results: &[&str], tools: &[Tool]) -> (What, bo
 
 fn call(rest: &str, tools: &[Tool]) -> What {
     let (name, args) = rest.split_once(' ').unwrap_or((rest, "{}"));
-    let ends_so = |tool: &&Tool| tool.name == name || tool.name.ends_with(&format!("_{name}"));
+    let ends_so = |tool: &&Tool| {
+        let before = tool.name.strip_suffix(name);
+        before.is_some_and(|before| before.is_empty() || before.ends_with(['_', '-']))
+    };
     let tool = tools.iter().filter(ends_so).min_by_key(|tool| tool.name.len());
     match (tool, serde_json::from_str(args)) {
         (Some(tool), Ok(args)) => What::Call { tool: tool.clone(), args },
         // Models call what nobody offers them, too.
         (None, Ok(args)) if name.starts_with("mcp__") => {
             What::Call { tool: Tool { namespace: None, name: name.to_owned() }, args }
+        }
+        // One that is found by a search can be called without it.
+        (None, Ok(args)) if tools.iter().any(|tool| tool.name == "tool_search") => {
+            What::Call { tool: Tool { namespace: None, name: format!("mcp__team__{name}") }, args }
         }
         (None, _) => What::Say(format!("there is no tool {name} among {tools:?}")),
         (_, Err(error)) => What::Say(format!("{name}: {error}: {args}")),

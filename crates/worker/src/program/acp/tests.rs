@@ -1,5 +1,7 @@
 //! Conversations that real agents had, read again without them; and what agents may say that these did not.
 
+mod copilot;
+
 use agent_worker_protocol::AcpAgent;
 use serde_json::{Value, json};
 
