@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::Stdio,
+    process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
@@ -109,15 +109,15 @@ fn logs_show_what_a_worker_printed_and_nothing_of_it_is_obeyed() {
     assert!(log["text"].as_str().unwrap().contains("\none\ntwo \u{1b}[31mred\n"), "{log}");
 }
 
+fn follow_logs(world: &World) -> Child {
+    let mut command = world.command(&["logs", "coder@team", "--follow"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
 #[test]
 fn logs_are_followed_from_turn_to_turn_until_the_run_is_over() {
     let world = team();
-    let mut follower = world
-        .command(&["logs", "coder@team", "--follow"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut follower = follow_logs(&world);
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     let mut talk = BufReader::new(follower.stderr.take().unwrap()).lines();
     let mut turn = |what: &str| {
@@ -158,12 +158,7 @@ fn what_is_printed_while_nothing_else_happens_is_followed_too() {
         &format!("agents:\n  coder: {{ backend: command, command: {command} }}\n"),
     );
     assert_eq!(world.run(&["start", "team.yaml", "--background"]).code, 0);
-    let mut follower = world
-        .command(&["logs", "coder@team", "--follow"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut follower = follow_logs(&world);
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     send(&world, "coder@team", "go");
     assert_eq!(lines.next().unwrap().unwrap(), "first");

@@ -79,7 +79,7 @@ pub(super) async fn answer(State(door): State<Arc<Door>>, request: Request) -> R
     }
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
-        return StatusCode::BAD_REQUEST.into_response();
+        return in_our_words(StatusCode::BAD_REQUEST.into_response()).await;
     };
     if let Some(message) = door.quick(&head.method, &body) {
         return quick::answer(&door.kernel, &who, &head.headers, message).await.into_response();

@@ -134,6 +134,7 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         )?
         .execute([workflow.get(), run])?;
     }
+    tx.touch_runs();
     head.save()
 }
 

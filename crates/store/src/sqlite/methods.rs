@@ -229,11 +229,10 @@ store! {
     async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>> {
         match which {
             InstanceQuery::Named(ref name) => {
-                let which = &which;
-                let look = || self.look({
+                let look = || {
                     let which = which.clone();
-                    move |db| instances::list(db, &which)
-                });
+                    self.look(move |db| instances::list(db, &which))
+                };
                 self.changes.instances.find(name, look).await
             }
             InstanceQuery::All
