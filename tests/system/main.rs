@@ -36,6 +36,7 @@ mod shelf;
 mod shown;
 mod steady;
 mod strangers;
+mod succession;
 mod terminal;
 mod transcript;
 mod view;

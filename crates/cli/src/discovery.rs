@@ -28,8 +28,12 @@ use crate::{
     text,
 };
 
-/// How long a daemon may take to answer or to be ready, and a starter to let go of the lock.
+/// How long a daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The lock of the client that starts a daemon, and how long another client waits for it: a restart holds it from the old
+/// daemon's last second to the new one's first.
+const START_LOCK: &str = "start.lock";
+const START_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a new daemon may take: it may first have to end what the one before left, which takes a kill grace.
 const BIRTH: Duration = Duration::from_secs(30);
 /// How long a daemon that is stopping may take to let go of its home.
@@ -90,27 +94,34 @@ pub(crate) async fn open(settings: &Settings) -> Result<Client, CliError> {
     home_is_ours(settings)?;
     let found = match look(settings).await? {
         Some(found) => found,
-        None if settings.is_inside_attempt() => {
-            return Err(CliError::new(
-                Kind::NoDaemon,
-                "no daemon is running, and an agent starts none",
-            )
-            .hint("whoever runs this agent starts it: agent-worker daemon"));
-        }
-        None => start(settings).await?,
+        None if settings.is_inside_attempt() => return Err(no_daemon_for_an_agent()),
+        None => StartLock::acquire(settings).await?.start(settings).await?,
     };
+    Ok(of_our_version(settings, found)?.client)
+}
+
+fn no_daemon_for_an_agent() -> CliError {
+    CliError::new(Kind::NoDaemon, "no daemon is running, and an agent starts none")
+        .hint("the user starts it: agent-worker daemon")
+}
+
+fn of_our_version(settings: &Settings, found: Found) -> Result<Found, CliError> {
     match mismatch(settings, &found.health) {
-        None => Ok(found.client),
+        None => Ok(found),
         Some(other) => Err(CliError::new(Kind::OtherVersion, other.what).hint(other.hint)),
     }
 }
 
 /// The daemon after one that left in good order: handed over to, or none. Starting one would undo what somebody did.
 pub(crate) async fn successor(settings: &Settings) -> Result<Client, CliError> {
-    let deadline = Instant::now() + SUCCESSION;
+    let mut deadline = Instant::now() + SUCCESSION;
     while Instant::now() < deadline {
         if let Ok(Some(found)) = look(settings).await {
             return Ok(found.client);
+        }
+        // A client that restarts the daemon holds this lock until the next one is ready or has failed.
+        if LockFile::is_held(&settings.home.join(START_LOCK)).unwrap_or(false) {
+            deadline = Instant::now() + SUCCESSION;
         }
         sleep(SUCCESSION_PAUSE).await;
     }
@@ -170,11 +181,50 @@ fn numbers(version: &str) -> Vec<u64> {
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
-async fn start(settings: &Settings) -> Result<Found, CliError> {
-    let _lock = starter(settings).await?;
-    if let Some(found) = look_until_the_home_is_free(settings).await? {
-        return Ok(found);
+/// The exclusive right to start a daemon in a home.
+pub(crate) struct StartLock {
+    _lock: LockFile,
+}
+
+impl StartLock {
+    /// Waits until no other client holds the right.
+    pub(crate) async fn acquire(settings: &Settings) -> Result<Self, CliError> {
+        home_is_ours(settings)?;
+        let path = settings.home.join(START_LOCK);
+        let deadline = Instant::now() + START_LOCK_TIMEOUT;
+        loop {
+            match LockFile::try_acquire(&path) {
+                Ok(Some(lock)) => return Ok(Self { _lock: lock }),
+                Ok(None) if Instant::now() < deadline => sleep(LOCK_PAUSE).await,
+                Ok(None) => {
+                    return Err(CliError::new(
+                        Kind::NoDaemon,
+                        "another client is starting a daemon and does not finish",
+                    )
+                    .hint(format!("that client holds {}", path.display())));
+                }
+                Err(error) => {
+                    let home = settings.home.display();
+                    let what = format!("could not write to the home {home}");
+                    return Err(CliError::because(Kind::BadHome, what, error).hint(format!(
+                        "chmod 700 {home}, or set AGENT_WORKER_HOME to another folder"
+                    )));
+                }
+            }
+        }
     }
+
+    /// Returns the daemon that runs if it is of our version, or starts one.
+    pub(crate) async fn start(self, settings: &Settings) -> Result<Found, CliError> {
+        match look_until_the_home_is_free(settings).await? {
+            Some(found) => of_our_version(settings, found),
+            None if settings.is_inside_attempt() => Err(no_daemon_for_an_agent()),
+            None => start(settings).await,
+        }
+    }
+}
+
+async fn start(settings: &Settings) -> Result<Found, CliError> {
     let failed = |what: &str, error: io::Error| CliError::because(Kind::NoDaemon, what, error);
     let log = settings.home.join("logs").join("daemon.stderr");
     let stderr = DirBuilder::new()
@@ -209,32 +259,6 @@ async fn start(settings: &Settings) -> Result<Found, CliError> {
     look(settings).await?.ok_or_else(|| {
         CliError::new(Kind::NoDaemon, "the daemon said it was ready and then did not answer")
     })
-}
-
-/// The right to start a daemon: one starter at a time.
-async fn starter(settings: &Settings) -> Result<LockFile, CliError> {
-    let path = settings.home.join("start.lock");
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match LockFile::try_acquire(&path) {
-            Ok(Some(lock)) => return Ok(lock),
-            Ok(None) if Instant::now() < deadline => sleep(LOCK_PAUSE).await,
-            Ok(None) => {
-                return Err(CliError::new(
-                    Kind::NoDaemon,
-                    "somebody else is starting a daemon and does not finish",
-                )
-                .hint(format!("{} is held by it", path.display())));
-            }
-            Err(error) => {
-                let home = settings.home.display();
-                let what = format!("could not write to the home {home}");
-                return Err(CliError::because(Kind::BadHome, what, error).hint(format!(
-                    "chmod 700 {home}, or set AGENT_WORKER_HOME to another folder"
-                )));
-            }
-        }
-    }
 }
 
 /// Looks again: another starter may have been faster, and a daemon that leaves holds its lock to the last.

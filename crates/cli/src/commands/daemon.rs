@@ -2,9 +2,9 @@
 
 mod leftovers;
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
-use agent_worker_host::LockFile;
+use agent_worker_host::{LockFile, Process};
 use agent_worker_protocol::api::{Health, HealthDetail, HealthStatus, ShutdownMode};
 use serde::Serialize;
 use serde_json::json;
@@ -21,9 +21,9 @@ use crate::{
     verdict::Verdict,
 };
 
-/// Longer than a daemon gives its workers.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(20);
+/// Longer than the grace period of the workers.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What can be asked of a daemon that runs.
 #[derive(Debug, clap::Subcommand)]
@@ -170,16 +170,29 @@ async fn stop(
     let Some(found) = discovery::look(ctx.settings).await? else {
         return leftovers::end(format, ctx).await;
     };
+    let daemon = process_of(&found.health);
     found.client.shutdown(mode).await?;
-    until_gone(ctx).await?;
-    match format {
-        Format::Json => ctx.console.json(&json!({ "stopped": true, "ended": 0 })),
-        Format::Text => ctx.console.note("the daemon is stopped"),
+    wait_until_gone(daemon, ctx).await.map_err(|error| {
+        error.hint("end its workers without a grace period: agent-worker daemon stop --now")
+    })?;
+    // Another client may have started the next daemon already.
+    let successor = discovery::look(ctx.settings).await?.and_then(|next| next.health.detail);
+    let successor = successor.map(|detail| detail.pid);
+    match (format, successor) {
+        (Format::Json, _) => {
+            ctx.console.json(&json!({ "stopped": true, "ended": 0, "successor": successor }))
+        }
+        (Format::Text, None) => ctx.console.note("the daemon is stopped"),
+        (Format::Text, Some(pid)) => ctx.console.note(&format!(
+            "the daemon is stopped; another client has started a new one (pid {pid})"
+        )),
     }?;
     Ok(Verdict::Done)
 }
 
 async fn restart(format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    // No other client starts a daemon meanwhile, so that the new one has the settings of this shell.
+    let starting = discovery::StartLock::acquire(ctx.settings).await?;
     let before = discovery::look(ctx.settings).await?;
     if let Some(found) = &before {
         if let Some(other) = discovery::mismatch(ctx.settings, &found.health)
@@ -187,11 +200,13 @@ async fn restart(format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliEr
         {
             return Err(CliError::new(Kind::OtherVersion, other.what).hint(other.hint));
         }
+        let daemon = process_of(&found.health);
         found.client.shutdown(ShutdownMode::Handover).await?;
-        until_gone(ctx).await?;
+        wait_until_gone(daemon, ctx).await.map_err(|error| {
+            error.hint("its workers keep running; try again: agent-worker daemon restart")
+        })?;
     }
-    let client = discovery::open(ctx.settings).await?;
-    let health = client.health().await?;
+    let health = starting.start(ctx.settings).await?.health;
     match format {
         Format::Json => ctx.console.json(&Status { running: true, health: Some(health) })?,
         Format::Text => {
@@ -213,25 +228,35 @@ fn kept(detail: &HealthDetail) -> String {
     }
 }
 
-/// A daemon that left has let go of its lock: that, and not its silence, is the end.
-async fn until_gone(ctx: &Context<'_>) -> Result<(), CliError> {
-    let lock: &Path = &ctx.settings.home.join("daemon.lock");
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match LockFile::is_held(lock) {
-            Ok(false) => return Ok(()),
-            Ok(true) if Instant::now() < deadline => sleep(PAUSE).await,
+/// The process of the daemon that answered. A daemon of an earlier version reports only its pid.
+fn process_of(health: &Health) -> Option<Process> {
+    let detail = health.detail.as_ref()?;
+    match detail.start_time {
+        Some(start_time) => Some(Process { pid: detail.pid, start_time }),
+        None => Process::of(detail.pid),
+    }
+}
+
+/// Waits until `daemon` has exited or released its lock. A lock that is held after its exit is its successor's.
+async fn wait_until_gone(daemon: Option<Process>, ctx: &Context<'_>) -> Result<(), CliError> {
+    let lock = ctx.settings.home.join("daemon.lock");
+    let deadline = Instant::now() + STOP_TIMEOUT;
+    while let Some(daemon) = daemon.filter(|daemon| daemon.is_alive()) {
+        match LockFile::is_held(&lock) {
+            Ok(false) => break,
+            Ok(true) if Instant::now() < deadline => sleep(STOP_POLL_INTERVAL).await,
             Ok(true) => {
-                return Err(CliError::new(Kind::Failed, "the daemon is still stopping")
-                    .hint("give its workers no time: agent-worker daemon stop --now"));
+                let what = format!("the daemon (pid {}) is still stopping", daemon.pid);
+                return Err(CliError::new(Kind::Failed, what));
             }
             Err(error) => {
                 return Err(CliError::because(
                     Kind::BadHome,
-                    "could not look at the daemon's lock",
+                    "could not read the daemon's lock",
                     error,
                 ));
             }
         }
     }
+    Ok(())
 }

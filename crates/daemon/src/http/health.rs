@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use agent_worker_host::Process;
 use agent_worker_kernel::{Principal, Tally};
 use agent_worker_protocol::{
     Permission,
@@ -70,6 +71,7 @@ async fn detail(doors: &Doors, trouble: Option<String>) -> HealthDetail {
     let facts = &doors.health;
     HealthDetail {
         pid: facts.pid,
+        start_time: Process::of(facts.pid).map(|process| process.start_time),
         home: facts.home.clone(),
         address: facts.address.map(|address| address.to_string()),
         started: facts.started,

@@ -36,6 +36,9 @@ pub enum HealthStatus {
 pub struct HealthDetail {
     /// Its process.
     pub pid: u32,
+    /// When that process began, in the system's own unit: with the pid it identifies one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<u64>,
     /// Its home.
     pub home: PathBuf,
     /// Where it listens for clients; absent when no port could be had.

@@ -9,7 +9,7 @@ use agent_worker_host::{Process, marked, marks, walk};
 use agent_worker_protocol::api::ShutdownMode;
 use serde_json::json;
 
-use super::until_gone;
+use super::{process_of, wait_until_gone};
 use crate::{
     context::{Context, Format},
     discovery,
@@ -28,8 +28,9 @@ pub(super) async fn end(format: Format, ctx: &mut Context<'_>) -> Result<Verdict
             ctx.console.note(&format!("no daemon is running, but one that died left {found}"))?;
         }
         let client = discovery::open(ctx.settings).await?;
+        let daemon = process_of(&client.health().await?);
         client.shutdown(ShutdownMode::Now).await?;
-        until_gone(ctx).await?;
+        wait_until_gone(daemon, ctx).await?;
         alive.extend(left.iter().filter(|process| process.is_alive()).copied());
     }
     let ended = left.len() - alive.len();
