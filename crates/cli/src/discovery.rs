@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The lock of the client that starts a daemon, and how long another client waits for it: a restart holds it from the old
 /// daemon's last second to the new one's first.
 const START_LOCK: &str = "start.lock";
-const START_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const START_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long a new daemon may take: it may first have to end what the one before left, which takes a kill grace.
 const BIRTH: Duration = Duration::from_secs(30);
 /// How long a daemon that is stopping may take to let go of its home.

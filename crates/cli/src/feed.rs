@@ -1,11 +1,12 @@
-//! A run's events without a gap, whatever happens to the daemon meanwhile.
+//! The events of a run or an instance without a gap, across restarts of the daemon.
 //!
-//! When the connection vanishes, the daemon is started again and the stream goes on after the last event seen.
+//! If the connection breaks, the feed finds the next daemon or starts one, and resumes after the last event it received.
+//! A daemon that was stopped on purpose is not started again: the feed waits for its successor and then ends with an error.
 
 use std::time::Duration;
 
-use agent_worker_host::DialError;
-use agent_worker_protocol::{Event, RunId, RunMode};
+use agent_worker_host::{DialError, EventStream};
+use agent_worker_protocol::Event;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},
     task::JoinSet,
@@ -13,27 +14,31 @@ use tokio::{
 };
 
 use crate::{
-    client::{Client, Reader, Watched},
+    client::{Client, Watched},
     discovery,
     error::CliError,
     settings::Settings,
 };
 
-/// So often in a row a connection may break without an event in between.
-const MOST_LOSSES: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(200);
-/// Events read ahead of whoever shows them.
-const AHEAD: usize = 64;
+/// How often in a row a connection may break without an event in between.
+const MAX_LOSSES: u32 = 5;
+const RECONNECT_DELAY: Duration = Duration::from_millis(200);
+/// How many events are read ahead of the reader.
+const BUFFER: usize = 64;
 
-/// Something that came over the wire, or happened to it.
+/// What a follower prints on [`News::Lost`] and [`News::Back`].
+pub(crate) const DAEMON_LOST: &str = "the daemon died; starting it again";
+pub(crate) const DAEMON_BACK: &str = "the daemon is back";
+
+/// An event, or a change of the connection.
 pub(crate) enum News {
-    /// The next event, and the id to go on after.
+    /// The next event, and the id to resume after.
     Event(String, Box<Event>),
-    /// The daemon went away; it is being started again.
+    /// The daemon died; the feed starts it again.
     Lost,
-    /// The stream goes on.
+    /// The feed resumes with this daemon.
     Back(Client),
-    /// Nothing more will come: the run is over, or a `run` waits and nobody works any more.
+    /// No more events will come: the run has ended, or a `run` is paused and no agent works.
     End,
 }
 
@@ -44,27 +49,40 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Starts reading a run's events, from the one after the id `after`. A `start` that waits goes on when somebody resumes
-    /// it.
+    /// Reads events after the id `after`; without it, those of a run from its start and those of an instance from now.
     pub(crate) fn open(
         client: Client,
         settings: Settings,
-        run: (RunId, RunMode, Reader),
+        watched: Watched,
         after: Option<String>,
     ) -> Self {
-        let (run, mode, reader) = run;
-        let (sender, news) = mpsc::channel(AHEAD);
+        Self::spawn(Reading { client, settings, watched, after, losses: 0 }, None)
+    }
+
+    /// The same from now on, returning when the daemon has opened the stream: a caller that reads the state after that
+    /// misses no event in between.
+    pub(crate) async fn open_now(
+        client: Client,
+        settings: Settings,
+        watched: Watched,
+    ) -> Result<Self, CliError> {
+        let events = client.events(&watched, None).await?;
+        let after = Some(events.last_id().to_owned());
+        Ok(Self::spawn(Reading { client, settings, watched, after, losses: 0 }, Some(events)))
+    }
+
+    fn spawn(reading: Reading, stream: Option<EventStream>) -> Self {
+        let (sender, news) = mpsc::channel(BUFFER);
         let mut task = JoinSet::new();
         task.spawn(async move {
-            let reading = Reading { client, settings, run, mode, reader, after, losses: 0 };
-            let last = reading.read_on(&sender).await;
-            // Nobody listening any more is how reading usually ends.
+            let last = reading.read_on(stream, &sender).await;
+            // The receiver is usually dropped first.
             sender.send(last).await.ok();
         });
         Self { news, _task: task }
     }
 
-    /// Waits for the next piece of news. May be dropped while it waits; nothing is lost.
+    /// Waits for the next piece of news. Cancel safe: nothing is lost.
     pub(crate) async fn next(&mut self) -> Result<News, CliError> {
         self.news.recv().await.unwrap_or(Ok(News::End))
     }
@@ -73,17 +91,19 @@ impl Feed {
 struct Reading {
     client: Client,
     settings: Settings,
-    run: RunId,
-    mode: RunMode,
-    reader: Reader,
+    watched: Watched,
     after: Option<String>,
     losses: u32,
 }
 
 impl Reading {
-    async fn read_on(mut self, sender: &Sender<Result<News, CliError>>) -> Result<News, CliError> {
+    async fn read_on(
+        mut self,
+        mut stream: Option<EventStream>,
+        sender: &Sender<Result<News, CliError>>,
+    ) -> Result<News, CliError> {
         loop {
-            match self.until_broken(sender).await {
+            match self.read_until_broken(stream.take(), sender).await {
                 Ok(Broken::AtRest) => return Ok(News::End),
                 Ok(Broken::Closed) => {
                     self.client = discovery::successor(&self.settings).await?;
@@ -91,37 +111,42 @@ impl Reading {
                 }
                 Err(error @ (DialError::Lost { .. } | DialError::Absent { .. })) => {
                     self.losses += 1;
-                    if self.losses > MOST_LOSSES {
+                    if self.losses > MAX_LOSSES {
                         return Err(error.into());
                     }
                 }
                 Err(other) => return Err(other.into()),
             }
             sender.send(Ok(News::Lost)).await.ok();
-            sleep(PAUSE * self.losses.saturating_sub(1)).await;
+            sleep(RECONNECT_DELAY * self.losses.saturating_sub(1)).await;
             self.client = discovery::open(&self.settings).await?;
             sender.send(Ok(News::Back(self.client.clone()))).await.ok();
         }
     }
 
-    /// Reads until the stream ends. A daemon that leaves ends it too, so the run itself is asked.
-    async fn until_broken(
+    /// Reads until the stream ends. A daemon that stops ends every stream, so the state of a watched run tells why.
+    async fn read_until_broken(
         &mut self,
+        stream: Option<EventStream>,
         sender: &Sender<Result<News, CliError>>,
     ) -> Result<Broken, DialError> {
-        let watched = match self.mode {
-            RunMode::Run => Watched::RunToRest(self.run, self.reader),
-            RunMode::Start => Watched::Run(self.run),
+        let mut events = match stream {
+            Some(events) => events,
+            None => self.client.events(&self.watched, self.after.clone()).await?,
         };
-        let mut events = self.client.events(&watched, self.after.clone()).await?;
         while let Some((id, event)) = events.next().await? {
             self.after = Some(id.clone());
             self.losses = 0;
             sender.send(Ok(News::Event(id, Box::new(event)))).await.ok();
         }
-        match self.client.run(self.run).await {
+        let (run, is_paused_over) = match self.watched {
+            Watched::Run(run) => (run, false),
+            Watched::RunToRest(run, _) => (run, true),
+            Watched::Scope(_) => return Ok(Broken::Closed),
+        };
+        match self.client.run(run).await {
             Ok(view) if !view.state.is_live() => Ok(Broken::AtRest),
-            Ok(view) if self.mode == RunMode::Run && view.is_at_rest() => Ok(Broken::AtRest),
+            Ok(view) if is_paused_over && view.is_at_rest() => Ok(Broken::AtRest),
             Ok(_) | Err(DialError::Lost { .. } | DialError::Absent { .. }) => Ok(Broken::Closed),
             Err(other) => Err(other),
         }

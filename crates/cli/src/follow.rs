@@ -7,27 +7,27 @@ use std::{pin::pin, time::Duration};
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    Code, Event, EventKind, Millis, RunId, RunMode, RunState, Target,
+    Code, Event, EventKind, RunId, RunMode, Target,
     api::{RunStarted, RunView},
 };
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
     clerk::{Clerk, Seat},
-    client::{Client, Grace, Reader},
+    client::{Client, Grace, Reader, Watched},
     clock,
     console::Size,
     context::Context,
     discovery,
     error::{CliError, Kind},
-    feed::{Feed, News},
+    feed::{DAEMON_BACK, DAEMON_LOST, Feed, News},
     line::{Line, Tone},
     memory::Memory,
     report::{self, Report},
     screen::{Answers, Screen},
     settings::Settings,
     signals::Signals,
-    view::{Above, Detail, View},
+    view::{Above, Detail, Replay, View},
 };
 
 /// How often a terminal is drawn at most.
@@ -83,10 +83,8 @@ pub(crate) enum Seen {
     UpTo {
         /// The event's id.
         event: String,
-        /// The run as it stood at `asked`; what happened before that is told, and changes nothing in it.
+        /// The run now. Events up to its position are printed and change nothing in it.
         run: Box<RunView>,
-        /// When the daemon was asked.
-        asked: Millis,
     },
 }
 
@@ -110,13 +108,7 @@ enum Step {
 struct Show {
     screen: Screen,
     clerk: Clerk,
-    /// The run as it stands.
-    view: View,
-    /// Where what happened before `since` is put into words.
-    past: View,
-    since: Millis,
-    /// Whether it goes on, so that pauses before that are over.
-    goes_on: bool,
+    replay: Replay,
     /// The last event that was shown.
     last: String,
 }
@@ -158,18 +150,13 @@ impl Follower {
             (Reader::Person | Reader::Program, _) => Seat::Empty,
         };
         let clerk = Clerk::new(self.started.clone(), seat);
-        match &self.seen {
-            Seen::Nothing => {
-                let (since, last) = (Millis::default(), String::new());
-                Show { screen, clerk, view: new(), past: new(), since, goes_on: false, last }
+        let (replay, last) = match &self.seen {
+            Seen::Nothing => (Replay::from_start(new(), new()), String::new()),
+            Seen::UpTo { event, run } => {
+                (Replay::from_snapshot(run, new(), self.detail), event.clone())
             }
-            Seen::UpTo { event, run, asked } => {
-                let view = View::known(run, self.detail);
-                let (goes_on, last) =
-                    (!matches!(run.state, RunState::Paused { .. }), event.clone());
-                Show { screen, clerk, view, past: new(), since: *asked, goes_on, last }
-            }
-        }
+        };
+        Show { screen, clerk, replay, last }
     }
 
     async fn watch(
@@ -185,7 +172,7 @@ impl Follower {
             let lines = tokio::select! {
                 () = signals.first() => return Ok(Step::Signal),
                 _ = tick.tick() => {
-                    show.clerk.attend(show.view.requests(), &self.client, clock::now());
+                    show.clerk.attend(show.replay.view().requests(), &self.client, clock::now());
                     show.draw(ctx)?;
                     continue;
                 }
@@ -212,10 +199,10 @@ impl Follower {
                         feed = self.feed(ctx, show);
                         continue;
                     }
-                    News::Lost => "the daemon went away; starting it again",
+                    News::Lost => DAEMON_LOST,
                     News::Back(client) => {
                         self.client = client;
-                        "the daemon is back"
+                        DAEMON_BACK
                     }
                 },
             };
@@ -225,8 +212,12 @@ impl Follower {
 
     fn feed(&self, ctx: &Context<'_>, show: &Show) -> Feed {
         let after = Some(show.last.clone()).filter(|id| !id.is_empty());
-        let run = (self.started.run, self.mode, self.reader(ctx));
-        Feed::open(self.client.clone(), ctx.settings.clone(), run, after)
+        let watched = match self.mode {
+            RunMode::Run => Watched::RunToRest(self.started.run, self.reader(ctx)),
+            // A `start` that is paused continues when a user resumes it.
+            RunMode::Start => Watched::Run(self.started.run),
+        };
+        Feed::open(self.client.clone(), ctx.settings.clone(), watched, after)
     }
 
     fn reader(&self, ctx: &Context<'_>) -> Reader {
@@ -324,7 +315,7 @@ impl Show {
     fn draw(&mut self, ctx: &mut Context<'_>) -> Result<(), CliError> {
         let Some(size) = ctx.console.canvas() else { return Ok(()) };
         let now = clock::now();
-        let mut lines = self.view.status(now, size);
+        let mut lines = self.replay.view().status(now, size);
         // The cursor rests on a line of its own.
         let height = size.height.saturating_sub(lines.len() + 1);
         lines.extend(self.clerk.draw(Size { height, ..size }, now));
@@ -332,12 +323,7 @@ impl Show {
     }
 
     fn event(&mut self, event: &Event, ctx: &mut Context<'_>) -> Result<(), CliError> {
-        let is_past = event.ts < self.since;
-        if is_past && self.goes_on && event.kind == EventKind::RunPaused {
-            return Ok(());
-        }
-        let view = if is_past { &mut self.past } else { &mut self.view };
-        let lines = view.apply(event);
+        let lines = self.replay.apply(event);
         self.screen.print(ctx.console, lines)
     }
 }

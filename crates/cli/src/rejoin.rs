@@ -1,9 +1,6 @@
 //! Following a run that is there already, from where the caller left off: for `attach` and `resume`.
 
-use agent_worker_protocol::{
-    Millis,
-    api::{RunStarted, RunView},
-};
+use agent_worker_protocol::api::{RunStarted, RunView};
 
 use crate::{
     client::Client,
@@ -39,10 +36,9 @@ impl FollowArgs {
     }
 }
 
-/// Follows `run`, as it stood at `asked`. A signal only ends the following.
+/// Follows `run` from its snapshot on. A signal only ends the following.
 pub(crate) async fn rejoin(
     run: RunView,
-    asked: Millis,
     client: Client,
     args: FollowArgs,
     ctx: &mut Context<'_>,
@@ -56,7 +52,7 @@ pub(crate) async fn rejoin(
         on_signal: OnSignal::Leave,
         until: Until::Over,
         seen: match Memory::of(ctx.settings).left_at(run.run) {
-            Some(event) if !event.is_empty() => Seen::UpTo { event, run: Box::new(run), asked },
+            Some(event) if !event.is_empty() => Seen::UpTo { event, run: Box::new(run) },
             Some(_) | None => Seen::Nothing,
         },
         detail: args.detail(),

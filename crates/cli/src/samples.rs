@@ -1,8 +1,8 @@
 //! Values for tests: a run, its agents, its events. Nothing here is built into the program.
 
 use agent_worker_protocol::{
-    AgentName, AgentState, DeliveryState, Event, EventKind, Limits, Millis, Outcome, Receipt,
-    RunId, RunMode, RunState, Seq, Usage,
+    AgentName, AgentState, DeliveryState, Event, EventKind, Limits, Millis, Outcome, Position,
+    Receipt, RunId, RunMode, RunState, Seq, Usage,
     api::{AgentView, ResumeRequest, RunView},
 };
 use serde_json::{Value, json};
@@ -45,6 +45,7 @@ pub(crate) fn run() -> RunView {
         dead_letters: Vec::new(),
         dropped: Vec::new(),
         pending: 0,
+        position: Position::default(),
         agents: vec![agent("coder", AgentState::Idle), agent("reviewer", AgentState::Idle)],
     }
 }

@@ -4,6 +4,7 @@
 //! Events are hints: the view may miss one and is right again after the next. What a run came to is read from
 //! the daemon when it is over, never from here.
 
+mod replay;
 mod status;
 mod told;
 
@@ -14,6 +15,7 @@ use agent_worker_protocol::{
     api::{AgentView, RunView},
 };
 
+pub(crate) use self::replay::Replay;
 use self::told::{
     aside, call, cause_of, conflict, failed, field, numbers, result, told, undelivered,
 };

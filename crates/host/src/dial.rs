@@ -140,7 +140,9 @@ impl Daemon {
         let (mut line, answer) = self.ask(request).await?;
         let (head, body) = answer.into_parts();
         if head.status.is_success() {
-            return Ok(EventStream::new(body, line.into_connection(), after));
+            let start = head.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
+            let start = start.map(str::to_owned).or(after);
+            return Ok(EventStream::new(body, line.into_connection(), start));
         }
         let body = line.collect(body).await.map_err(lost)?;
         Err(refusal(&Response::from_parts(head, body)))

@@ -21,6 +21,11 @@ impl EventStream {
         Self { events: SseStream::new(body), connection, last_id: after.unwrap_or_default() }
     }
 
+    /// The id of the last event received, or of the position the stream starts after.
+    pub fn last_id(&self) -> &str {
+        &self.last_id
+    }
+
     /// Waits for the next event. `None`: the daemon has nothing more to tell and says so.
     ///
     /// The id is what to resume after. What is live only has none of its own and comes with the last one.

@@ -125,8 +125,7 @@ impl Kernel {
 
     /// One agent of a run, as lists show it.
     pub(crate) async fn one_agent(&self, run: RunId, agent: &AgentName) -> Result<AgentView> {
-        let row = self.store.run_get(run).await?;
-        let mut agents = self.agents_of(&row).await?;
+        let mut agents = self.agents_of(&self.store.run_snapshot(run).await?);
         agents.retain(|view| view.name == *agent);
         agents.pop().ok_or_else(|| Error::NoInstance(format!("agent `{agent}`")))
     }

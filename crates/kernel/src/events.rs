@@ -108,6 +108,11 @@ impl Feed {
         Self { _present: present, ..self }
     }
 
+    /// The position of the last event returned, or the position the watch starts after.
+    pub fn position(&self) -> Position {
+        self.after
+    }
+
     /// The next event; none once the run that is watched is over, or the attempt that watches.
     pub async fn next(&mut self) -> Result<Option<Event>> {
         loop {
@@ -162,8 +167,8 @@ impl Feed {
     }
 
     async fn has_come_to_its_end(&self, run: RunId) -> Result<bool> {
-        let row = self.kernel.store.run_get(run).await?;
-        Ok(match (self.until, &row.state) {
+        let state = self.kernel.store.run_get(run).await?.state;
+        Ok(match (self.until, &state) {
             (_, RunState::Ended { .. }) => true,
             // Whom it waited for is there: it goes on in a moment.
             (Until::Rest, RunState::Paused { cause: PauseCause::Human })
@@ -173,8 +178,9 @@ impl Feed {
             }
             // Boxed, so that every other watch stays small.
             (Until::Rest, RunState::Paused { .. }) => {
-                let team = self.kernel.store.agent_list(row.workflow).await?;
-                let view = Box::pin(self.kernel.view(row)).await?;
+                let snapshot = self.kernel.store.run_snapshot(run).await?;
+                let team = snapshot.agents.clone();
+                let view = Box::pin(self.kernel.view_of(snapshot)).await?;
                 // Whoever waits for approval does nothing until somebody comes.
                 let waits = |name: &AgentName| {
                     let of = view.agents.iter().find(|agent| agent.name == *name);

@@ -92,7 +92,7 @@ impl Kernel {
         let row = self.run_known(who, run).await?;
         self.store.run_settle(run, Box::new(idle::pause), self.clock.now()).await?;
         // Who may pause it is told how it stands then, whatever else they may.
-        let view = self.view(self.store.run_get(run).await?).await?;
+        let view = self.view(run).await?;
         match view.state {
             RunState::Paused { .. } => Ok(view),
             RunState::Ended { .. } => Err(Error::NoRun(row.instance)),
@@ -150,7 +150,7 @@ impl Kernel {
         let resumed = self.store.run_resume(who.by(key)?, run, limits, now).await;
         self.card_drop(run);
         match resumed {
-            Ok(()) => self.view(self.store.run_get(run).await?).await,
+            Ok(()) => self.view(run).await,
             Err(StoreError::WrongRunState(_) | StoreError::NoRun) => {
                 Err(Error::NotPaused(row.instance))
             }

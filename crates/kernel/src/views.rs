@@ -12,12 +12,12 @@ use std::{
 
 use agent_worker_protocol::{
     AgentSettings, AgentState, DeliveryState, LimitKind, Millis, Outcome, PauseCause, Permission,
-    RunId, RunMode, RunState, WorkflowId,
+    RunId, RunMode, RunState,
     api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, ApprovalQuery, Instance, InstanceQuery, ProposalQuery, Question,
-    QuestionQuery, RunFacts, RunQuery, RunRow, RunStep, Wait,
+    AgentRow, Approval, Instance, InstanceQuery, Question, RunFacts, RunQuery, RunRow, RunSnapshot,
+    RunStep, Wait,
 };
 use serde::Deserialize;
 
@@ -55,8 +55,8 @@ impl Kernel {
     /// One run.
     pub async fn run_view(&self, who: &Principal, run: RunId) -> Result<RunView> {
         who.require(Permission::Read)?;
-        let row = self.run_known(who, run).await?;
-        self.view(row).await
+        self.run_known(who, run).await?;
+        self.view(run).await
     }
 
     /// The runs of a target, of the caller's project, or all; newest first.
@@ -76,7 +76,7 @@ impl Kernel {
         rows.truncate(live.max(MOST_RUNS as usize));
         let mut views = Vec::new();
         for row in rows {
-            views.push(self.view(row).await?);
+            views.push(self.view(row.id).await?);
         }
         Ok(views)
     }
@@ -92,8 +92,7 @@ impl Kernel {
         let wanted = place.target.as_ref().and_then(|target| target.agent.as_ref());
         for instance in self.instances(who, place, breadth).await? {
             let Some(run) = instance.live.or(instance.last) else { continue };
-            let run = self.store.run_get(run).await?;
-            views.extend(self.agents_of(&run).await?);
+            views.extend(self.agents_of(&self.store.run_snapshot(run).await?));
         }
         views.retain(|view| wanted.is_none_or(|name| *name == view.name));
         match (wanted, &place.target) {
@@ -147,25 +146,32 @@ impl Kernel {
     }
 
     /// How a run stands.
-    pub(crate) async fn view(&self, row: RunRow) -> Result<RunView> {
-        let failures = self.store.run_failures(row.id).await?;
+    pub(crate) async fn view(&self, run: RunId) -> Result<RunView> {
+        self.view_of(self.store.run_snapshot(run).await?).await
+    }
+
+    /// The view of a run as it was when `snapshot` was read.
+    pub(crate) async fn view_of(&self, snapshot: RunSnapshot) -> Result<RunView> {
+        let agents = self.agents_of(&snapshot);
+        let RunSnapshot { run: row, failures, position, .. } = &snapshot;
         let in_state = |state| failures.iter().filter(move |one| one.state == state).cloned();
-        // The agents' rows are those of the instance's newest run.
-        let newest = self.store.run_list(RunQuery::Of(row.workflow, 1)).await?;
-        let current = newest.first().is_some_and(|newest| newest.id == row.id);
-        let agents = if current { self.agents_of(&row).await? } else { Vec::new() };
-        let origin = Origin::of(&row);
-        let pending = if row.state.is_live() { self.pending(row.workflow).await? } else { 0 };
+        let (pending, position) = (pending(&snapshot), *position);
+        let origin = Origin::of(row);
+        let needs = self.needs(row).await?;
+        let (dead, dropped) = (DeliveryState::Dead, DeliveryState::Dropped);
+        let (dead_letters, dropped) = (in_state(dead).collect(), in_state(dropped).collect());
+        let row = snapshot.run;
         Ok(RunView {
+            position,
             pending,
             run: row.id,
-            needs: self.needs(&row).await?,
+            needs,
             file: origin.file,
             cwd: origin.cwd.unwrap_or_else(|| row.project.clone().into()),
             params: origin.params,
             limits: row.limits,
-            dead_letters: in_state(DeliveryState::Dead).collect(),
-            dropped: in_state(DeliveryState::Dropped).collect(),
+            dead_letters,
+            dropped,
             agents,
             instance: row.instance,
             project: row.project.into(),
@@ -179,14 +185,6 @@ impl Kernel {
             messages: row.messages,
             usage: row.usage,
         })
-    }
-
-    /// How much of a live run waits for votes, answers or approval.
-    async fn pending(&self, workflow: WorkflowId) -> Result<u32> {
-        let voted_on = self.store.proposal_list(workflow, ProposalQuery::Active).await?.len();
-        let asked = self.store.question_list(workflow, QuestionQuery::Open).await?.len();
-        let wanted = self.store.approval_list(workflow, ApprovalQuery::Open).await?.len();
-        Ok(u32::try_from(voted_on + asked + wanted).unwrap_or(u32::MAX))
     }
 
     /// What a run must be given more of to go on.
@@ -218,13 +216,12 @@ impl Kernel {
         Ok(counted.load(Ordering::Relaxed))
     }
 
-    pub(crate) async fn agents_of(&self, run: &RunRow) -> Result<Vec<AgentView>> {
+    /// The agents of a run and the state of each.
+    pub(crate) fn agents_of(&self, snapshot: &RunSnapshot) -> Vec<AgentView> {
         let now = self.clock.now();
-        let rows = self.store.agent_list(run.workflow).await?;
-        let open = self.store.question_list(run.workflow, QuestionQuery::Open).await?;
-        let wanted = self.store.approval_list(run.workflow, ApprovalQuery::Open).await?;
-        let with_settings = rows.into_iter().map(|row| (settings(&row), row));
-        Ok(with_settings
+        let RunSnapshot { run, agents, questions, approvals, .. } = snapshot;
+        let with_settings = agents.iter().map(|row| (settings(row), row));
+        with_settings
             .map(|(settings, row)| AgentView {
                 backend: settings.as_ref().map_or("", |agent| agent.backend.word()).into(),
                 model: settings.and_then(|agent| agent.model),
@@ -234,14 +231,14 @@ impl Kernel {
                         AgentState::Stopping
                     }
                     _ => {
-                        let asked = open.iter().filter(|question| question.agent == row.name);
+                        let asked = questions.iter().filter(|asked| asked.agent == row.name);
                         let asked: Vec<_> = asked.collect();
-                        let wanted = wanted.iter().filter(|wanted| wanted.agent == row.name);
+                        let wanted = approvals.iter().filter(|wanted| wanted.agent == row.name);
                         let wanted: Vec<_> = wanted.collect();
-                        state(&row, &run.state, run.error.as_ref(), (&asked, &wanted), now)
+                        state(row, &run.state, run.error.as_ref(), (&asked, &wanted), now)
                     }
                 },
-                name: row.name,
+                name: row.name.clone(),
                 instance: run.instance.clone(),
                 project: run.project.clone().into(),
                 waiting: row.waiting,
@@ -249,8 +246,17 @@ impl Kernel {
                 messages: row.messages,
                 usage: row.usage,
             })
-            .collect())
+            .collect()
     }
+}
+
+/// How many items of a live run wait for votes, answers or approval.
+fn pending(snapshot: &RunSnapshot) -> u32 {
+    if !snapshot.run.state.is_live() {
+        return 0;
+    }
+    let asked = snapshot.questions.len() + snapshot.approvals.len();
+    u32::try_from(asked).unwrap_or(u32::MAX).saturating_add(snapshot.proposals)
 }
 
 /// Where a run came from, as far as its script tells: one that was forgotten tells nothing.

@@ -24,7 +24,7 @@ pub use proposals::{
 };
 pub use runs::{
     AgentRow, Decide, Hindrances, Instance, InstanceQuery, Keep, LiveAttempt, NewAgent, NewRun,
-    NotBefore, ReadyAgent, RunFacts, RunQuery, RunRow, RunStep, Wait,
+    NotBefore, ReadyAgent, RunFacts, RunQuery, RunRow, RunSnapshot, RunStep, Wait,
 };
 
 use agent_worker_protocol::{AgentName, EffectKey, Epoch, Sender, WorkflowId};

@@ -33,6 +33,7 @@ mod readers;
 mod resources;
 mod revisions;
 mod roles;
+mod run_snapshot;
 mod runs;
 mod search;
 mod settle;

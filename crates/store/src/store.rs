@@ -21,7 +21,7 @@ use crate::{
         FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
         NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
         NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
-        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
+        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
         ShownMessage, SuggestionAnswer, Turn,
     },
 };
@@ -65,6 +65,8 @@ pub trait Store: Send + Sync {
     async fn run_resume(&self, by: By, run: RunId, limits: Limits, now: Millis) -> Result<()>;
     /// Reads a run.
     async fn run_get(&self, run: RunId) -> Result<RunRow>;
+    /// Reads a run with everything its view is derived from, at one position of the event log.
+    async fn run_snapshot(&self, run: RunId) -> Result<RunSnapshot>;
     /// Tells what keeps messages of a run from being acted upon.
     async fn run_hindrances(&self, run: RunId) -> Result<Hindrances>;
     /// Lists runs.

@@ -4,7 +4,6 @@ use agent_worker_protocol::{Code, RunMode, RunState, Target, api::RunView};
 
 use crate::{
     client::Reach,
-    clock,
     context::{Context, Format},
     ending,
     error::{CliError, Kind},
@@ -39,7 +38,6 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
 async fn attached(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
     let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let scope = ctx.scope(args.target, Reach::Here);
-    let asked = clock::now();
     let run = which::run(&client, &scope).await?;
     let was_left = Memory::of(ctx.settings).left_at(run.run).is_some();
     if !run.state.is_live() && !was_left {
@@ -48,7 +46,7 @@ async fn attached(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError
     if let (Format::Text, Some(words)) = (args.follow.format(), greeting(&run)) {
         ctx.console.note(&words)?;
     }
-    rejoin(run, asked, client, args.follow, ctx).await
+    rejoin(run, client, args.follow, ctx).await
 }
 
 /// What a person sees first where nothing may be said for a while. What is over, or waits, says so at once.

@@ -66,14 +66,13 @@ async fn resumed(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError>
         return wake(&client, agent, &scope, args.follow.format(), ctx).await;
     }
     let run = which::run(&client, &scope).await?.run;
-    let asked = clock::now();
     let run = client.run_resume(&Uuid::now_v7().to_string(), run, &limits).await?;
     if args.detach {
         let agents = run.agents.iter().map(|agent| agent.name.clone()).collect();
         let started = RunStarted { run: run.run, instance: run.instance, agents };
         return ending::left(&started, args.follow.format(), ctx);
     }
-    rejoin(run, asked, client, args.follow, ctx).await
+    rejoin(run, client, args.follow, ctx).await
 }
 
 async fn wake(

@@ -86,10 +86,13 @@ pub(super) async fn watch(
     Ok(tell(feed, &doors.shutdown))
 }
 
-/// Tells a feed as it comes.
+/// Streams a feed. The response header names the position the stream starts after, so that a reader that is cut off before
+/// its first event resumes without a gap.
 pub(super) fn tell(feed: Feed, shutdown: &Shutdown) -> impl IntoResponse + use<> {
+    let start = feed.position().to_string();
     let stream = Telling::new(feed, shutdown.clone());
-    Sse::new(stream).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE))
+    let events = Sse::new(stream).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE));
+    ([(LAST_EVENT_ID, start)], events)
 }
 
 /// Where a reader was cut. An empty id is that of a reader who has seen nothing yet.

@@ -73,6 +73,19 @@ async fn a_watch_of_an_instance_begins_now_and_hears_what_comes() {
 }
 
 #[tokio::test]
+async fn a_reader_that_was_cut_off_before_its_first_event_resumes_without_a_gap() {
+    let house = House::open().await;
+    say(&house, "before").await;
+    let first = house.user().events("/events?target=@team", None).await.unwrap();
+    let start = first.last_id().to_owned();
+    drop(first);
+    say(&house, "while away").await;
+    let mut second = house.user().events("/events?target=@team", Some(start)).await.unwrap();
+    let seen = until(&mut second, "while away").await;
+    assert_eq!(seen.len(), 1, "{seen:?}");
+}
+
+#[tokio::test]
 async fn a_runs_stream_ends_with_the_run() {
     let house = House::open().await;
     let path = format!("/events?run={}", house.run);

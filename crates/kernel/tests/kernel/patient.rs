@@ -26,7 +26,7 @@ use agent_worker_store::{
     FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
     NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
     NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo,
-    ResourcePart, RunQuery, RunRow, RunStep, Settlement, ShownMessage, Sqlite, Store,
+    ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement, ShownMessage, Sqlite, Store,
     SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
@@ -224,6 +224,7 @@ patient! {
     fn run_settle(run: RunId, decide: Decide, now: Millis) -> RunStep;
     fn run_resume(by: By, run: RunId, limits: Limits, now: Millis) -> ();
     fn run_get(run: RunId) -> RunRow;
+    fn run_snapshot(run: RunId) -> RunSnapshot;
     fn run_hindrances(run: RunId) -> Hindrances;
     fn run_list(which: RunQuery) -> Vec<RunRow>;
     fn run_failures(run: RunId) -> Vec<Receipt>;

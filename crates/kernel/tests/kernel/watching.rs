@@ -163,3 +163,41 @@ async fn an_agents_watch_ends_with_its_attempt() {
         assert_ne!(event.kind, EventKind::AttemptEnded, "it lives no more");
     }
 }
+
+/// Needs real time: the store's threads race with each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_view_of_a_run_has_the_effects_of_the_events_up_to_its_position_and_no_others() {
+    let world = World::on_disk().await;
+    let run = world.start(&team("coder", "")).await;
+    let kernel = world.kernel.clone();
+    let mut sending = tokio::task::JoinSet::new();
+    sending.spawn(async move {
+        for n in 0..400 {
+            let note = crate::world::request(Some("@team"), &format!("note {n}"));
+            kernel.send(&Principal::User, None, note).await.unwrap();
+        }
+    });
+    let mut views = Vec::new();
+    while sending.try_join_next().is_none() {
+        views.push(world.view(run).await);
+    }
+    let watched = Watched::Run(run);
+    let mut feed = world.kernel.watch(&Principal::User, watched, None).await.unwrap();
+    let mut sent = Vec::new();
+    while sent.len() < 400 {
+        let event = feed.next().await.unwrap().unwrap();
+        if event.kind == EventKind::Message {
+            sent.push(event.pos.unwrap());
+        }
+    }
+    let between = views.iter().filter(|view| view.messages > 0 && view.messages < 400).count();
+    assert!(
+        between > 10,
+        "only {between} of {} views were made while messages were sent",
+        views.len()
+    );
+    for view in views {
+        let included = sent.iter().filter(|position| **position <= view.position).count();
+        assert_eq!(view.messages as usize, included, "at {:?}", view.position);
+    }
+}

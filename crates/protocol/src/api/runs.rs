@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AgentView;
 use crate::{
+    Position,
     agent::Limits,
     id::RunId,
     message::{Receipt, Usage},
@@ -105,6 +106,9 @@ pub struct RunView {
     /// Proposals that are voted on, questions and requests that wait for a person: what else keeps it open.
     #[serde(default)]
     pub pending: u32,
+    /// The newest event this view includes; later events change it.
+    #[serde(default)]
+    pub position: Position,
 }
 
 impl RunView {

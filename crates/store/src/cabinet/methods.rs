@@ -20,7 +20,7 @@ use crate::{
         FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
         NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
         NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
-        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
+        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
         ShownMessage, SuggestionAnswer, Turn,
     },
     sqlite::drawers,
@@ -127,6 +127,7 @@ cabinet! {
         of_run(run) run_settle(run: RunId, decide: Decide, now: Millis) -> RunStep;
         of_run(run) run_resume(by: By, run: RunId, limits: Limits, now: Millis) -> ();
         of_run(run) run_get(run: RunId) -> RunRow;
+        of_run(run) run_snapshot(run: RunId) -> RunSnapshot;
         of_run(run) run_hindrances(run: RunId) -> Hindrances;
         of_run(run) run_failures(run: RunId) -> Vec<Receipt>;
         of_run(run) run_roles(run: RunId) -> Vec<(Role, AgentName)>;

@@ -1,9 +1,11 @@
 //! Instances, runs and the agents in them.
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, InstanceRef, Limits, Millis, Outcome, PauseCause, Role, RunId, RunMode,
-    RunState, Tag, Usage, WorkflowId, WorkflowName, api::RunError,
+    AgentName, AttemptId, InstanceRef, Limits, Millis, Outcome, PauseCause, Position, Receipt,
+    Role, RunId, RunMode, RunState, Tag, Usage, WorkflowId, WorkflowName, api::RunError,
 };
+
+use super::{Approval, Question};
 
 /// One instance of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +94,25 @@ pub struct RunRow {
     pub messages: u32,
     /// What it used.
     pub usage: Usage,
+}
+
+/// A run and the rows its view is derived from, read in one transaction.
+#[derive(Clone, Debug)]
+pub struct RunSnapshot {
+    /// The run.
+    pub run: RunRow,
+    /// The newest event of its instance: the snapshot includes its effects and no later ones.
+    pub position: Position,
+    /// Its deliveries that are dead or dropped.
+    pub failures: Vec<Receipt>,
+    /// Its agents; empty if the instance has a newer run.
+    pub agents: Vec<AgentRow>,
+    /// How many proposals of the instance are open.
+    pub proposals: u32,
+    /// Open questions of the instance.
+    pub questions: Vec<Question>,
+    /// Open approval requests of the instance.
+    pub approvals: Vec<Approval>,
 }
 
 /// Which instances to list.

@@ -19,7 +19,7 @@ use super::{
     effects, events, feedback, inbox, instances, members, messages, projections, proposals,
     questions,
     resources::{self, NewResource},
-    roles, runs, search, settle, suggestions, tokens,
+    roles, run_snapshot, runs, search, settle, suggestions, tokens,
 };
 use crate::{
     error::{Error, Result},
@@ -29,7 +29,7 @@ use crate::{
         FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
         NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
         NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
-        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
+        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
         ShownMessage, SuggestionAnswer, Turn,
     },
     store::Store,
@@ -67,6 +67,7 @@ store! {
         write run_resume(by: By, run: RunId, limits: Limits, now: Millis) -> ()
             = move |tx| runs::resume(tx, &by, run, &limits, now);
         read run_get(run: RunId) -> RunRow = move |db| runs::get(db, run);
+        read run_snapshot(run: RunId) -> RunSnapshot = move |db| run_snapshot::get(db, run);
         read run_list(which: RunQuery) -> Vec<RunRow> = move |db| runs::list(db, which);
         read run_failures(run: RunId) -> Vec<Receipt> = move |db| runs::failures(db, run);
         read run_roles(run: RunId) -> Vec<(Role, AgentName)> = move |db| roles::list(db, run);

@@ -367,6 +367,12 @@ pub(super) fn list(
     with_ballots(db, workflow, found)
 }
 
+pub(super) const COUNT_ACTIVE: &str = "SELECT count(*) FROM proposal p INDEXED BY proposal_active WHERE p.workflow = ?1 AND p.active = 1";
+
+pub(super) fn count_active(db: &Connection, workflow: WorkflowId) -> Result<u32> {
+    Ok(db.prepare_cached(COUNT_ACTIVE)?.query_row([workflow.get()], |row| row.get(0))?)
+}
+
 pub(super) fn list_sql(which: ProposalQuery) -> String {
     let (index, condition) = match which {
         ProposalQuery::Active => {
