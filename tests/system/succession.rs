@@ -2,12 +2,19 @@
 //! followers continue where the connection broke.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    io::{BufRead as _, BufReader, Read},
+    process::{Child, Stdio},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
 
-use crate::world::World;
+use serde_json::Value;
+
+use crate::world::{World, is_alive, kill, wait_for};
 
 /// Shorter than the time after which `stop` and `restart` give up.
 const PROMPT: Duration = Duration::from_secs(20);
@@ -23,16 +30,18 @@ fn beside_other_clients(world: &World, work: impl FnOnce()) {
                 }
             });
         }
-        // Set also when `work` panics, so that the scope can end.
-        struct Over<'a>(&'a AtomicBool);
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
-        let _over = Over(&is_over);
+        let _over = SetOnDrop(&is_over);
         work();
     });
+}
+
+/// Sets a flag also when the test panics, so that its other threads end.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -53,4 +62,106 @@ fn a_restart_and_a_stop_succeed_though_another_client_starts_the_next_daemon_fir
             assert!(began.elapsed() < PROMPT, "round {round} took {:?}", began.elapsed());
         }
     });
+}
+
+/// A team that waits for messages, and a follower of its channel or of an agent's log.
+fn followed(words: &[&str]) -> (World, Child) {
+    let world = World::new();
+    let yaml = "name: team\nagents:\n  coder: { backend: mock, mock: [{ run: 'echo printed', say: done }] }\n";
+    let file = world.file("team.yaml", yaml);
+    world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
+    let follower = world.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    (world, follower.unwrap())
+}
+
+/// Replaces the daemon while the follower does not run, sends a message, and lets the follower continue.
+fn send_while_away(world: &World, follower: &Child, replace: impl FnOnce(&World), message: &str) {
+    kill(follower.id(), "STOP");
+    replace(world);
+    world.json(&["send", "@team", message, "--json"]);
+    kill(follower.id(), "CONT");
+}
+
+fn restart(world: &World) {
+    assert_eq!(world.run(&["daemon", "restart"]).code, 0);
+}
+
+fn kill_and_start(world: &World) {
+    let pid = world.daemon_pid().unwrap();
+    kill(pid, "KILL");
+    wait_for("its death", || (!is_alive(pid)).then_some(()));
+    assert_eq!(world.run(&["feedback", "hello"]).code, 0);
+}
+
+/// The lines of a stream as they come, so that a test can wait for one of them.
+fn lines(stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines() {
+            sender.send(line.unwrap()).unwrap();
+        }
+    });
+    receiver
+}
+
+fn next(lines: &mpsc::Receiver<String>) -> String {
+    lines.recv_timeout(PROMPT).unwrap()
+}
+
+#[test]
+fn a_follower_of_a_channel_shows_every_message_once_across_restarts_and_kills() {
+    let (world, mut follower) = followed(&["peek", "@team", "--follow", "--json"]);
+    let said = lines(follower.stdout.take().unwrap());
+    let body = || serde_json::from_str::<Value>(&next(&said)).unwrap()["body"].clone();
+    world.json(&["send", "@team", "zero", "--json"]);
+    assert_eq!(body(), "zero");
+    send_while_away(&world, &follower, restart, "one");
+    assert_eq!(body(), "one");
+    send_while_away(&world, &follower, kill_and_start, "two");
+    assert_eq!(body(), "two");
+    world.json(&["send", "@team", "three", "--json"]);
+    assert_eq!(body(), "three");
+    send_while_away(&world, &follower, restart, "four");
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+    assert_eq!(body(), "four");
+    assert!(said.recv_timeout(PROMPT).is_err(), "no message is shown twice");
+    let output = follower.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && told.contains("the run is over"), "{told}");
+}
+
+#[test]
+fn a_follower_of_a_log_shows_every_turn_once_across_restarts_and_kills() {
+    let (world, mut follower) = followed(&["logs", "coder@team", "--follow"]);
+    let printed = lines(follower.stdout.take().unwrap());
+    let turn = |follower: &Child, replace: &dyn Fn(&World)| {
+        send_while_away(&world, follower, replace, "@coder go");
+        // The tool call, its output and its result.
+        let [call, output, _] = [next(&printed), next(&printed), next(&printed)];
+        assert!(call.starts_with("→ shell"), "{call}");
+        assert_eq!(output, "printed");
+    };
+    turn(&follower, &|_| ());
+    turn(&follower, &restart);
+    turn(&follower, &kill_and_start);
+    kill(follower.id(), "STOP");
+    restart(&world);
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+    kill(follower.id(), "CONT");
+    assert!(printed.recv_timeout(PROMPT).is_err(), "no turn is shown twice");
+    let output = follower.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && told.contains("the run is over"), "{told}");
+}
+
+#[test]
+fn a_follower_ends_with_the_reason_when_the_daemon_is_stopped_for_good() {
+    let (world, mut follower) = followed(&["peek", "@team", "--follow"]);
+    let said = lines(follower.stdout.take().unwrap());
+    world.json(&["send", "@team", "zero", "--json"]);
+    assert!(next(&said).ends_with("zero"));
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    let output = follower.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("the daemon was stopped"), "{told}");
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use agent_worker_host::DialError;
 use agent_worker_protocol::{AttemptId, EventKind, Target, api::LogReply};
 use tokio::time::timeout;
 
@@ -11,12 +10,13 @@ use crate::{
     clock,
     context::{Context, Format, Output},
     error::{CliError, Kind},
+    feed::{DAEMON_BACK, DAEMON_LOST, Feed, News},
     verdict::Verdict,
     words,
 };
 
-/// What is printed while nothing happens is shown so much later at most.
-const SWEEP: Duration = Duration::from_millis(500);
+/// How often the log is read while the run has no event.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Show what an agent's worker printed
 ///
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
     let scope = ctx.scope(Some(args.target.clone()), Reach::Here);
     let shown = match (args.follow, args.output.format()) {
-        (true, _) => follow(&client, &scope, ctx).await,
+        (true, _) => follow(client.clone(), &scope, ctx).await,
         (false, Format::Json) => match whole(&client, &scope).await {
             Ok(whole) => ctx.console.json(&whole),
             Err(error) => Err(error),
@@ -86,32 +86,35 @@ async fn whole(client: &Client, scope: &Scope) -> Result<LogReply, CliError> {
     }
 }
 
-/// Shows the log as it grows. What happens in the run is the reason to look, and that a worker may print without a word of
-/// what it does.
-async fn follow(client: &Client, scope: &Scope, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    // Watched from before it is read, so that nothing falls between what was read and what follows.
-    let from_now = None;
-    let mut events = client.events(&Watched::Scope(scope.clone()), from_now).await?;
+/// Prints the log as it grows: after each event of the run, and at intervals, since a worker may print without an event.
+async fn follow(mut client: Client, scope: &Scope, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    // Opened before the log is read, so that the end of the run is not missed.
+    let watched = Watched::Scope(scope.clone());
+    let mut feed = Feed::open_now(client.clone(), ctx.settings.clone(), watched).await?;
     let mut printed = Printed::default();
-    let away =
-        || CliError::new(Kind::Lost, "the daemon went away").hint("follow again: the same command");
+    let mut is_over = false;
     loop {
-        match printed.catch_up(client, scope, ctx).await {
-            Ok(()) => {}
-            // It has not had a turn yet.
-            Err(error) if printed.attempt.is_none() && is_not_found(&error) => {}
-            Err(error) => return Err(error),
-        }
-        let Ok(next) = timeout(SWEEP, events.next()).await else { continue };
-        match next {
-            Ok(Some((_, event))) if event.kind == EventKind::RunEnded => {
-                printed.catch_up(client, scope, ctx).await?;
+        match printed.catch_up(&client, scope, ctx).await {
+            Ok(()) if is_over => {
                 printed.end_line(ctx)?;
                 return ctx.console.note("the run is over");
             }
-            Ok(Some(_)) => {}
-            Ok(None) | Err(DialError::Lost { .. }) => return Err(away()),
-            Err(other) => return Err(other.into()),
+            Ok(()) => {}
+            // The agent has not had a turn yet.
+            Err(error) if printed.attempt.is_none() && is_not_found(&error) && !is_over => {}
+            // The feed finds the next daemon, or reports that there is none.
+            Err(error) if matches!(error.kind(), Kind::Lost | Kind::NoDaemon) => {}
+            Err(error) => return Err(error),
+        }
+        let Ok(news) = timeout(POLL_INTERVAL, feed.next()).await else { continue };
+        match news? {
+            News::Event(_, event) => is_over |= event.kind == EventKind::RunEnded,
+            News::Lost => ctx.console.warn(DAEMON_LOST)?,
+            News::Back(next) => {
+                client = next;
+                ctx.console.warn(DAEMON_BACK)?;
+            }
+            News::End => return Ok(()),
         }
     }
 }

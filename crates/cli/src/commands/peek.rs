@@ -1,6 +1,5 @@
 //! `agent-worker peek`: read a channel.
 
-use agent_worker_host::{DialError, EventStream};
 use agent_worker_protocol::{EventKind, Message, Seq, Target};
 
 use crate::{
@@ -9,6 +8,7 @@ use crate::{
     commands::receipts,
     context::{Context, Format, Output},
     error::{CliError, Kind},
+    feed::{DAEMON_BACK, DAEMON_LOST, Feed, News},
     line::Tone,
     memory::Memory,
     text,
@@ -80,10 +80,10 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let usual = if args.thread.is_some() { MOST } else { USUAL };
     let limit = args.number.unwrap_or(usual);
     let page = Page { limit, search: args.find, thread: args.thread, runs };
-    // Watched from before it is read, so that nothing falls between what was read and what follows.
-    let from_now = None;
-    let events = if args.follow {
-        Some(client.events(&Watched::Scope(scope.clone()), from_now).await?)
+    // Opened before the messages are read, so that no message falls between the two.
+    let feed = if args.follow {
+        let watched = Watched::Scope(scope.clone());
+        Some(Feed::open_now(client.clone(), ctx.settings.clone(), watched).await?)
     } else {
         None
     };
@@ -94,9 +94,9 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         (Format::Text, _) if reply.messages.is_empty() => ctx.console.note(nothing),
         (Format::Text, _) => reply.messages.iter().try_for_each(|said| show(said, ctx)),
     }?;
-    if let Some(events) = events {
+    if let Some(feed) = feed {
         let seen = reply.messages.last().map(|said| said.seq).unwrap_or_default();
-        follow(events, seen, args.output.format(), ctx).await?;
+        follow(feed, seen, args.output.format(), ctx).await?;
     }
     Ok(Verdict::Done)
 }
@@ -124,20 +124,25 @@ async fn inbox(
     Ok(Verdict::Done)
 }
 
-/// Shows what is said after `seen`, until a run ends.
+/// Shows messages after `seen`, until a run ends.
 async fn follow(
-    mut events: EventStream,
+    mut feed: Feed,
     mut seen: Seq,
     format: Format,
     ctx: &mut Context<'_>,
 ) -> Result<(), CliError> {
-    let away =
-        || CliError::new(Kind::Lost, "the daemon went away").hint("follow again: the same command");
     loop {
-        let event = match events.next().await {
-            Ok(Some((_, event))) => event,
-            Ok(None) | Err(DialError::Lost { .. }) => return Err(away()),
-            Err(other) => return Err(other.into()),
+        let event = match feed.next().await? {
+            News::Event(_, event) => event,
+            News::Lost => {
+                ctx.console.warn(DAEMON_LOST)?;
+                continue;
+            }
+            News::Back(_) => {
+                ctx.console.warn(DAEMON_BACK)?;
+                continue;
+            }
+            News::End => return Ok(()),
         };
         let message = match event.kind {
             EventKind::RunEnded => {
