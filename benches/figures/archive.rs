@@ -7,7 +7,8 @@ use agent_worker_protocol::{
     WorkflowId,
 };
 use agent_worker_store::{
-    By, Keep, NewAgent, NewMessage, NewRun, Recipient, RunStep, Sqlite, Store as _, Wake, Who,
+    By, Keep, NewAgent, NewMessage, NewRun, Now, Recipient, RunStep, Sqlite, Store as _, StoreTime,
+    Wake, Who,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -17,7 +18,7 @@ pub(crate) const BODY: &str = "@reader line 42 lacks a check for an empty list; 
     with what you are at, and tell me whether the caller two levels up relies on it";
 /// How many writers fill it.
 const WRITERS: usize = 64;
-const NOW: Millis = Millis::new(1_700_000_000_000);
+const NOW: Now = Now { store: StoreTime::new(1), wall: Millis::new(1_700_000_000_000) };
 
 /// A store with a live run in it.
 #[derive(Clone)]

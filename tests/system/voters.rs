@@ -199,7 +199,7 @@ async fn judge(world: &World, counted: &[BTreeMap<usize, &str>], count: usize) {
     let store = Sqlite::open(&world.home()).unwrap();
     let team = store.instance_list(InstanceQuery::All).await.unwrap();
     let team = team.iter().find(|one| one.instance.to_string() == "council").unwrap().id;
-    let all = store.proposal_list(team, ProposalQuery::All).await.unwrap();
+    let all = store.proposal_list(team, ProposalQuery::All, store.now()).await.unwrap();
     assert_eq!(all.len(), count);
     for proposal in &all {
         let id = usize::try_from(proposal.id.get()).unwrap();

@@ -166,7 +166,7 @@ async fn live(
     let kernel = Kernel::new(Parts {
         store: Arc::new(store.clone()) as Arc<dyn Store>,
         runner: Arc::new(Processes::new(home.clone(), settings.options.kill_grace.duration())),
-        clock: Clock::System,
+        clock: Clock::Store,
         dice: Dice::System,
         options: settings.options,
     });
@@ -213,7 +213,7 @@ async fn open_doors(
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(home.socket(), private)
         .map_err(doing("closing the socket to others"))?;
-    let started = Clock::System.now();
+    let started = kernel.now().wall;
     let health = HealthFacts {
         pid: std::process::id(),
         home: home.root().to_owned(),

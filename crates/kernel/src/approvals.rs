@@ -70,7 +70,7 @@ impl Kernel {
         let mut people = self.attendance.hear();
         let mut seen = Change::default();
         let (began, on_ask) = (Instant::now(), new.on_ask);
-        let mut asked = self.store.approval_ask(row.fence.clone(), new.clone(), self.clock.now());
+        let mut asked = self.store.approval_ask(row.fence.clone(), new.clone(), self.now());
         loop {
             let approval = asked.await?;
             if let Some(answer) = approval.answer {
@@ -95,14 +95,14 @@ impl Kernel {
                     break;
                 }
             }
-            asked = self.store.approval_ask(row.fence.clone(), new.clone(), self.clock.now());
+            asked = self.store.approval_ask(row.fence.clone(), new.clone(), self.now());
         }
     }
 
     /// Denies what nobody is there to approve, unless somebody was quicker.
     async fn turn_down(&self, card: &Card, id: ApprovalId) -> Result<()> {
         let (consent, reason) = (Consent::Denied, Some(NOBODY.to_owned()));
-        let (by, now) = (By::system(), self.clock.now());
+        let (by, now) = (By::system(), self.now());
         match self.store.approval_answer(by, card.workflow, id, consent, reason, now).await {
             Ok(_) | Err(StoreError::Consented(..)) => Ok(()),
             Err(error) => Err(error.into()),
@@ -128,7 +128,7 @@ impl Kernel {
         let asked = asked.ok_or(Error::Store(StoreError::NotFound("approval")))?;
         let reason = request.reason.filter(|reason| !reason.trim().is_empty());
         sizes::check("a reason", reason.as_ref().map_or(0, String::len), REASON)?;
-        let (by, now) = (who.by(key)?, self.clock.now());
+        let (by, now) = (who.by(key)?, self.now());
         self.store.approval_answer(by, instance.id, id, consent, reason, now).await?;
         Ok(ApprovalView { answer: Some(consent), ..view(&instance, asked) })
     }

@@ -24,7 +24,7 @@ impl Kernel {
         let stored = if request.events.is_empty() {
             row.last_no
         } else {
-            self.store.attempt_events(attempt, request.events, self.clock.now()).await?
+            self.store.attempt_events(attempt, request.events, self.now()).await?
         };
         if !request.live.is_empty() {
             let card = self.card(row.run).await?;
@@ -43,7 +43,7 @@ impl Kernel {
         };
         Event {
             pos: None,
-            ts: self.clock.now(),
+            ts: self.now().wall,
             instance: card.instance.clone(),
             run: Some(card.run),
             kind,

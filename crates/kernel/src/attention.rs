@@ -68,7 +68,7 @@ impl Kernel {
         if dead.is_empty() {
             return Err(Error::NoLetter { instance: instance.instance, seq: request.seq });
         }
-        let (id, now) = (instance.id, self.clock.now());
+        let (id, now) = (instance.id, self.now());
         let mut receipts = Vec::new();
         for letter in dead {
             let key = key.clone().map(|key| EffectKey {

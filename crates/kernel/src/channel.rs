@@ -96,7 +96,7 @@ impl Kernel {
             // Standalone agents have one run: it does not pause for what two of them do.
             return Err(Error::TooFar(cause));
         }
-        let now = self.clock.now();
+        let now = self.now();
         let once = match self.store.message_append(by, card.workflow, message, pause, now).await {
             Err(StoreError::NoRun) if !matches!(who, Principal::Agent(_)) => return Err(no_run()),
             other => other?,
@@ -254,8 +254,11 @@ impl Kernel {
         sizes::check("this text", text.len(), sizes::RESOURCE)?;
         let by = By::new(by.who.clone());
         let content = text.as_bytes().to_vec();
-        let now = self.clock.now();
-        Ok(self.store.resource_put(by, card.workflow, "text/plain".into(), content, now).await?)
+        let now = self.now();
+        Ok(self
+            .store
+            .resource_put(by, card.workflow, "text/plain".into(), content, now.wall)
+            .await?)
     }
 }
 

@@ -1,29 +1,31 @@
 //! Time and chance, as parameters: the machine's own, or ones a test can replay from a seed.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{SystemTime, UNIX_EPOCH},
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 use agent_worker_protocol::{AttemptId, Hash, Millis, RunId, hash};
+use agent_worker_store::{Now, Store, StoreTime};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Tells the time of day. Timers use tokio's clock, which is monotonic, and which a test can pause.
-#[derive(Clone, Copy, Debug)]
+/// Tells the current time. The kernel sleeps by tokio's clock, which is monotonic, and which a test can pause.
+#[derive(Clone, Debug)]
 pub enum Clock {
-    /// The machine's.
-    System,
-    /// Follows tokio's clock from `epoch` on, so that a test's paused clock moves both.
-    Virtual {
-        /// What time it was at `start`.
-        epoch: Millis,
-        /// When the test began.
-        start: Instant,
-    },
+    /// The store's clock.
+    Store,
+    /// A test's clock.
+    Virtual(VirtualClock),
+}
+
+/// A clock that follows tokio's, so that a test's paused clock moves both, and whose wall clock a test can set.
+#[derive(Clone, Debug)]
+pub struct VirtualClock {
+    epoch: Now,
+    start: Instant,
+    /// How far the wall clock was set, in milliseconds.
+    shift: Arc<AtomicI64>,
 }
 
 /// Makes ids and secrets.
@@ -41,20 +43,32 @@ pub enum Dice {
 pub struct NoDice(#[source] getrandom::Error);
 
 impl Clock {
-    /// A clock that begins at 2026-01-01 and follows tokio's.
-    pub fn virtual_now() -> Self {
-        Self::Virtual { epoch: Millis::new(1_767_225_600_000), start: Instant::now() }
+    /// The current time.
+    pub(crate) fn now(&self, store: &dyn Store) -> Now {
+        match self {
+            Self::Store => store.now(),
+            Self::Virtual(clock) => clock.now(),
+        }
+    }
+}
+
+impl VirtualClock {
+    /// Starts at 2026-01-01 on the wall clock and elsewhere in store time, so that the two cannot be confused.
+    pub fn start() -> Self {
+        let (store, wall) = (StoreTime::new(9_000_000_000), Millis::new(1_767_225_600_000));
+        Self { epoch: Now { store, wall }, start: Instant::now(), shift: Arc::default() }
     }
 
-    /// What time it is.
-    pub fn now(&self) -> Millis {
-        match self {
-            Self::System => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                Millis::new(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-            }
-            Self::Virtual { epoch, start } => epoch.plus(start.elapsed()),
-        }
+    /// The current time.
+    pub fn now(&self) -> Now {
+        let Now { store, wall } = self.epoch.plus(self.start.elapsed());
+        let shift = self.shift.load(Ordering::Relaxed);
+        Now { store, wall: Millis::new(wall.get() + shift) }
+    }
+
+    /// Sets the wall clock forward by so many milliseconds, or back.
+    pub fn set_wall(&self, by: i64) {
+        self.shift.fetch_add(by, Ordering::Relaxed);
     }
 }
 

@@ -4,7 +4,7 @@ use agent_worker_protocol::{
     AgentName, AgentState, AttemptId, Millis, Permission, RunId, RunState, Target,
     api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail, ResumeRequest},
 };
-use agent_worker_store::{AgentRow, AttemptRow, RunRow, ShownMessage};
+use agent_worker_store::{AgentRow, AttemptRow, Now, RunRow, ShownMessage};
 
 use crate::{
     error::{Error, Result},
@@ -37,11 +37,14 @@ impl Kernel {
         let system = own.and_then(views::settings).and_then(|settings| settings.system_prompt);
         let inbox = self.store.inbox_pending(instance.id, agent.clone(), MOST_MAIL).await?;
         let attempts = self.store.attempt_list(instance.id, agent, MOST_ATTEMPTS).await?;
-        let rested = attempts.first().and_then(|last| last.ended_at);
-        let woken = woken(&inbox, view.waiting);
+        let times = Times {
+            rested: attempts.first().and_then(|last| last.ended_at),
+            woken: woken(&inbox, view.waiting),
+            now: self.now(),
+        };
         Ok(AgentDetail {
             wakes_when: wakes_when(&view, &row.state, &self.needs(&row).await?),
-            state_since: own.and_then(|own| since(&view.state, own, &row, rested, woken)),
+            state_since: own.and_then(|own| since(&view.state, own, &row, times)),
             view,
             run,
             run_state: row.state,
@@ -149,14 +152,22 @@ fn woken(inbox: &[ShownMessage], waiting: u32) -> Option<Millis> {
     waking().map(|mail| mail.message.ts).min().filter(|_| is_all)
 }
 
-/// Since when an agent is what it is: since the last thing that made it so. `rested` is when its last attempt ended, `woken`
-/// when the oldest of what waits for it came.
+/// What the start of an agent's state is derived from, beside the stored rows.
+#[derive(Clone, Copy)]
+struct Times {
+    /// The end of its last attempt.
+    rested: Option<Millis>,
+    /// The time of the oldest message that wakes it.
+    woken: Option<Millis>,
+    now: Now,
+}
+
+/// Since when an agent is what it is: since the last thing that made it so.
 fn since(
     state: &AgentState,
     agent: &AgentRow,
     run: &RunRow,
-    rested: Option<Millis>,
-    woken: Option<Millis>,
+    Times { rested, woken, now }: Times,
 ) -> Option<Millis> {
     let free = run.since.max(agent.since).max(rested.unwrap_or(run.since));
     match state {
@@ -171,7 +182,7 @@ fn since(
         AgentState::Waiting { asked, .. } => Some(agent.since.max(rested.unwrap_or(*asked))),
         AgentState::BackingOff { .. } | AgentState::Parked { .. } => Some(free.max(woken?)),
         AgentState::Queued => {
-            let due = agent.not_before.as_ref().map_or(free, |wait| wait.at);
+            let due = agent.not_before.as_ref().map_or(free, |wait| now.wall_at(wait.at));
             Some(free.max(woken?).max(due))
         }
     }
@@ -230,7 +241,7 @@ mod tests {
     use agent_worker_protocol::{
         InstanceRef, Limits, Outcome, PauseCause, QuestionId, RunMode, Usage, WorkflowId,
     };
-    use agent_worker_store::{Keep, NotBefore, Wait};
+    use agent_worker_store::{Keep, NotBefore, StoreTime, Wait};
 
     use super::*;
 
@@ -253,13 +264,18 @@ mod tests {
             keep: Keep::Always,
             started: at(0),
             ended: None,
+            store_started: StoreTime::new(0),
+            store_ended: None,
             turns: 0,
             messages: 0,
             usage: Usage::default(),
         }
     }
 
-    fn agent(since: Millis, not_before: Option<Millis>) -> AgentRow {
+    /// The wall clock is ahead of the store's by 1000 s.
+    const NOW: Now = Now { store: StoreTime::new(0), wall: Millis::new(1_000_000) };
+
+    fn agent(since: Millis, not_before: Option<StoreTime>) -> AgentRow {
         let wait = |at| NotBefore { at, wait: Wait::BackOff, why: "gone".into() };
         AgentRow {
             name: "coder".parse().unwrap(),
@@ -312,8 +328,9 @@ mod tests {
             (&AgentState::Stopping, live(), 60, None, None, None, Some(60)),
             (&stopped, over(), 60, None, Some(61), None, Some(90)),
         ] {
-            let row = agent(at(joined), due.map(at));
-            let found = since(state, &row, &run, rested.map(at), woken.map(at));
+            let row = agent(at(joined), due.map(|due| NOW.store_at(at(due))));
+            let times = Times { rested: rested.map(at), woken: woken.map(at), now: NOW };
+            let found = since(state, &row, &run, times);
             assert_eq!(found, expected.map(at), "{state} {joined} {due:?} {rested:?} {woken:?}");
         }
     }

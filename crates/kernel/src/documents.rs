@@ -165,7 +165,7 @@ impl Kernel {
             base,
             most: DOCUMENT,
         };
-        let once = self.store.document_put(by, write, self.clock.now()).await.map_err(too_long)?;
+        let once = self.store.document_put(by, write, self.now()).await.map_err(too_long)?;
         let deduplicated = once.is_deduplicated();
         Ok(DocumentWritten { file, revision: once.value(), deduplicated })
     }

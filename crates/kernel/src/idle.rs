@@ -1,7 +1,7 @@
 //! Whether a run goes on, pauses or is over. Pure; called inside the store's transaction.
 
-use agent_worker_protocol::{LimitKind, Millis, Outcome, PauseCause, RunMode, RunState};
-use agent_worker_store::{RunFacts, RunStep};
+use agent_worker_protocol::{LimitKind, Outcome, PauseCause, RunMode, RunState};
+use agent_worker_store::{Now, RunFacts, RunStep};
 
 use crate::limits;
 
@@ -13,7 +13,7 @@ pub(crate) enum Person {
 }
 
 /// Decides about a run from what is true of it now.
-pub(crate) fn settle(facts: &RunFacts, person: Person, now: Millis) -> RunStep {
+pub(crate) fn settle(facts: &RunFacts, person: Person, now: Now) -> RunStep {
     match &facts.state {
         RunState::Running => {}
         RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
@@ -109,12 +109,14 @@ fn over(facts: &RunFacts) -> RunStep {
     RunStep::End { outcome, why, error: None }
 }
 
-fn wall(facts: &RunFacts, now: Millis) -> Option<PauseCause> {
+fn wall(facts: &RunFacts, now: Now) -> Option<PauseCause> {
     let wall = facts.limits.wall?;
     let end = facts.started.plus(wall.duration());
     let detail = match facts.all_wait_until {
-        _ if now >= end => format!("{wall} allowed"),
-        Some(until) if until > end => format!("everybody waits until {until}, {wall} allowed"),
+        _ if now.store >= end => format!("{wall} allowed"),
+        Some(until) if until > end => {
+            format!("everybody waits until {}, {wall} allowed", now.wall_at(until))
+        }
         Some(_) | None => return None,
     };
     Some(PauseCause::Limit { limit: LimitKind::Wall, detail })
@@ -122,16 +124,20 @@ fn wall(facts: &RunFacts, now: Millis) -> Option<PauseCause> {
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{Limits, Span};
+    use agent_worker_protocol::{Limits, Millis, Span};
+    use agent_worker_store::StoreTime;
 
     use super::*;
+
+    /// The wall clock is ahead of the store's by so much.
+    const HOUR: i64 = 3_600_000;
 
     fn facts() -> RunFacts {
         RunFacts {
             state: RunState::Running,
             mode: RunMode::Run,
             limits: Limits { hops: 50, turns: None, wall: Some(Span::from_secs(100)) },
-            started: Millis::new(0),
+            started: StoreTime::new(0),
             waking: 0,
             all_wait_until: None,
             stranded: 0,
@@ -152,7 +158,11 @@ mod tests {
     }
 
     fn with(person: Person, facts: &RunFacts, now: i64) -> String {
-        match settle(facts, person, Millis::new(now)) {
+        match settle(
+            facts,
+            person,
+            Now { store: StoreTime::new(now), wall: Millis::new(now + HOUR) },
+        ) {
             RunStep::Stay => "stay".into(),
             RunStep::Pause(cause) => cause.to_string(),
             RunStep::Resume => "resume".into(),
@@ -288,11 +298,13 @@ mod tests {
     #[test]
     fn the_wall_limit_pauses_and_a_wait_beyond_it_does_so_at_once() {
         let busy = RunFacts { waking: 1, ..facts() };
-        let parked = |until| RunFacts { all_wait_until: Some(Millis::new(until)), ..busy.clone() };
+        let parked =
+            |until| RunFacts { all_wait_until: Some(StoreTime::new(until)), ..busy.clone() };
         assert_eq!(word(&busy, 99_999), "stay");
         assert_eq!(word(&busy, 100_000), "wall limit (100s allowed)");
         assert_eq!(word(&parked(100_000), 5), "stay");
-        assert!(word(&parked(100_001), 5).starts_with("wall limit (everybody waits until"));
+        let until = "wall limit (everybody waits until 1970-01-01T01:01:40.001Z, 100s allowed)";
+        assert_eq!(word(&parked(100_001), 5), until, "on the wall clock");
         assert_eq!(word(&facts(), 100_000), "done: nobody has anything left to do");
     }
 }

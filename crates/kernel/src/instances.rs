@@ -52,7 +52,7 @@ impl Kernel {
             )));
         }
         let instance = self.instance_here(who, place).await?;
-        let now = self.clock.now();
+        let now = self.now();
         let until = self.store.instance_clear(who.by(key)?, instance.id, now).await?;
         Ok(Cleared { instance: instance.instance, until })
     }
@@ -115,13 +115,15 @@ impl Kernel {
             return Err(Error::BadRequest("empty feedback says nothing".into()));
         }
         sizes::check("this feedback", request.message.len(), FEEDBACK)?;
-        let (ts, message) = (self.clock.now(), request.message);
+        let (now, message) = (self.now(), request.message);
+        let ts = now.wall;
         match who {
             Principal::Agent(attempt) => {
                 let card = self.card(attempt.run).await?;
                 let instance = Some(card.instance.clone());
                 let said = FeedbackView { ts, by, instance, message };
-                let once = self.store.feedback_submit(who.by(key)?, card.workflow, said).await?;
+                let once =
+                    self.store.feedback_submit(who.by(key)?, card.workflow, said, now).await?;
                 Ok(once.value())
             }
             Principal::User | Principal::Client(_) | Principal::Nobody if key.is_some() => {

@@ -83,7 +83,7 @@ impl Kernel {
         let settings = serde_json::to_string(&AgentSettings { name: name.clone(), ..settings })
             .map_err(|error| StoreError::Garbled(format!("agent: {error}")))?;
         let new = NewAgent { name: name.clone(), settings };
-        let added = self.store.agent_add(who.by(key)?, run, new, self.clock.now()).await;
+        let added = self.store.agent_add(who.by(key)?, run, new, self.now()).await;
         // Whatever the answer: it may be there.
         self.card_drop(run);
         match added {
@@ -136,8 +136,8 @@ impl Kernel {
         if let Some(live) = newest.into_iter().find(|run| run.state.is_live()) {
             return Ok(live.id);
         }
-        let now = self.clock.now();
-        let run = self.dice.run(now)?;
+        let now = self.now();
+        let run = self.dice.run(now.wall)?;
         let script = Script {
             file: None,
             workflow: Workflow::standalone(instance.name),

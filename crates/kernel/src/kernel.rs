@@ -7,10 +7,10 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptId, InstanceRef, Limits, Millis, RunId, Sender, Tag,
-    WorkflowId, api::TokenView,
+    AgentName, AgentSettings, AttemptId, InstanceRef, Limits, RunId, Sender, Tag, WorkflowId,
+    api::TokenView,
 };
-use agent_worker_store::{AgentRow, AttemptRow, By, RunQuery, RunRow, Store, Who};
+use agent_worker_store::{AgentRow, AttemptRow, By, Now, RunQuery, RunRow, Store, StoreTime, Who};
 use agent_worker_workflow::{Documents, Workflow};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -75,7 +75,7 @@ pub(crate) struct Card {
     pub(crate) instance: InstanceRef,
     pub(crate) project: String,
     pub(crate) limits: Limits,
-    pub(crate) started: Millis,
+    pub(crate) started: StoreTime,
     pub(crate) script: Script,
     pub(crate) agents: Vec<AgentSettings>,
     pub(crate) team: Vec<AgentName>,
@@ -102,6 +102,11 @@ pub(crate) struct Script {
 }
 
 impl Kernel {
+    /// The current time.
+    pub fn now(&self) -> Now {
+        self.clock.now(&*self.store)
+    }
+
     /// Puts a kernel together. Nothing runs before [`Kernel::recover`].
     pub fn new(parts: Parts) -> Self {
         Self {
@@ -180,7 +185,7 @@ impl Card {
             instance: row.instance,
             project: row.project,
             limits: row.limits,
-            started: row.started,
+            started: row.store_started,
             script,
             agents,
             team,

@@ -50,7 +50,7 @@ mod views;
 pub use agent_worker_store::{Base, Change, FileMemory};
 pub use attention::Burial;
 pub use channel::Reading;
-pub use clock::{Clock, Dice};
+pub use clock::{Clock, Dice, VirtualClock};
 pub use documents::DECISIONS;
 pub use error::Error;
 pub use events::{Feed, Watched};

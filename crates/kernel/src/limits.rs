@@ -1,9 +1,9 @@
 //! Where a run stops by itself: hops and turns. Pure.
 
 use agent_worker_protocol::{
-    LimitKind, Limits, Millis, PauseCause, RunMode, RunState, Seq, Span, api::ResumeRequest,
+    LimitKind, Limits, PauseCause, RunMode, RunState, Seq, Span, api::ResumeRequest,
 };
-use agent_worker_store::{AgentRow, LeaseFacts, LeaseStep, RunFacts, RunRow, Whose};
+use agent_worker_store::{AgentRow, LeaseFacts, LeaseStep, RunFacts, RunRow, StoreTime, Whose};
 
 /// How many messages led to what an attempt says: one more than what it answers, else than the most it was shown.
 pub(crate) fn hops(shown: &[(Seq, u32)], reply_to: Option<Seq>) -> u32 {
@@ -60,7 +60,7 @@ pub(crate) fn still_limited(
     agents: &[AgentRow],
     today: u32,
     limits: &Limits,
-    now: Millis,
+    now: StoreTime,
 ) -> Option<ResumeRequest> {
     let RunState::Paused { cause: PauseCause::Limit { limit, .. } } = &run.state else {
         return None;
@@ -86,7 +86,7 @@ pub(crate) fn still_limited(
         }
         LimitKind::Wall => {
             let wall = limits.wall?;
-            let lasts = soonest(agents).unwrap_or(now).max(now).since(run.started);
+            let lasts = soonest(agents).unwrap_or(now).max(now).since(run.store_started);
             let hours = lasts.as_secs().div_ceil(3600) + 1;
             let more = Some(Span::from_secs(hours.saturating_mul(3600)));
             (lasts >= wall.duration()).then_some(ResumeRequest { wall: more, ..nothing })
@@ -95,7 +95,7 @@ pub(crate) fn still_limited(
 }
 
 /// The earliest instant anybody with mail waits for, when all of them wait.
-fn soonest(agents: &[AgentRow]) -> Option<Millis> {
+fn soonest(agents: &[AgentRow]) -> Option<StoreTime> {
     let wanted = agents.iter().filter(|agent| agent.waiting > 0 && agent.stopped.is_none());
     // Nothing to wait for comes before any instant.
     wanted.map(|agent| agent.not_before.as_ref().map(|wait| wait.at)).min().flatten()

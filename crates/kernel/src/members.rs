@@ -63,7 +63,7 @@ impl Kernel {
     pub async fn agent_resume(&self, who: &Principal, place: &Place) -> Result<AgentView> {
         who.require(Permission::Agents)?;
         let (instance, run, agent) = self.member(who, place).await?;
-        let now = self.clock.now();
+        let now = self.now();
         self.store.agent_resume(who.by(None)?, instance.id, agent.clone(), now).await?;
         self.one_agent(run, &agent).await
     }
@@ -72,7 +72,7 @@ impl Kernel {
         let (instance, run, agent) = self.member(who, place).await?;
         let stopped = self.end_agent(who, &instance, &agent, Haste::None).await?;
         let _alone = self.roster.acquire().await;
-        let now = self.clock.now();
+        let now = self.now();
         let gone = self.store.agent_remove(who.by(None)?, instance.id, agent.clone(), now).await;
         self.card_drop(run);
         match gone {
@@ -122,7 +122,7 @@ impl Kernel {
         agent: &AgentName,
         haste: Haste,
     ) -> Result<AgentStopped> {
-        let (by, now) = (who.by(None)?, self.clock.now());
+        let (by, now) = (who.by(None)?, self.now());
         let why = format!("stopped by {}", who.called());
         self.store.agent_stop(by, instance.id, agent.clone(), why, now).await?;
         // Whoever was leased before that has a leash by now; after it nobody is.

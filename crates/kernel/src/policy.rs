@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AgentName, AttemptEnd, FailureClass, Finished, Millis, Retry, Seq, WorkerOutcome,
+    AgentName, AttemptEnd, FailureClass, Finished, Retry, Seq, WorkerOutcome,
 };
-use agent_worker_store::{Blame, NotBefore, Settlement, Wait};
+use agent_worker_store::{Blame, NotBefore, Settlement, StoreTime, Wait};
 
 use crate::runner::Departure;
 
@@ -29,6 +29,8 @@ pub(crate) enum Ordered {
 pub(crate) struct Remains<'a> {
     /// The worker's last word.
     pub(crate) finished: Option<&'a Finished>,
+    /// When its provider can be asked again.
+    pub(crate) retry_at: Option<StoreTime>,
     /// Whether it ever reported.
     pub(crate) started: bool,
     /// How it left.
@@ -46,8 +48,8 @@ pub(crate) struct Record {
     pub(crate) setbacks: u32,
     /// The agent's settings.
     pub(crate) retry: Retry,
-    /// What time it is.
-    pub(crate) now: Millis,
+    /// The current time.
+    pub(crate) now: StoreTime,
 }
 
 /// Tells how an attempt ended. The worker's own word counts; without one, what was seen of it.
@@ -87,7 +89,7 @@ pub(crate) fn settlement(end: AttemptEnd, remains: &Remains<'_>, record: &Record
         (_, Blame::Uncounted { most }) if record.setbacks + 1 >= most => None,
         (AttemptEnd::Failed { class: FailureClass::RateLimited, why }, _) => {
             let soonest = record.now.plus(backoff(&record.retry, record.setbacks));
-            Some(pause(Wait::Park, retry_at(remains).unwrap_or(soonest).max(soonest), why))
+            Some(pause(Wait::Park, remains.retry_at.unwrap_or(soonest).max(soonest), why))
         }
         (AttemptEnd::Failed { why, .. }, Blame::Counted { .. }) => {
             let at = record.now.plus(backoff(&record.retry, record.number.saturating_sub(1)));
@@ -99,7 +101,7 @@ pub(crate) fn settlement(end: AttemptEnd, remains: &Remains<'_>, record: &Record
         ) => {
             let soonest = record.now.plus(backoff(&record.retry, record.setbacks));
             // An overloaded provider may say when it can be asked again, too.
-            let at = retry_at(remains).unwrap_or(soonest).max(soonest);
+            let at = remains.retry_at.unwrap_or(soonest).max(soonest);
             Some(pause(Wait::BackOff, at, why))
         }
         (
@@ -143,13 +145,6 @@ fn blame(end: &AttemptEnd, remains: &Remains<'_>, record: &Record) -> Blame {
         AttemptEnd::Failed { .. } | AttemptEnd::Interrupted { .. } => {
             Blame::Uncounted { most: MOST_SETBACKS }
         }
-    }
-}
-
-fn retry_at(remains: &Remains<'_>) -> Option<Millis> {
-    match remains.finished.map(|finished| &finished.outcome) {
-        Some(WorkerOutcome::Failed { retry_at, .. }) => *retry_at,
-        Some(WorkerOutcome::Ok | WorkerOutcome::Interrupted { .. }) | None => None,
     }
 }
 
@@ -199,7 +194,7 @@ mod tests {
             (None, &unseen, None, "interrupted: its worker was gone when the daemon looked"),
         ] {
             let finished = finished.as_ref();
-            let remains = Remains { finished, started: true, departure, ordered };
+            let remains = Remains { finished, retry_at: None, started: true, departure, ordered };
             assert_eq!(verdict(&remains).to_string(), expected, "{remains:?}");
         }
     }
@@ -211,10 +206,20 @@ mod tests {
     }
 
     fn settled(finished: Option<&Finished>, seen: Seen, number: u32, setbacks: u32) -> String {
+        settled_with(None, finished, seen, (number, setbacks))
+    }
+
+    fn settled_with(
+        retry_at: Option<StoreTime>,
+        finished: Option<&Finished>,
+        seen: Seen,
+        (number, setbacks): (u32, u32),
+    ) -> String {
         let started = seen == Seen::Alive;
         let departure = Departure { seen_alive: started, ..Departure::default() };
-        let remains = Remains { finished, started, departure: &departure, ordered: None };
-        let record = Record { number, setbacks, retry: Retry::default(), now: Millis::new(0) };
+        let departure = &departure;
+        let remains = Remains { finished, retry_at, started, departure, ordered: None };
+        let record = Record { number, setbacks, retry: Retry::default(), now: StoreTime::new(0) };
         let settlement = settlement(verdict(&remains), &remains, &record);
         let blame = match settlement.blame {
             Blame::None => "none".to_owned(),
@@ -264,10 +269,9 @@ mod tests {
             (FailureClass::RateLimited, "uncounted 10 Park 60000"),
             (FailureClass::Transient, "uncounted 10 BackOff 60000"),
         ] {
-            let retry_at = Some(Millis::new(60_000));
-            let outcome = WorkerOutcome::Failed { class, why: "429".into(), retry_at };
-            let finished = Finished { text: String::new(), outcome };
-            assert_eq!(settled(Some(&finished), Seen::Alive, 1, 0), expected);
+            let retry_at = Some(StoreTime::new(60_000));
+            let settled = settled_with(retry_at, Some(&failed(class)), Seen::Alive, (1, 0));
+            assert_eq!(settled, expected);
         }
     }
 }

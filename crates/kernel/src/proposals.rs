@@ -7,8 +7,8 @@ use agent_worker_protocol::{
     api::{CancelRequest, ProposalOutcome, ProposalRequest, ProposalsReply, VoteRequest},
 };
 use agent_worker_store::{
-    Deciding, Error as StoreError, Instance, NewBallot, NewCancel, NewProposal, ProposalQuery,
-    Right, Said,
+    Deciding, Error as StoreError, Instance, NewBallot, NewCancel, NewProposal, Now, ProposalQuery,
+    Right, Said, StoreTime,
 };
 
 use crate::{
@@ -62,8 +62,8 @@ impl Kernel {
         }
         let lasts = terms::lasts(request.deadline).map_err(Error::BadRequest)?;
         let terms = terms(request, &card.team).map_err(Error::BadRequest)?;
-        let now = self.clock.now();
-        let new = NewProposal { terms, deadline: now.plus(lasts), said: said(who, &card) };
+        let now = self.now();
+        let new = NewProposal { terms, lasts, said: said(who, &card) };
         let once = self.store.proposal_create(by, instance.id, new, now).await?;
         let deduplicated = once.is_deduplicated();
         let proposal = once.value();
@@ -91,7 +91,7 @@ impl Kernel {
         let reason = reason.map_err(Error::BadRequest)?;
         let (right, said) = (right(who), said(who, &card));
         let ballot = NewBallot { proposal: id, choice, reason, right, said };
-        let (deciding, now) = (self.deciding()?, self.clock.now());
+        let (deciding, now) = (self.deciding()?, self.now());
         let once = self.store.ballot_cast(by, instance.id, ballot, deciding, now).await?;
         let deduplicated = once.is_deduplicated();
         Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
@@ -114,7 +114,7 @@ impl Kernel {
         let why = request.why.map(|why| terms::short(&why, "a reason")).transpose();
         let why = why.map_err(Error::BadRequest)?;
         let cancel = NewCancel { proposal: id, why, right: right(who), said };
-        let now = self.clock.now();
+        let now = self.now();
         let once = self.store.proposal_cancel(by, instance.id, cancel, now).await?;
         let deduplicated = once.is_deduplicated();
         Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
@@ -133,7 +133,7 @@ impl Kernel {
             Ballots::Open => ProposalQuery::Active,
             Ballots::All => ProposalQuery::All,
         };
-        let proposals = self.store.proposal_list(instance.id, which).await?;
+        let proposals = self.store.proposal_list(instance.id, which, self.now()).await?;
         Ok(ProposalsReply { instance: instance.instance, proposals })
     }
 
@@ -150,7 +150,7 @@ impl Kernel {
     }
 
     async fn proposal_of(&self, instance: &Instance, id: ProposalId) -> Result<Proposal> {
-        let found = self.store.proposal_get(instance.id, id).await?;
+        let found = self.store.proposal_get(instance.id, id, self.now()).await?;
         found.ok_or(Error::Store(StoreError::NotFound("proposal")))
     }
 
@@ -158,10 +158,10 @@ impl Kernel {
     pub(crate) async fn settle_proposals(
         &self,
         card: &Card,
-        now: Millis,
-    ) -> Result<Option<Millis>> {
+        now: Now,
+    ) -> Result<Option<StoreTime>> {
         let due = self.store.proposal_due(card.workflow).await?;
-        if due.is_none_or(|due| due > now) {
+        if due.is_none_or(|due| due > now.store) {
             return Ok(due);
         }
         self.store.proposal_settle(card.workflow, self.deciding()?, now).await?;
@@ -171,13 +171,13 @@ impl Kernel {
     /// The last decisions of a run, a line for each.
     pub(crate) async fn decisions(&self, card: &Card) -> Result<Vec<String>> {
         let which = ProposalQuery::Decided(card.run, REMEMBERED);
-        let decided = self.store.proposal_list(card.workflow, which).await?;
+        let decided = self.store.proposal_list(card.workflow, which, self.now()).await?;
         Ok(decided.iter().filter_map(Proposal::decision).collect())
     }
 
     /// Everything that was ever decided in an instance.
     pub(crate) async fn decisions_md(&self, workflow: WorkflowId) -> Result<Decisions> {
-        let proposals = self.store.proposal_list(workflow, ProposalQuery::All).await?;
+        let proposals = self.store.proposal_list(workflow, ProposalQuery::All, self.now()).await?;
         let mut over: Vec<_> = proposals.iter().filter(|one| one.ended.is_some()).collect();
         over.sort_by_key(|one| (one.ended, one.id));
         Ok(Decisions {

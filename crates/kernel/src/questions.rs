@@ -46,7 +46,7 @@ impl Kernel {
         let instance = self.instance_of(who, &Place::default()).await?;
         let card = self.card(attempt.run).await?;
         let new = NewQuestion { question, options, said: said(who, &card) };
-        let now = self.clock.now();
+        let now = self.now();
         let once = self.store.question_ask(who.by(key)?, instance.id, new, now).await?;
         let deduplicated = once.is_deduplicated();
         let note = "End your turn now: the answer will wake you.".to_owned();
@@ -72,7 +72,7 @@ impl Kernel {
         let asked = asked.ok_or(Error::Store(StoreError::NotFound("question")))?;
         let answer = fitting(&asked, request.answer)?;
         sizes::check("an answer", answer.len(), sizes::INLINE)?;
-        let (by, now) = (who.by(key)?, self.clock.now());
+        let (by, now) = (who.by(key)?, self.now());
         let once = self.store.question_answer(by, instance.id, id, answer, now).await?;
         let woken = vec![asked.agent];
         let hindered = self.hindered(who, run, &woken).await?;

@@ -37,8 +37,9 @@ impl Kernel {
         sizes::check("a resource", content.len(), sizes::RESOURCE)?;
         let (instance, _) = self.instance(who, place).await?;
         let kind = kind.unwrap_or_else(|| "text/plain".into());
-        let (bytes, now) = (content.len() as u64, self.clock.now());
-        let id = self.store.resource_put(by, instance.id, kind, content.into_bytes(), now).await?;
+        let (bytes, now) = (content.len() as u64, self.now());
+        let id =
+            self.store.resource_put(by, instance.id, kind, content.into_bytes(), now.wall).await?;
         Ok(ResourceKept { id, bytes })
     }
 

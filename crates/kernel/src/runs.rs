@@ -56,8 +56,8 @@ impl Kernel {
         if request.replace {
             self.stop_live(who, id).await?;
         }
-        let (mode, now) = (request.mode, self.clock.now());
-        let run = self.dice.run(now)?;
+        let (mode, now) = (request.mode, self.now());
+        let run = self.dice.run(now.wall)?;
         let agents = workflow.agents.iter().map(|agent| agent.name.clone()).collect();
         let file = Some(request.file);
         let script = Script { file, workflow, tag, params: request.params, cwd: request.cwd };
@@ -90,7 +90,7 @@ impl Kernel {
     pub async fn run_pause(&self, who: &Principal, run: RunId) -> Result<RunView> {
         who.require(Permission::Run)?;
         let row = self.run_known(who, run).await?;
-        self.store.run_settle(run, Box::new(idle::pause), self.clock.now()).await?;
+        self.store.run_settle(run, Box::new(idle::pause), self.now()).await?;
         // Who may pause it is told how it stands then, whatever else they may.
         let view = self.view(run).await?;
         match view.state {
@@ -131,12 +131,13 @@ impl Kernel {
             turns: request.turns.or(row.limits.turns),
             wall: request.wall.or(row.limits.wall),
         };
-        let now = self.clock.now();
+        let now = self.now();
         match &row.state {
             RunState::Paused { cause } => {
                 let agents = self.store.agent_list(row.workflow).await?;
                 let today = self.turns_today(&row).await?;
-                if let Some(needs) = limits::still_limited(&row, &agents, today, &limits, now) {
+                if let Some(needs) = limits::still_limited(&row, &agents, today, &limits, now.store)
+                {
                     let (instance, cause, mode) = (row.instance, cause.clone(), row.mode);
                     return Err(Error::StillLimited { instance, cause, mode, needs });
                 }

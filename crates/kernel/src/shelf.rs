@@ -149,7 +149,7 @@ impl Shelf {
 
     /// Says that a revision is about to be put into its file. Answers with when that was noted.
     pub async fn putting(&self, path: &DocumentPath, revision: Revision) -> Result<Millis> {
-        let now = self.kernel.clock.now();
+        let now = self.kernel.now().wall;
         let since = Millis::new(now.get() - GLANCE);
         self.store().file_put(self.workflow, path.clone(), revision, since, now).await?;
         Ok(now)
@@ -178,7 +178,7 @@ impl Shelf {
             let head = head.map(|document| document.info.revision);
             let (workflow, path, mark) = (self.workflow, path.clone(), found.mark);
             let take = FileTake { workflow, path, mark, head, outcome };
-            match self.store().file_take(take, self.kernel.clock.now()).await {
+            match self.store().file_take(take, self.kernel.now()).await {
                 // Somebody wrote meanwhile: it is held against that.
                 Err(StoreError::StaleRevision(_)) => {}
                 other => return other.map(|_| taken).map_err(Into::into),

@@ -51,9 +51,9 @@ impl Kernel {
             AgentStats { name: agent.name, tally }
         });
         let agents: Vec<_> = agents.collect();
-        let end = run.ended.unwrap_or_else(|| self.clock.now());
+        let end = run.store_ended.unwrap_or_else(|| self.now().store);
         Ok(StatsView {
-            lasted_ms: millis(end.since(run.started)),
+            lasted_ms: millis(end.since(run.store_started)),
             total: Tally {
                 turns: run.turns,
                 messages: run.messages,

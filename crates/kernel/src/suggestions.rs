@@ -59,7 +59,7 @@ impl Kernel {
             message,
             pause: limits::hop_limit(hops, &card.limits),
         };
-        let once = self.store.suggestion_put(by, new, self.clock.now()).await?;
+        let once = self.store.suggestion_put(by, new, self.now()).await?;
         let owner = self.owner(run).await?;
         let deduplicated = once.is_deduplicated();
         Ok(Suggested { suggestion: once.value(), owner, deduplicated })
@@ -114,7 +114,7 @@ impl Kernel {
             pause: limits::hop_limit(hops, &card.limits),
             most: DOCUMENT,
         };
-        let now = self.clock.now();
+        let now = self.now();
         self.store.suggestion_answer(by, answer, now).await.map_err(too_long)?;
         self.suggestion(instance.id, suggestion).await
     }

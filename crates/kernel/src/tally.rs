@@ -7,8 +7,8 @@
 #[cfg(test)]
 mod against_a_model;
 
-use agent_worker_protocol::{Millis, Proposal, Rule, TieBreaker, Verdict, hash};
-use agent_worker_store::ProposalStep;
+use agent_worker_protocol::{Proposal, Rule, TieBreaker, Verdict, hash};
+use agent_worker_store::{Deadline, ProposalStep};
 
 /// What the votes say, before anybody asks whether that is enough.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ enum Count<'a> {
 }
 
 /// Decides about a proposal from the votes there are. `dice` is looked at only where chance decides a tie.
-pub(crate) fn tally(proposal: &Proposal, dice: u64, now: Millis) -> ProposalStep {
-    let up = now >= proposal.deadline;
+pub(crate) fn tally(proposal: &Proposal, dice: u64, deadline: Deadline) -> ProposalStep {
+    let up = deadline == Deadline::Passed;
     let missing = u32::try_from(proposal.missing().len()).unwrap_or(u32::MAX);
     if missing > 0 && !up {
         return match certain(proposal, missing) {
@@ -116,12 +116,11 @@ fn broken<'a>(proposal: &Proposal, tied: &[&'a str], dice: u64) -> Option<&'a st
 #[cfg(test)]
 mod tests {
     use agent_worker_protocol::{
-        Ballot, ProposalId, ProposalKind, ProposalOption, ProposalState, RunId, Sender, Terms,
+        Ballot, Millis, ProposalId, ProposalKind, ProposalOption, ProposalState, RunId, Sender,
+        Terms,
     };
 
     use super::*;
-
-    const DEADLINE: Millis = Millis::new(1_000);
 
     /// A proposal of `lead` with options x, y, z and five voters; `cast` is `a=x b=y`.
     fn proposal(rule: Rule, cast: &str) -> Proposal {
@@ -136,7 +135,7 @@ mod tests {
             run: RunId::new(uuid::Uuid::nil()),
             created_by: sender("lead"),
             created: Millis::new(0),
-            deadline: DEADLINE,
+            deadline: Millis::new(1_000),
             ended: None,
             hops: 0,
             terms: Terms {
@@ -159,8 +158,8 @@ mod tests {
         }
     }
 
-    fn word(proposal: &Proposal, now: i64) -> String {
-        match tally(proposal, 7, Millis::new(now)) {
+    fn word(proposal: &Proposal, deadline: Deadline) -> String {
+        match tally(proposal, 7, deadline) {
             ProposalStep::Stay => "stay".into(),
             ProposalStep::Tied => "tied".into(),
             ProposalStep::Expire => "expire".into(),
@@ -189,7 +188,7 @@ mod tests {
             (Unanimous, "a=x b=x c=x d=x e=x", "x"),
             (Unanimous, "a=x b=x c=x d=x e=y", "no_decision"),
         ] {
-            assert_eq!(word(&proposal(rule, votes), 1), expected, "{rule} {votes}");
+            assert_eq!(word(&proposal(rule, votes), Deadline::Ahead), expected, "{rule} {votes}");
         }
     }
 
@@ -208,12 +207,16 @@ mod tests {
         ] {
             let mut proposal = proposal(rule, votes);
             proposal.terms.quorum = quorum;
-            assert_eq!(word(&proposal, 1_000), expected, "{rule} {quorum:?} {votes}");
-            assert_ne!(word(&proposal, 1_000), "stay");
+            assert_eq!(word(&proposal, Deadline::Passed), expected, "{rule} {quorum:?} {votes}");
+            assert_ne!(word(&proposal, Deadline::Passed), "stay");
         }
         let mut early = proposal(Majority, "a=x b=x c=x");
         early.terms.quorum = Some(4);
-        assert_eq!(word(&early, 999), "stay", "a quorum that is not there decides nothing");
+        assert_eq!(
+            word(&early, Deadline::Ahead),
+            "stay",
+            "a quorum that is not there decides nothing"
+        );
     }
 
     #[test]
@@ -226,7 +229,7 @@ mod tests {
             (Unanimous, "a=x b=x c=x d=x e=x user=y", "no_decision"),
             (Unanimous, "a=x b=x c=x d=x user=x", "stay"),
         ] {
-            assert_eq!(word(&proposal(rule, votes), 1), expected, "{rule} {votes}");
+            assert_eq!(word(&proposal(rule, votes), Deadline::Ahead), expected, "{rule} {votes}");
         }
     }
 
@@ -238,20 +241,20 @@ mod tests {
             proposal
         };
         let all = "a=y b=y c=x d=x e=z";
-        assert_eq!(word(&tie(TieBreaker::First, all), 1), "x", "it stands first");
+        assert_eq!(word(&tie(TieBreaker::First, all), Deadline::Ahead), "x", "it stands first");
         let asks = TieBreaker::CreatorDecides;
-        for (votes, now, expected) in [
-            (all.to_owned(), 1, "tied"),
-            (all.to_owned(), 1_000, "expire"),
-            (format!("{all} lead=y"), 1, "y"),
-            (format!("{all} lead=z"), 1, "tied"),
-            ("a=y b=y c=y d=x e=z lead=x".to_owned(), 1, "y"),
+        for (votes, deadline, expected) in [
+            (all.to_owned(), Deadline::Ahead, "tied"),
+            (all.to_owned(), Deadline::Passed, "expire"),
+            (format!("{all} lead=y"), Deadline::Ahead, "y"),
+            (format!("{all} lead=z"), Deadline::Ahead, "tied"),
+            ("a=y b=y c=y d=x e=z lead=x".to_owned(), Deadline::Ahead, "y"),
         ] {
-            assert_eq!(word(&tie(asks, &votes), now), expected, "{votes}");
+            assert_eq!(word(&tie(asks, &votes), deadline), expected, "{votes}");
         }
         let mut own = tie(asks, all);
         own.created_by = Sender::from("a".to_owned());
-        assert_eq!(word(&own, 1), "y", "its own vote among the others' decides");
+        assert_eq!(word(&own, Deadline::Ahead), "y", "its own vote among the others' decides");
     }
 
     #[test]
@@ -261,11 +264,11 @@ mod tests {
         let mut seen = [0_u32; 3];
         for dice in 0..30_000 {
             let ProposalStep::Resolve(Verdict::Winner { winner }) =
-                tally(&proposal, dice, Millis::new(1))
+                tally(&proposal, dice, Deadline::Ahead)
             else {
                 panic!("a tie that chance decides is decided")
             };
-            let again = tally(&proposal, dice, Millis::new(2));
+            let again = tally(&proposal, dice, Deadline::Ahead);
             assert_eq!(again, won(&winner));
             seen[["x", "y", "z"].iter().position(|id| *id == winner).unwrap()] += 1;
         }
@@ -273,9 +276,9 @@ mod tests {
         assert!(seen.iter().all(|times| times.abs_diff(10_000) < 400), "{seen:?}");
         proposal.id = ProposalId::new(2);
         let differs = (0..64).any(|dice| {
-            let other = tally(&proposal, dice, Millis::new(1));
+            let other = tally(&proposal, dice, Deadline::Ahead);
             proposal.id = ProposalId::new(1);
-            let one = tally(&proposal, dice, Millis::new(1));
+            let one = tally(&proposal, dice, Deadline::Ahead);
             proposal.id = ProposalId::new(2);
             one != other
         });

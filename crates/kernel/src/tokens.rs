@@ -82,7 +82,7 @@ impl Kernel {
             ));
         }
         let token = secret(&self.dice, CLIENT)?;
-        self.store.token_put(name.clone(), digest(&token), scopes, self.clock.now()).await?;
+        self.store.token_put(name.clone(), digest(&token), scopes, self.now().wall).await?;
         Ok(TokenCreated { name, token })
     }
 

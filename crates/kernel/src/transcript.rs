@@ -163,11 +163,11 @@ impl Transcript {
 
     /// How the votes stand, as JSON.
     pub async fn votes(&self) -> Result<String> {
-        let decided = ProposalQuery::Decided(self.run, MOST_DECIDED);
+        let (now, decided) = (self.kernel.now(), ProposalQuery::Decided(self.run, MOST_DECIDED));
         json(&Votes {
             run: self.run,
-            active: self.store().proposal_list(self.workflow, ProposalQuery::Active).await?,
-            decided: self.store().proposal_list(self.workflow, decided).await?,
+            active: self.store().proposal_list(self.workflow, ProposalQuery::Active, now).await?,
+            decided: self.store().proposal_list(self.workflow, decided, now).await?,
         })
     }
 

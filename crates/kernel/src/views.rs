@@ -11,13 +11,13 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentSettings, AgentState, DeliveryState, LimitKind, Millis, Outcome, PauseCause, Permission,
-    RunId, RunMode, RunState,
+    AgentSettings, AgentState, DeliveryState, LimitKind, Outcome, PauseCause, Permission, RunId,
+    RunMode, RunState,
     api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, Instance, InstanceQuery, Question, RunFacts, RunQuery, RunRow, RunSnapshot,
-    RunStep, Wait,
+    AgentRow, Approval, Instance, InstanceQuery, Now, Question, RunFacts, RunQuery, RunRow,
+    RunSnapshot, RunStep, Wait,
 };
 use serde::Deserialize;
 
@@ -116,7 +116,7 @@ impl Kernel {
         if self.live.felt_within(MOMENT) {
             return Ok(());
         }
-        self.store.pulse(self.clock.now()).await?;
+        self.store.pulse(self.now().store).await?;
         self.live.feel();
         Ok(())
     }
@@ -191,8 +191,8 @@ impl Kernel {
     pub(crate) async fn needs(&self, run: &RunRow) -> Result<ResumeRequest> {
         let RunState::Paused { .. } = run.state else { return Ok(ResumeRequest::default()) };
         let agents = self.store.agent_list(run.workflow).await?;
-        let (today, now) = (self.turns_today(run).await?, self.clock.now());
-        let needs = limits::still_limited(run, &agents, today, &run.limits, now);
+        let (today, now) = (self.turns_today(run).await?, self.now());
+        let needs = limits::still_limited(run, &agents, today, &run.limits, now.store);
         Ok(needs.unwrap_or_default())
     }
 
@@ -212,13 +212,13 @@ impl Kernel {
             count.store(facts.turns_today.saturating_add(facts.attempts), Ordering::Relaxed);
             RunStep::Stay
         });
-        self.store.run_settle(run.id, ask, self.clock.now()).await?;
+        self.store.run_settle(run.id, ask, self.now()).await?;
         Ok(counted.load(Ordering::Relaxed))
     }
 
     /// The agents of a run and the state of each.
     pub(crate) fn agents_of(&self, snapshot: &RunSnapshot) -> Vec<AgentView> {
-        let now = self.clock.now();
+        let now = self.now();
         let RunSnapshot { run, agents, questions, approvals, .. } = snapshot;
         let with_settings = agents.iter().map(|row| (settings(row), row));
         with_settings
@@ -285,7 +285,7 @@ fn state(
     run: &RunState,
     error: Option<&RunError>,
     (asked, wanted): (&[&Question], &[&Approval]),
-    now: Millis,
+    now: Now,
 ) -> AgentState {
     if let RunState::Ended { outcome } = run {
         return AgentState::Stopped { why: over(*outcome, error) };
@@ -314,10 +314,13 @@ fn state(
     }
     match &row.not_before {
         _ if row.waiting == 0 => waiting.unwrap_or(AgentState::Idle),
-        Some(wait) if wait.at > now => match wait.wait {
-            Wait::BackOff => AgentState::BackingOff { until: wait.at, why: wait.why.clone() },
-            Wait::Park => AgentState::Parked { until: wait.at, why: wait.why.clone() },
-        },
+        Some(wait) if wait.at > now.store => {
+            let (until, why) = (now.wall_at(wait.at), wait.why.clone());
+            match wait.wait {
+                Wait::BackOff => AgentState::BackingOff { until, why },
+                Wait::Park => AgentState::Parked { until, why },
+            }
+        }
         Some(_) | None => AgentState::Queued,
     }
 }
@@ -334,10 +337,15 @@ fn over(outcome: Outcome, error: Option<&RunError>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{AttemptId, QuestionId, Usage};
-    use agent_worker_store::{LiveAttempt, NotBefore};
+    use agent_worker_protocol::{AttemptId, Millis, QuestionId, Usage};
+    use agent_worker_store::{LiveAttempt, NotBefore, StoreTime};
 
     use super::*;
+
+    /// An instant of the store's clock; the wall clock is an hour ahead.
+    fn at_store(now: i64) -> Now {
+        Now { store: StoreTime::new(now), wall: Millis::new(now + 3_600_000) }
+    }
 
     fn agent() -> AgentRow {
         AgentRow {
@@ -360,10 +368,10 @@ mod tests {
         let mail = AgentRow { waiting: 1, ..idle.clone() };
         let attempt = AttemptId::new(uuid::Uuid::nil());
         let live = Some(LiveAttempt { attempt, since: Millis::new(0) });
-        let wait = |wait| Some(NotBefore { at: Millis::new(9_000), wait, why: "429".into() });
+        let wait = |wait| Some(NotBefore { at: StoreTime::new(9_000), wait, why: "429".into() });
         let paused = RunState::Paused { cause: PauseCause::User };
         let ended = RunState::Ended { outcome: Outcome::Done };
-        let at = "1970-01-01T00:00:09.000Z";
+        let at = "1970-01-01T01:00:09.000Z";
         for (row, run, now, expected) in [
             (&idle, &RunState::Running, 0, "idle".to_owned()),
             (&mail, &RunState::Running, 0, "queued".into()),
@@ -402,7 +410,7 @@ mod tests {
             ),
             (&mail, &ended, 0, "stopped: its run is done".into()),
         ] {
-            let state = state(row, run, None, (&[], &[]), Millis::new(now));
+            let state = state(row, run, None, (&[], &[]), at_store(now));
             assert_eq!(state.to_string(), expected, "{row:?} {run}");
         }
     }
@@ -430,7 +438,7 @@ mod tests {
             (&mail, RunState::Running, "queued"),
             (&stopped, RunState::Running, "stopped: auth: 401"),
         ] {
-            let state = state(row, &run, None, (&asked, &[]), Millis::new(9));
+            let state = state(row, &run, None, (&asked, &[]), at_store(9));
             assert_eq!(state.to_string(), expected, "{row:?} {run}");
         }
     }

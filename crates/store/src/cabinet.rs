@@ -178,10 +178,10 @@ impl Cabinet {
             io::Error::new(io::ErrorKind::InvalidInput, why)
         })?;
         let text = text.to_owned();
-        let file = path.clone();
+        let (file, home) = (path.clone(), self.0.home.clone());
         let opened = spawn_blocking(move || {
             let lock = lock(&file)?;
-            Sqlite::open_file(&file, &beside(&file)).map(|store| (store, lock))
+            home.open_sibling(&file, &beside(&file)).map(|store| (store, lock))
         });
         let (store, lock) = opened.await.map_err(|_| Error::Closed)??;
         // Nothing is written into one that the next daemon would not look for.

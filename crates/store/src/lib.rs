@@ -2,28 +2,30 @@
 //!
 //! Invariant: every method of [`Store`] is one atomic operation; no transaction leaves the room.
 //! Invariant: every operation that changes an instance's rows locks the instance's own row first and saves it last.
-//! Invariant: the store has no clock, no randomness and no policy; it is told the time and handed the decisions.
+//! Invariant: the store has no randomness and no policy; the caller passes the time and the decisions. The store keeps the
+//! clock that the caller reads ([`Store::now`]).
 
 mod cabinet;
 mod error;
 mod model;
 mod sqlite;
-
 mod store;
+mod time;
 
 pub use cabinet::Cabinet;
 pub use error::Error;
 pub use model::{
     AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, Base, Blame, By, Change,
-    DeadNote, Decide, Deciding, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit,
-    EventQuery, Fence, FileMemory, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery,
-    JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery,
-    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
-    NewRun, NewSuggestion, NotBefore, Once, Order, ProposalQuery, ProposalStep, Question,
-    QuestionQuery, ReadyAgent, Recipient, ResourceInfo, ResourcePart, Right, RunFacts, RunQuery,
-    RunRow, RunSnapshot, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer,
-    SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
+    DeadNote, Deadline, Decide, Deciding, Document, DocumentConflict, DocumentInfo, DocumentWrite,
+    Edit, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt, Hindrances, Instance,
+    InstanceQuery, JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased,
+    LiveAttempt, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
+    NewProposal, NewQuestion, NewRun, NewSuggestion, NotBefore, Once, Order, ProposalQuery,
+    ProposalStep, Question, QuestionQuery, ReadyAgent, Recipient, ResourceInfo, ResourcePart,
+    Right, RunFacts, RunQuery, RunRow, RunSnapshot, RunStep, Said, Settlement, ShownMessage,
+    SuggestionAnswer, SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
 };
 
-pub use sqlite::Sqlite;
+pub use sqlite::{Sqlite, wall_clock};
 pub use store::Store;
+pub use time::{Now, StoreTime};

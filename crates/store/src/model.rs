@@ -19,8 +19,8 @@ pub use library::{
 };
 pub use messages::{MessageQuery, NewMessage, Once, Order, Recipient, Wake};
 pub use proposals::{
-    Deciding, NewBallot, NewCancel, NewProposal, NewQuestion, ProposalQuery, ProposalStep,
-    Question, QuestionQuery, Right, Said,
+    Deadline, Deciding, NewBallot, NewCancel, NewProposal, NewQuestion, ProposalQuery,
+    ProposalStep, Question, QuestionQuery, Right, Said,
 };
 pub use runs::{
     AgentRow, Decide, Hindrances, Instance, InstanceQuery, Keep, LiveAttempt, NewAgent, NewRun,

@@ -6,6 +6,7 @@ mod attempts;
 mod author;
 mod binding;
 mod changes;
+pub(crate) mod clock;
 mod columns;
 mod connection;
 mod content;
@@ -47,6 +48,8 @@ use rusqlite::Connection;
 
 use crate::error::{Error, Result};
 use changes::Changes;
+use clock::StoreClock;
+pub use clock::wall_clock;
 use looks::Looks;
 use readers::Readers;
 use resources::Files;
@@ -60,6 +63,7 @@ const FILE: &str = "agent-worker.db";
 pub struct Sqlite {
     writer: Writer,
     changes: Changes,
+    clock: StoreClock,
     place: Place,
 }
 
@@ -78,27 +82,44 @@ enum Place {
 impl Sqlite {
     /// Opens `agent-worker.db` in `folder`, making it if need be. Only one process may have it open.
     pub fn open(folder: &Path) -> std::result::Result<Self, Error> {
-        Self::open_file(&folder.join(FILE), folder)
+        Self::open_file(&folder.join(FILE), folder, StoreClock::start)
+    }
+
+    /// Opens another database of this store, which shares its clock.
+    pub(crate) fn open_sibling(&self, path: &Path, folder: &Path) -> Result<Self> {
+        let clock = self.clock.clone();
+        Self::open_file(path, folder, |db| clock.join(db).map(|()| clock.clone()))
     }
 
     /// Opens the database at `path`, with the folder of what is too large for it.
-    pub(crate) fn open_file(path: &Path, folder: &Path) -> Result<Self> {
+    fn open_file(
+        path: &Path,
+        folder: &Path,
+        clock: impl FnOnce(&Connection) -> Result<StoreClock>,
+    ) -> Result<Self> {
         let path = path.to_owned();
         let changes = Changes::default();
         let files = Files::in_folder(folder)?;
         let readers = Readers::start(&path)?;
         let looks = Looks::at(&path);
-        let writer = Writer::start(move || connection::writing(&path), changes.clone())?;
-        Ok(Self { writer, changes, place: Place::File { readers, looks, files } })
+        let db = connection::writing(&path)?;
+        let clock = clock(&db)?;
+        let mut first = Some(db);
+        let open = move || first.take().map_or_else(|| connection::writing(&path), Ok);
+        let writer = Writer::start(open, Some(clock.clone()), changes.clone())?;
+        Ok(Self { writer, changes, clock, place: Place::File { readers, looks, files } })
     }
 
     /// A store that is gone with its last handle.
     pub fn in_memory() -> std::result::Result<Self, Error> {
         let changes = Changes::default();
-        let mut first = Some(connection::in_memory()?);
+        let db = connection::in_memory()?;
+        let clock = StoreClock::start(&db)?;
+        let mut first = Some(db);
         let gone = || Error::ReadOnly("what was in memory is gone".to_owned());
-        let writer = Writer::start(move || first.take().ok_or_else(gone), changes.clone())?;
-        Ok(Self { writer, changes, place: Place::Memory })
+        let open = move || first.take().ok_or_else(gone);
+        let writer = Writer::start(open, Some(clock.clone()), changes.clone())?;
+        Ok(Self { writer, changes, clock, place: Place::Memory })
     }
 
     /// Waits until everything asked for is done and the file is closed; what other handles ask from then on is refused.

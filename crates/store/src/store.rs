@@ -24,6 +24,7 @@ use crate::{
         ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
         ShownMessage, SuggestionAnswer, Turn,
     },
+    time::{Now, StoreTime},
 };
 
 /// What the system remembers. Every method is one atomic operation; a write has reached the disk when it returns.
@@ -47,7 +48,7 @@ pub trait Store: Send + Sync {
     /// Recomputes the hashes and looks for gaps; answers with the last seq, or names the message that does not fit.
     async fn instance_verify(&self, workflow: WorkflowId) -> Result<Seq>;
     /// Hides what its channel says so far; answers with the last message hidden. Nothing is deleted.
-    async fn instance_clear(&self, by: By, workflow: WorkflowId, now: Millis) -> Result<Seq>;
+    async fn instance_clear(&self, by: By, workflow: WorkflowId, now: Now) -> Result<Seq>;
     /// Deletes an instance with everything in it. Refused while a run is live.
     async fn instance_remove(&self, workflow: WorkflowId) -> Result<()>;
     /// Deletes what an instance of [`crate::Keep::WhileLive`] wrote; its runs stay as rows without content. Refused while one is live.
@@ -56,13 +57,13 @@ pub trait Store: Send + Sync {
     // Runs
 
     /// Makes a run in state `setup`, with its agents; refused while another is live.
-    async fn run_create(&self, workflow: WorkflowId, new: NewRun, now: Millis) -> Result<()>;
+    async fn run_create(&self, workflow: WorkflowId, new: NewRun, now: Now) -> Result<()>;
     /// Lets a run that is in `setup` run, and writes its kickoff in the same step.
-    async fn run_start(&self, run: RunId, kickoff: Option<NewMessage>, now: Millis) -> Result<()>;
+    async fn run_start(&self, run: RunId, kickoff: Option<NewMessage>, now: Now) -> Result<()>;
     /// Hands the facts about a run to `decide` and carries out its step. A run that has ended stays as it is.
-    async fn run_settle(&self, run: RunId, decide: Decide, now: Millis) -> Result<RunStep>;
+    async fn run_settle(&self, run: RunId, decide: Decide, now: Now) -> Result<RunStep>;
     /// Lets a paused run go on, within these limits from now on.
-    async fn run_resume(&self, by: By, run: RunId, limits: Limits, now: Millis) -> Result<()>;
+    async fn run_resume(&self, by: By, run: RunId, limits: Limits, now: Now) -> Result<()>;
     /// Reads a run.
     async fn run_get(&self, run: RunId) -> Result<RunRow>;
     /// Reads a run with everything its view is derived from, at one position of the event log.
@@ -83,13 +84,7 @@ pub trait Store: Send + Sync {
     async fn agent_list(&self, workflow: WorkflowId) -> Result<Vec<AgentRow>>;
     /// Lets an agent join a live run; a name is given once in a run. Answers with the name: repeated under its key, with
     /// the one given then.
-    async fn agent_add(
-        &self,
-        by: By,
-        run: RunId,
-        agent: NewAgent,
-        now: Millis,
-    ) -> Result<AgentName>;
+    async fn agent_add(&self, by: By, run: RunId, agent: NewAgent, now: Now) -> Result<AgentName>;
     /// Wakes an agent no more in the live run. A live attempt of it goes on until its worker is ended.
     async fn agent_stop(
         &self,
@@ -97,7 +92,7 @@ pub trait Store: Send + Sync {
         workflow: WorkflowId,
         agent: AgentName,
         why: String,
-        now: Millis,
+        now: Now,
     ) -> Result<()>;
     /// Wakes a stopped agent again, and one that waits at once.
     async fn agent_resume(
@@ -105,7 +100,7 @@ pub trait Store: Send + Sync {
         by: By,
         workflow: WorkflowId,
         agent: AgentName,
-        now: Millis,
+        now: Now,
     ) -> Result<()>;
     /// Takes an agent out of the live run and drops its open mail. Refused while an attempt of it lives.
     async fn agent_remove(
@@ -113,7 +108,7 @@ pub trait Store: Send + Sync {
         by: By,
         workflow: WorkflowId,
         agent: AgentName,
-        now: Millis,
+        now: Now,
     ) -> Result<()>;
     /// Lists agents that have waking mail and no live attempt, in an instance whose run is running.
     async fn agent_ready(&self, workflow: WorkflowId) -> Result<Vec<ReadyAgent>>;
@@ -128,7 +123,7 @@ pub trait Store: Send + Sync {
         workflow: WorkflowId,
         message: NewMessage,
         pause: Option<PauseCause>,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<Seq>>;
     /// Reads the channel, oldest first.
     async fn message_list(&self, workflow: WorkflowId, query: MessageQuery)
@@ -168,7 +163,7 @@ pub trait Store: Send + Sync {
         workflow: WorkflowId,
         agent: AgentName,
         seq: Seq,
-        now: Millis,
+        now: Now,
     ) -> Result<()>;
     /// Gives up a pending or dead delivery.
     async fn delivery_drop(
@@ -178,7 +173,7 @@ pub trait Store: Send + Sync {
         agent: AgentName,
         seq: Seq,
         why: String,
-        now: Millis,
+        now: Now,
     ) -> Result<()>;
 
     // Attempts
@@ -190,7 +185,7 @@ pub trait Store: Send + Sync {
         agent: AgentName,
         new: NewAttempt,
         rule: LeaseRule,
-        now: Millis,
+        now: Now,
     ) -> Result<Leased>;
     /// Finds the live attempt a token belongs to.
     async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>>;
@@ -212,14 +207,14 @@ pub trait Store: Send + Sync {
         &self,
         attempt: AttemptId,
         events: Vec<NumberedEvent>,
-        now: Millis,
+        now: Now,
     ) -> Result<i64>;
     /// Ends an attempt: fence, ack or count, answer, dead letters and their notes, in one step.
     async fn attempt_finish(
         &self,
         fence: Fence,
         settlement: Settlement,
-        now: Millis,
+        now: Now,
     ) -> Result<FinishedAttempt>;
 
     // Proposals and questions
@@ -230,7 +225,7 @@ pub trait Store: Send + Sync {
         run: RunId,
         election: NewProposal,
         kickoff: Option<NewMessage>,
-        now: Millis,
+        now: Now,
     ) -> Result<()>;
     /// Makes a proposal and tells those who vote.
     async fn proposal_create(
@@ -238,7 +233,7 @@ pub trait Store: Send + Sync {
         by: By,
         workflow: WorkflowId,
         new: NewProposal,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<ProposalId>>;
     /// Takes a vote, counts, decides, binds and tells, in one step. Answers with where the proposal stands then.
     async fn ballot_cast(
@@ -247,7 +242,7 @@ pub trait Store: Send + Sync {
         workflow: WorkflowId,
         ballot: NewBallot,
         deciding: Deciding,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<ProposalState>>;
     /// Takes a proposal back.
     async fn proposal_cancel(
@@ -255,31 +250,33 @@ pub trait Store: Send + Sync {
         by: By,
         workflow: WorkflowId,
         cancel: NewCancel,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<ProposalState>>;
     /// Decides every proposal whose time is up; answers with which those were.
     async fn proposal_settle(
         &self,
         workflow: WorkflowId,
         deciding: Deciding,
-        now: Millis,
+        now: Now,
     ) -> Result<Vec<ProposalId>>;
-    /// Reads a proposal.
+    /// Reads a proposal. The deadline of an active one is shown on the wall clock of `now`.
     async fn proposal_get(
         &self,
         workflow: WorkflowId,
         proposal: ProposalId,
+        now: Now,
     ) -> Result<Option<Proposal>>;
-    /// Lists proposals.
+    /// Lists proposals. The deadlines of active ones are shown on the wall clock of `now`.
     async fn proposal_list(
         &self,
         workflow: WorkflowId,
         which: ProposalQuery,
+        now: Now,
     ) -> Result<Vec<Proposal>>;
     /// How many proposals were ever over, also those that are forgotten: grows whenever one more is.
     async fn proposal_ended(&self, workflow: WorkflowId) -> Result<u64>;
     /// When the time of the next proposal is up.
-    async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<Millis>>;
+    async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<StoreTime>>;
     /// Lists the gates of a run that are open.
     async fn run_gates(&self, run: RunId) -> Result<Vec<String>>;
     /// Asks a person something, as a live attempt.
@@ -288,7 +285,7 @@ pub trait Store: Send + Sync {
         by: By,
         workflow: WorkflowId,
         new: NewQuestion,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<QuestionId>>;
     /// Answers a question and wakes whoever asked. Answers with the message that says so.
     async fn question_answer(
@@ -297,7 +294,7 @@ pub trait Store: Send + Sync {
         workflow: WorkflowId,
         question: QuestionId,
         answer: String,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<Seq>>;
     /// Lists questions.
     async fn question_list(
@@ -308,7 +305,7 @@ pub trait Store: Send + Sync {
 
     // Approvals
     /// Asks a person for something, or asks again, as a live attempt. An answer is told to one call of one attempt.
-    async fn approval_ask(&self, fence: Fence, new: NewApproval, now: Millis) -> Result<Approval>;
+    async fn approval_ask(&self, fence: Fence, new: NewApproval, now: Now) -> Result<Approval>;
     /// Answers a request that is open. No agent can.
     async fn approval_answer(
         &self,
@@ -317,7 +314,7 @@ pub trait Store: Send + Sync {
         approval: ApprovalId,
         consent: Consent,
         reason: Option<String>,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<()>>;
     /// Lists requests.
     async fn approval_list(
@@ -329,12 +326,7 @@ pub trait Store: Send + Sync {
     // Documents and resources
 
     /// Writes a document's next revision.
-    async fn document_put(
-        &self,
-        by: By,
-        write: DocumentWrite,
-        now: Millis,
-    ) -> Result<Once<Revision>>;
+    async fn document_put(&self, by: By, write: DocumentWrite, now: Now) -> Result<Once<Revision>>;
     /// Reads a document, its newest revision or an older one.
     async fn document_get(
         &self,
@@ -358,7 +350,7 @@ pub trait Store: Send + Sync {
         &self,
         by: By,
         suggestion: NewSuggestion,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<Seq>>;
     /// Answers an open suggestion and tells its author; accepted, it is carried out in the same step. Answers with the
     /// revision that wrote.
@@ -366,7 +358,7 @@ pub trait Store: Send + Sync {
         &self,
         by: By,
         answer: SuggestionAnswer,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<Option<Revision>>>;
     /// Lists suggestions, newest first.
     async fn suggestion_list(
@@ -393,7 +385,7 @@ pub trait Store: Send + Sync {
     ) -> Result<()>;
     /// Takes what a person wrote into a file, and remembers that it did. Answers with the newest revision; refused if
     /// that is not the one it was held against.
-    async fn file_take(&self, take: FileTake, now: Millis) -> Result<Option<Revision>>;
+    async fn file_take(&self, take: FileTake, now: Now) -> Result<Option<Revision>>;
     /// Lists what a person wrote and could not be merged.
     async fn conflict_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentConflict>>;
     /// Takes one off that list.
@@ -427,7 +419,7 @@ pub trait Store: Send + Sync {
         kind: EventKind,
         cause: Option<String>,
         data: Value,
-        now: Millis,
+        now: Now,
     ) -> Result<()>;
     /// Reads an instance's events, with the text of what they point at.
     async fn event_list(&self, query: EventQuery) -> Result<Vec<Event>>;
@@ -457,19 +449,25 @@ pub trait Store: Send + Sync {
         by: By,
         workflow: WorkflowId,
         said: FeedbackView,
+        now: Now,
     ) -> Result<Once<FeedbackView>>;
     /// Lists it, newest first.
     async fn feedback_list(&self, limit: u32) -> Result<Vec<FeedbackView>>;
 
     // The store itself
 
+    /// The current time on the store's clock and on the wall clock.
+    fn now(&self) -> Now;
+    /// Both clocks as they were when the previous process last wrote; none in a new store.
+    fn now_saved(&self) -> Option<Now>;
+
     /// Looks through the whole database for damage; answers with what is wrong.
     async fn integrity(&self) -> Result<Vec<String>>;
 
     /// Writes the time to disk: proof that writes go through, and for the next start when this one was last alive.
-    async fn pulse(&self, now: Millis) -> Result<()>;
+    async fn pulse(&self, now: StoreTime) -> Result<()>;
     /// When the last pulse was.
-    async fn pulse_last(&self) -> Result<Option<Millis>>;
+    async fn pulse_last(&self) -> Result<Option<StoreTime>>;
     /// Forgets the keys of users and clients from before `before`.
-    async fn effect_expire(&self, before: Millis) -> Result<u32>;
+    async fn effect_expire(&self, before: StoreTime) -> Result<u32>;
 }

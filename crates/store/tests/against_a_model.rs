@@ -14,11 +14,12 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     Blame, By, Error, Fence, FinishedAttempt, Keep, LeaseStep, Leased, NewAgent, NewAttempt,
-    NewMessage, NewRun, Recipient, Settlement, ShownMessage, Sqlite, Store, Wake, Who,
+    NewMessage, NewRun, Now, Recipient, Settlement, ShownMessage, Sqlite, Store, StoreTime, Wake,
+    Who,
 };
 use uuid::Uuid;
 
-const NOW: Millis = Millis::new(1_700_000_000_000);
+const NOW: Now = Now { store: StoreTime::new(5_000_000_000), wall: Millis::new(1_700_000_000_000) };
 const AGENTS: [&str; 3] = ["a", "b", "c"];
 const STEPS: u64 = 40;
 const MOST: u32 = 3;

@@ -4,7 +4,9 @@
 use std::{fs, path::Path};
 
 use agent_worker_protocol::{InstanceRef, Limits, Millis, RunId, RunMode, WorkflowId};
-use agent_worker_store::{Cabinet, Error, InstanceQuery, Keep, NewRun, RunQuery, Sqlite, Store};
+use agent_worker_store::{
+    Cabinet, Error, InstanceQuery, Keep, NewRun, Now, RunQuery, Sqlite, Store, StoreTime,
+};
 use uuid::Uuid;
 
 fn instance(tag: &str) -> InstanceRef {
@@ -21,7 +23,9 @@ async fn in_home(cabinet: &Cabinet, tag: &str) -> Result<WorkflowId, Error> {
 
 async fn run(cabinet: &Cabinet, workflow: WorkflowId, number: u128) -> RunId {
     let id = RunId::new(Uuid::from_u128(number));
-    let now = Millis::new(i64::try_from(number).unwrap());
+    let millis = i64::try_from(number).unwrap();
+    let (store, wall) = (StoreTime::new(millis), Millis::new(millis));
+    let now = Now { store, wall };
     let limits = Limits { hops: 50, turns: Some(200), wall: None };
     let script = String::new();
     let new = NewRun {

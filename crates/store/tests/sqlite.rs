@@ -15,14 +15,14 @@ use agent_worker_protocol::{
     Seq, WorkflowId,
 };
 use agent_worker_store::{
-    Base, By, DocumentWrite, Error, Fence, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Order,
-    Recipient, RunStep, Sqlite, Store, Wake, Who,
+    Base, By, DocumentWrite, Error, Fence, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Now,
+    Order, Recipient, RunStep, Sqlite, Store, StoreTime, Wake, Who,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-const NOW: Millis = Millis::new(1);
+const NOW: Now = Now { store: StoreTime::new(1), wall: Millis::new(1) };
 /// Tells the process that is to be killed where to write.
 const FOLDER: &str = "AGENT_WORKER_TEST_STORE";
 
@@ -126,7 +126,7 @@ async fn what_was_written_is_there_when_the_file_is_opened_again() {
         assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(round));
         let other = store.clone();
         store.close().await;
-        assert!(matches!(other.pulse(NOW).await, Err(Error::Closed)));
+        assert!(matches!(other.pulse(NOW.store).await, Err(Error::Closed)));
         assert!(matches!(other.pulse_last().await, Err(Error::Closed)));
         // The log is folded into the file when the last connection closes.
         assert_eq!(names(folder.path()), ["agent-worker.db"]);
@@ -150,11 +150,11 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
         .unwrap();
 
     let store = Sqlite::open(folder.path()).unwrap();
-    store.pulse(NOW).await.unwrap();
+    store.pulse(NOW.store).await.unwrap();
     assert!(!store.integrity().await.unwrap().is_empty());
-    let damaged = store.token_put("ci".into(), [1; 32], Scopes::default(), NOW).await;
+    let damaged = store.token_put("ci".into(), [1; 32], Scopes::default(), NOW.wall).await;
     assert!(matches!(damaged, Err(Error::Database(_))), "{damaged:?}");
-    let refused = store.pulse(NOW).await;
+    let refused = store.pulse(NOW.store).await;
     assert!(matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("orrupt")), "{refused:?}");
     assert_eq!(store.run_get(run).await.unwrap().messages, 1);
     assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(1));
@@ -232,7 +232,7 @@ async fn a_large_resource_is_a_private_file_for_as_long_as_it_has_a_row() {
     let (workflow, run) = instance(&store, Keep::WhileLive).await;
     let mine = resources.join(workflow.to_string());
     let put =
-        |who, size| store.resource_put(By::new(who), workflow, "t".into(), vec![7; size], NOW);
+        |who, size| store.resource_put(By::new(who), workflow, "t".into(), vec![7; size], NOW.wall);
     put(Who::User, 1024 * 1024).await.unwrap();
     assert_eq!(names(&mine), Vec::<String>::new());
     let id = put(Who::User, 1024 * 1024 + 1).await.unwrap();
@@ -326,4 +326,48 @@ async fn what_was_acknowledged_survives_kill_nine() {
         store.close().await;
     }
     assert!(acknowledged.len() > 1_000);
+}
+
+/// What a database says its clock continues from.
+fn anchor(folder: &Path) -> (i64, i64) {
+    let sql = "SELECT store_time, wall FROM clock";
+    raw(folder).query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+}
+
+#[tokio::test]
+async fn store_time_is_saved_with_every_batch_that_changes_something_and_continues_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    assert_eq!(store.now_saved(), None);
+    let before = store.now();
+    store.pulse(before.store).await.unwrap();
+    let (saved, _) = anchor(folder.path());
+    assert!((before.store.get()..=store.now().store.get()).contains(&saved));
+    // A write that is refused, or changes nothing, saves nothing.
+    assert!(store.token_remove("nobody".into()).await.is_err());
+    assert_eq!(store.effect_expire(StoreTime::new(0)).await.unwrap(), 0);
+    assert_eq!(anchor(folder.path()).0, saved);
+    store.close().await;
+
+    let store = Sqlite::open(folder.path()).unwrap();
+    assert_eq!(store.now_saved().map(|now| now.store.get()), Some(saved));
+    let continued = store.now().store.get();
+    assert!((saved..saved + 60_000).contains(&continued), "{continued} after {saved}");
+    store.close().await;
+
+    // The wall clock was an hour ahead when the anchor was saved. In the same boot that does not matter; after a reboot
+    // store time does not go back for it, and goes on with it.
+    let set = |change: &str| raw(folder.path()).execute(&format!("UPDATE clock SET {change}"), []);
+    for (change, passed) in [
+        ("wall = wall + 3600000", 0),
+        ("boot = 'another'", 0),
+        ("boot = 'another', wall = wall - 7200000", 3_600_000),
+    ] {
+        set(change).unwrap();
+        let saved = anchor(folder.path()).0;
+        let store = Sqlite::open(folder.path()).unwrap();
+        let continued = store.now().store.get() - saved;
+        assert!((passed..passed + 60_000).contains(&continued), "{change}: {continued} ms passed");
+        store.close().await;
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use agent_worker_kernel::{Clock, Feed, Principal, Watched};
+use agent_worker_kernel::{Feed, Principal, Watched};
 use agent_worker_protocol::{
     Code, Permission, Problem, RunId,
     api::{RunReport, RunRequest},
@@ -40,7 +40,7 @@ pub(super) async fn serve(
             () = doors.shutdown.streams_closed() => return Err(unfinished(run).into()),
         }
         let view = doors.kernel.run_view(&who, run).await?;
-        match RunReport::of(&view, Clock::System.now()).filter(|_| view.is_at_rest()) {
+        match RunReport::of(&view, doors.kernel.now().wall).filter(|_| view.is_at_rest()) {
             Some(report) => return Ok(Json(report)),
             // Whoever was quick has resumed it already.
             None => feed = watch(&doors, &who, run).await?,

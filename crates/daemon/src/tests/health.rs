@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::Clock;
-use agent_worker_protocol::Millis;
-use agent_worker_store::Store as _;
+use agent_worker_store::{Store as _, StoreTime};
 
 use super::house::{House, Question, Standstill};
 
@@ -14,9 +12,9 @@ async fn status(house: &House) -> String {
 }
 
 /// The last write of a pulse, once the clock has moved on: the next one will differ from it.
-async fn last_pulse(house: &House) -> Millis {
+async fn last_pulse(house: &House) -> StoreTime {
     let last = house.store.pulse_last().await.unwrap().unwrap();
-    while Clock::System.now() <= last {
+    while house.store.now().store <= last {
         tokio::task::yield_now().await;
     }
     last

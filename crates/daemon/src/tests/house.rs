@@ -102,7 +102,7 @@ impl House {
                 done: Mutex::default(),
                 hurried: hurried.clone(),
             }),
-            clock: Clock::System,
+            clock: Clock::Store,
             dice: Dice::System,
             options: Options::default(),
         });

@@ -2,9 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use agent_worker_protocol::{AttemptId, Millis, PauseCause, RunId, RunMode, RunState};
+use agent_worker_protocol::{AttemptId, PauseCause, RunId, RunMode, RunState};
 use agent_worker_store::{
-    AgentRow, AttemptRow, Error as StoreError, InstanceQuery, Keep, RunQuery, RunRow, RunStep,
+    AgentRow, AttemptRow, Error as StoreError, InstanceQuery, Keep, Now, RunQuery, RunRow, RunStep,
+    StoreTime,
 };
 
 use super::{leash::Leash, tend::Busy};
@@ -37,8 +38,8 @@ pub struct Recovered {
 impl Kernel {
     /// Takes over from the daemon before. Called once, before anybody can ask for anything.
     pub async fn recover(&self) -> Result<Recovered> {
-        let now = self.clock.now();
-        self.store.effect_expire(Millis::new(now.get() - millis(KEYS_KEPT))).await?;
+        let now = self.now();
+        self.store.effect_expire(now.store.minus(KEYS_KEPT)).await?;
         let last = self.store.pulse_last().await?;
         let mut recovered = Recovered::default();
         let nobody = || Busy::new(self.scheduler.options.workers_per_instance);
@@ -76,8 +77,8 @@ impl Kernel {
             recovered.runs += 1;
         }
         self.forget_ended().await?;
-        self.erase_old(now).await;
-        self.store.pulse(now).await?;
+        self.erase_old(now.store).await;
+        self.store.pulse(now.store).await?;
         self.beat();
         self.index();
         Ok(recovered)
@@ -124,8 +125,8 @@ impl Kernel {
         leash.let_go(departure.ended);
     }
 
-    async fn pause_stale(&self, run: &RunRow, last: Option<Millis>, now: Millis) -> Result<()> {
-        let cut_off = last.is_some_and(|last| now.since(last) > STALE);
+    async fn pause_stale(&self, run: &RunRow, last: Option<StoreTime>, now: Now) -> Result<()> {
+        let cut_off = last.is_some_and(|last| now.store.since(last) > STALE);
         if run.mode == RunMode::Run && run.state.wakes() && cut_off {
             let decide = Box::new(|_: &_| RunStep::Pause(PauseCause::Interrupted));
             self.store.run_settle(run.id, decide, now).await?;
@@ -165,7 +166,7 @@ impl Kernel {
     }
 
     /// Puts away what runs that are over left: their environment at once, their workers' logs when they are old.
-    async fn erase_old(&self, now: Millis) {
+    async fn erase_old(&self, now: StoreTime) {
         let leftovers = self.runner.run_leftovers().await.unwrap_or_else(|error| {
             tracing::error!(%error, "the folder of runs cannot be read");
             Vec::new()
@@ -187,7 +188,7 @@ impl Kernel {
             if self.runner.run_env(run).await.is_ok() {
                 self.runner.run_close(run).await;
             }
-            let ended = row.and_then(|row| row.ended);
+            let ended = row.and_then(|row| row.store_ended);
             let recent = ended.is_some_and(|ended| now.since(ended) <= LOGS_KEPT);
             if !recent && let Err(error) = self.runner.run_erase(run).await {
                 tracing::error!(%run, %error, "old logs could not be deleted");
@@ -224,14 +225,10 @@ impl Kernel {
                     () = kernel.scheduler.closing.cancelled() => return,
                     () = tokio::time::sleep(STALE / 10) => {}
                 }
-                if let Err(error) = kernel.store.pulse(kernel.clock.now()).await {
+                if let Err(error) = kernel.store.pulse(kernel.now().store).await {
                     tracing::error!(%error, "the store takes no pulse");
                 }
             }
         });
     }
-}
-
-fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    EventKind, Millis, Outcome, ProposalKind, ProposalOption, Role, Rule, RunId, RunMode, RunState,
-    Sender, Terms, TieBreaker,
+    EventKind, Outcome, ProposalKind, ProposalOption, Role, Rule, RunId, RunMode, RunState, Sender,
+    Terms, TieBreaker,
     api::{RunError, RunErrorCode},
 };
 use agent_worker_store::{By, Error as StoreError, NewMessage, NewProposal, RunStep, Said, Who};
@@ -64,7 +64,7 @@ impl Kernel {
     async fn time_up(&self, card: &Card) {
         match card.limits.wall {
             Some(wall) => {
-                let left = card.started.plus(wall.duration()).since(self.clock.now());
+                let left = card.started.plus(wall.duration()).since(self.now().store);
                 tokio::time::sleep(left).await;
             }
             None => std::future::pending().await,
@@ -87,8 +87,8 @@ impl Kernel {
         // Somebody may have joined meanwhile.
         let card = &self.card(card.run).await.map_err(broken)?;
         let kickoff = self.kickoff(card, &scope, row.mode).await?;
-        let now = self.clock.now();
-        let started = match election(card, now) {
+        let now = self.now();
+        let started = match election(card) {
             Some(election) => self.store.run_elect(card.run, election, kickoff, now).await,
             None => self.store.run_start(card.run, kickoff, now).await,
         };
@@ -146,7 +146,7 @@ impl Kernel {
             "line": step.line, "as": step.name, "status": end.status,
             "bytes": end.stdout.len(), "ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
-        let now = self.clock.now();
+        let now = self.now();
         let told = self.store.event_append(run, EventKind::SetupRan, None, data, now).await;
         match told {
             // The run was stopped while its setup ran.
@@ -197,14 +197,14 @@ impl Kernel {
             why: failure.message.clone(),
             error: Some(failure.clone()),
         });
-        if let Err(error) = self.store.run_settle(run, decide, self.clock.now()).await {
+        if let Err(error) = self.store.run_settle(run, decide, self.now()).await {
             tracing::error!(%run, %error, "a failed run could not be ended");
         }
     }
 }
 
 /// The vote that comes before the kickoff: who owns the documents. If nobody is elected in time, the file's first agent is.
-fn election(card: &Card, now: Millis) -> Option<NewProposal> {
+fn election(card: &Card) -> Option<NewProposal> {
     match card.script.workflow.context.document_owner {
         DocumentOwner::Elect if card.team.len() > 1 => {}
         DocumentOwner::Elect | DocumentOwner::Everybody | DocumentOwner::Agent(_) => return None,
@@ -224,7 +224,7 @@ fn election(card: &Card, now: Millis) -> Option<NewProposal> {
         electorate: everybody(&card.team),
         fallback: card.team.first().map(ToString::to_string),
     };
-    Some(NewProposal { terms, deadline: now.plus(ELECTION), said: Said::default() })
+    Some(NewProposal { terms, lasts: ELECTION, said: Said::default() })
 }
 
 fn time_up() -> RunError {

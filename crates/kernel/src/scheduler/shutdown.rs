@@ -55,7 +55,7 @@ impl Kernel {
         }
         let by = who.called();
         let decide = Box::new(move |facts: &_| idle::stop(facts, &by));
-        match self.store.run_settle(run, decide, self.clock.now()).await? {
+        match self.store.run_settle(run, decide, self.now()).await? {
             RunStep::End { .. } => {}
             // Somebody else is stopping it: wait with them.
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume

@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_protocol::{AgentName, Millis, RunId};
-use agent_worker_store::{Change, Keep, RunStep};
+use agent_worker_protocol::{AgentName, RunId};
+use agent_worker_store::{Change, Keep, Now, RunStep, StoreTime};
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
@@ -110,8 +110,8 @@ impl Kernel {
 
     async fn look(&self, run: RunId, busy: &Busy) -> Result<Looked> {
         let card = &self.card(run).await?;
-        let now = self.clock.now();
-        let mut next = now.plus(self.scheduler.options.sweep.duration());
+        let now = self.now();
+        let mut next = now.store.plus(self.scheduler.options.sweep.duration());
         if self.scheduler.is_draining() {
             return Ok(Looked::Until(instant(now, next)));
         }
@@ -124,7 +124,7 @@ impl Kernel {
             if all_work { Vec::new() } else { self.store.agent_ready(card.workflow).await? };
         for ready in ready {
             match ready.not_before {
-                Some(at) if at > now => next = next.min(at),
+                Some(at) if at > now.store => next = next.min(at),
                 Some(_) | None => {
                     if let Some(place) = busy.enter(&ready.name) {
                         self.begin_turn(card, ready.name, Arc::clone(&busy.slots), place);
@@ -134,10 +134,10 @@ impl Kernel {
         }
         let due = match card.limits.wall {
             Some(wall) => card.started.plus(wall.duration()),
-            None => Millis::new(i64::MAX),
+            None => StoreTime::NEVER,
         };
         // While somebody works or is about to, the run cannot be over; only its time can be up, or all wait for a person.
-        if !busy.is_empty() && now < due && !self.asking.is_there(card.run) {
+        if !busy.is_empty() && now.store < due && !self.asking.is_there(card.run) {
             return Ok(Looked::Until(instant(now, next.min(due))));
         }
         let is_there = self.attendance.is_there(card.run);
@@ -146,7 +146,7 @@ impl Kernel {
         match self.store.run_settle(card.run, decide, now).await? {
             RunStep::End { .. } => Ok(Looked::Over),
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume => {
-                let next = if due > now { next.min(due) } else { next };
+                let next = if due > now.store { next.min(due) } else { next };
                 Ok(Looked::Until(instant(now, next)))
             }
         }
@@ -179,7 +179,7 @@ impl Kernel {
     }
 }
 
-/// When, by the clock of timers, it will be `at`.
-fn instant(now: Millis, at: Millis) -> Instant {
-    Instant::now() + at.since(now)
+/// The instant of tokio's clock at which the store's will read `at`.
+fn instant(now: Now, at: StoreTime) -> Instant {
+    Instant::now() + at.since(now.store)
 }

@@ -65,7 +65,7 @@ impl Kernel {
         let _any = self.scheduler.slots.acquire().await;
         // Who takes part may have changed since somebody looked: whoever is leased now is on this card.
         let card = &self.card(card.run).await?;
-        let now = self.clock.now();
+        let now = self.now().wall;
         let (id, token) = (self.dice.attempt(now)?, tokens::attempt_secret(&self.dice)?);
         let held = self.scheduler.leash(id, Leash::new(card, agent.clone()));
         // Looked at with the leash in place: whoever drains after this look finds it.
@@ -90,7 +90,7 @@ impl Kernel {
         held: &Leash,
     ) -> Result<u32> {
         let new = NewAttempt { id, token: tokens::digest(&token) };
-        let (rule, now) = (limits::may_start, self.clock.now());
+        let (rule, now) = (limits::may_start, self.now());
         match self.store.attempt_lease(card.workflow, agent.clone(), new, rule, now).await {
             Ok(Leased::Attempt(lease)) => self.work(card, &lease, token, held).await,
             Ok(Leased::Nothing | Leased::Paused(_) | Leased::Stopped(_)) => Ok(0),
@@ -241,13 +241,14 @@ impl Kernel {
         let departure = Departure { seen_alive, ..departure.clone() };
         let remains = Remains {
             finished: row.finished.as_ref(),
+            retry_at: row.retry_at,
             started: row.last_no > 0,
             departure: &departure,
             ordered,
         };
         let retry = card.agent(&row.fence.agent)?.retry;
-        let (number, setbacks, now) = (row.number, row.setbacks, self.clock.now());
-        let record = Record { number, setbacks, retry, now };
+        let (number, setbacks, now) = (row.number, row.setbacks, self.now());
+        let record = Record { number, setbacks, retry, now: now.store };
         let mut settlement = policy::settlement(policy::verdict(&remains), &remains, &record);
         if settlement.end == AttemptEnd::Ok {
             settlement.answer = self.answer(card, &row).await?;
@@ -274,7 +275,7 @@ impl Kernel {
         if tail.is_empty() {
             return Ok(row);
         }
-        match self.store.attempt_events(id, tail, self.clock.now()).await {
+        match self.store.attempt_events(id, tail, self.now()).await {
             Ok(_) | Err(StoreError::Fenced | StoreError::Garbled(_)) => {
                 Ok(self.store.attempt_get(id).await?)
             }

@@ -1,7 +1,7 @@
 //! Random lives of proposals, in the store and in a small model that knows no SQL and counts by trying everything:
 //! no difference. `AW_LIVES` says how many.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
     AgentName, AttemptId, Limits, MessageKind, Millis, Priority, Proposal, ProposalId,
@@ -10,8 +10,8 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     By, Deciding, Error, Fence, Keep, LeaseStep, Leased, MessageQuery, NewAgent, NewAttempt,
-    NewBallot, NewCancel, NewMessage, NewProposal, NewRun, Order, Recipient, Right, Said, Sqlite,
-    Store, Wake, Who,
+    NewBallot, NewCancel, NewMessage, NewProposal, NewRun, Now, Order, Recipient, Right, Said,
+    Sqlite, Store, StoreTime, Wake, Who,
 };
 use uuid::Uuid;
 
@@ -193,7 +193,7 @@ impl Place {
             roles: Vec::new(),
             keep: Keep::Always,
         };
-        let (run, now) = (new.id, Millis::new(0));
+        let (run, now) = (new.id, at(0));
         store.run_create(workflow, new, now).await.unwrap();
         store.run_start(run, None, now).await.unwrap();
         let recipient =
@@ -236,7 +236,7 @@ impl Place {
         let (choice, right, said) = (choice.into(), Right::Own, Said::default());
         let ballot = NewBallot { proposal: id, choice, reason: None, right, said };
         let deciding = Deciding { tally, dice };
-        let now = Millis::new(self.now);
+        let now = at(self.now);
         let cast = self.store.ballot_cast(self.by(who), self.workflow, ballot, deciding, now);
         result(cast.await)
     }
@@ -244,12 +244,12 @@ impl Place {
     async fn cancel(&self, id: ProposalId, who: &str) -> Result {
         let (right, said) = (Right::Own, Said::default());
         let cancel = NewCancel { proposal: id, why: None, right, said };
-        let (by, now) = (self.by(who), Millis::new(self.now));
+        let (by, now) = (self.by(who), at(self.now));
         result(self.store.proposal_cancel(by, self.workflow, cancel, now).await)
     }
 
     async fn get(&self, id: ProposalId) -> Proposal {
-        self.store.proposal_get(self.workflow, id).await.unwrap().unwrap()
+        self.store.proposal_get(self.workflow, id, at(self.now)).await.unwrap().unwrap()
     }
 
     /// How often the channel was told of each proposal's end.
@@ -337,15 +337,20 @@ fn compare(model: &mut Model, stored: &Proposal, now: i64, what: &str) {
     assert_eq!(cast, model.ballots, "{what}");
 }
 
+/// An instant of the store's clock, while the wall clock runs backwards: no vote may depend on it.
+fn at(now: i64) -> Now {
+    Now { store: StoreTime::new(now), wall: Millis::new(1_700_000_000_000 - now) }
+}
+
 /// One life: made, voted on, perhaps taken back, and at last its time is up.
 async fn live(place: &mut Place, seed: u64) -> ProposalId {
     let chance = &mut Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let terms = random_terms(chance);
     let creator = chance.one(&["a", "e", "user", "ci"]);
     let deadline = place.now + LASTS;
-    let said = Said::default();
-    let new = NewProposal { terms: terms.clone(), deadline: Millis::new(deadline), said };
-    let (by, now) = (place.by(creator), Millis::new(place.now));
+    let (lasts, said) = (Duration::from_millis(LASTS.unsigned_abs()), Said::default());
+    let new = NewProposal { terms: terms.clone(), lasts, said };
+    let (by, now) = (place.by(creator), at(place.now));
     let id = place.store.proposal_create(by, place.workflow, new, now).await.unwrap().value();
     let creator = if creator == "ci" { "client:ci" } else { creator }.to_owned();
     let (ballots, over) = (BTreeMap::new(), None);
@@ -358,7 +363,7 @@ async fn live(place: &mut Place, seed: u64) -> ProposalId {
             0 => (model.cancel(named), place.cancel(id, who).await),
             1 => {
                 place.now += LASTS / 3;
-                let (workflow, now) = (place.workflow, Millis::new(place.now));
+                let (workflow, now) = (place.workflow, at(place.now));
                 let deciding = Deciding { tally, dice: seed };
                 place.store.proposal_settle(workflow, deciding, now).await.unwrap();
                 (Result::Done, Result::Done)
@@ -372,7 +377,7 @@ async fn live(place: &mut Place, seed: u64) -> ProposalId {
         compare(&mut model, &place.get(id).await, place.now, &what);
     }
     place.now = place.now.max(deadline);
-    let (workflow, now) = (place.workflow, Millis::new(place.now));
+    let (workflow, now) = (place.workflow, at(place.now));
     let deciding = Deciding { tally, dice: seed };
     place.store.proposal_settle(workflow, deciding, now).await.unwrap();
     compare(&mut model, &place.get(id).await, place.now, &format!("life {seed}, its deadline"));

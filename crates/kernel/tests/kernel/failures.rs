@@ -117,7 +117,7 @@ async fn transient_failures_are_tried_again_together_and_die_after_ten_in_a_row(
     assert!(turns[1..].iter().all(|turn| turn.woken_by == "@coder one\n@coder two"));
     assert!(view.dead_letters.iter().all(|letter| letter.failures == 0), "none of them counts");
     assert_eq!((view.state, view.dead_letters.len()), (FAILED, 2));
-    assert_eq!(world.after(view.ended.unwrap()), 511_000, "the dead are not waited for");
+    assert_eq!(world.wall_after(view.ended.unwrap()), 511_000, "the dead are not waited for");
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +158,7 @@ async fn a_rate_limit_parks_until_the_named_instant_and_not_a_moment_less() {
     let AgentState::Parked { until, .. } = world.view(run).await.agents.remove(0).state else {
         panic!("not parked: {:?}", world.view(run).await.agents);
     };
-    assert_eq!(world.after(until), 90_500);
+    assert_eq!(world.wall_after(until), 90_500);
     assert_eq!(world.over(run).await.state, RunState::Ended { outcome: Outcome::Done });
     assert_eq!(began(&world), [0, 90_500]);
     assert_eq!(world.receipts(1).await[0].failures, 0);
@@ -178,7 +178,7 @@ async fn a_refused_key_stops_the_agent_and_drops_its_mail_at_the_end() {
     assert_eq!(stopped.cause.as_deref(), Some("auth: scripted auth"));
     let view = world.over(run).await;
     assert_eq!(began(&world), [0], "it is not tried again");
-    assert_eq!((view.state, world.after(view.ended.unwrap())), (FAILED, 10_000));
+    assert_eq!((view.state, world.wall_after(view.ended.unwrap())), (FAILED, 10_000));
     let dropped: Vec<_> =
         view.dropped.iter().map(|one| (one.seq.get(), one.agent.to_string())).collect();
     assert_eq!(dropped, [(1, "coder".to_owned()), (2, "coder".to_owned())]);
@@ -201,5 +201,5 @@ async fn a_worker_that_cannot_be_prepared_is_a_failure_and_not_a_busy_loop() {
     let run = world.run(&team("lead coder", "kickoff: '@lead go'")).await;
     let view = world.over(run).await;
     assert_eq!((view.state, view.dead_letters.len()), (FAILED, 1));
-    assert_eq!(world.after(view.ended.unwrap()), 3_000);
+    assert_eq!(world.wall_after(view.ended.unwrap()), 3_000);
 }

@@ -75,7 +75,7 @@ async fn the_wall_limit_pauses_at_its_instant_and_lets_the_living_finish() {
     let file = team("coder lead", "limits: { wall: 61s }\nkickoff: '@coder go'");
     let run = world.run(&file).await;
     let paused = world.paused(run).await;
-    assert_eq!(world.after(paused.ts), 61_000);
+    assert_eq!(world.wall_after(paused.ts), 61_000);
     assert_eq!(tripped(&world, run, &paused).await, LimitKind::Wall);
     assert_eq!(world.receipts(1).await[0].state, DeliveryState::Acted);
     assert_eq!(world.receipts(2).await[0].state, DeliveryState::Pending);
@@ -89,7 +89,7 @@ async fn an_agent_parked_beyond_the_wall_pauses_the_run_at_once() {
     });
     let run = world.run(&team("coder", "limits: { wall: 1m }\nkickoff: '@coder go'")).await;
     let paused = world.paused(run).await;
-    assert_eq!(world.after(paused.ts), 0);
+    assert_eq!(world.wall_after(paused.ts), 0);
     assert_eq!(tripped(&world, run, &paused).await, LimitKind::Wall);
 }
 
@@ -105,7 +105,7 @@ async fn somebody_who_can_still_work_keeps_a_run_with_a_parked_agent_going() {
     });
     let run = world.run(&team("coder lead", "limits: { wall: 1m }\nkickoff: '@all go'")).await;
     let paused = world.paused(run).await;
-    assert_eq!(world.after(paused.ts), 30_000);
+    assert_eq!(world.wall_after(paused.ts), 30_000);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,10 +9,9 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_kernel::{Clock, Kernel, ShellCommand, ShellEnd};
-use agent_worker_protocol::{
-    AgentName, AttemptId, InstanceRef, Millis, NumberedEvent, RunId, WorkerJob,
-};
+use agent_worker_kernel::{Kernel, ShellCommand, ShellEnd, VirtualClock};
+use agent_worker_protocol::{AgentName, AttemptId, InstanceRef, NumberedEvent, RunId, WorkerJob};
+use agent_worker_store::Now;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -25,7 +24,7 @@ type Shell = Play<ShellCommand, ShellEnd>;
 /// A cloneable handle to everything that runs outside the kernel.
 #[derive(Clone)]
 pub(crate) struct Machine {
-    clock: Clock,
+    clock: VirtualClock,
     daemon: watch::Sender<Option<Kernel>>,
     tracker: TaskTracker,
     state: Arc<Mutex<State>>,
@@ -67,7 +66,7 @@ pub(crate) struct Turn {
     pub(crate) number: u32,
     pub(crate) woken_by: String,
     pub(crate) prompt: String,
-    pub(crate) began: Millis,
+    pub(crate) began: Now,
 }
 
 /// The most that ran at once.
@@ -80,7 +79,7 @@ pub(crate) struct Crowd {
 }
 
 impl Machine {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: VirtualClock) -> Self {
         let (daemon, _) = watch::channel(None);
         Self { clock, daemon, tracker: TaskTracker::new(), state: Arc::default() }
     }
@@ -197,7 +196,7 @@ impl Machine {
         self.state().environments.contains_key(&run)
     }
 
-    pub(crate) fn now(&self) -> Millis {
+    pub(crate) fn now(&self) -> Now {
         self.clock.now()
     }
 
@@ -211,7 +210,7 @@ impl State {
         &mut self,
         job: &WorkerJob,
         process: &Arc<Process>,
-        began: Millis,
+        began: Now,
     ) -> (Option<Script>, usize) {
         self.processes.insert(job.attempt, Arc::clone(process));
         self.turns.push(Turn {

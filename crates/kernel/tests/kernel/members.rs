@@ -126,7 +126,7 @@ async fn a_daemon_that_leaves_is_not_kept_by_an_agent_that_is_being_stopped() {
     assert_eq!(world.after(world.now()), 15_000, "the time to kill, and five seconds");
     assert_eq!(world.come_back().await.adopted, 1);
     let ended = world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
-    assert_eq!((ended.cause.as_deref(), world.after(ended.ts)), (Some("stopped"), 20_000));
+    assert_eq!((ended.cause.as_deref(), world.wall_after(ended.ts)), (Some("stopped"), 20_000));
     world.pass(Duration::from_millis(1)).await;
     assert_eq!(state(&world, "coder").await.to_string(), "stopped: stopped by the user");
     assert_eq!(world.receipts(1).await[0].state, DeliveryState::Pending);
@@ -144,7 +144,7 @@ async fn a_worker_whose_agent_was_stopped_when_the_daemon_vanished_is_ended_by_t
     world.leave().await;
     assert_eq!((world.machine.alive(), world.come_back().await.adopted), (1, 1));
     let ended = world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
-    assert_eq!((ended.cause.as_deref(), world.after(ended.ts)), (Some("stopped"), 0));
+    assert_eq!((ended.cause.as_deref(), world.wall_after(ended.ts)), (Some("stopped"), 0));
     assert_eq!(world.machine.alive(), 0);
 }
 
@@ -182,7 +182,7 @@ async fn an_agent_that_waits_after_a_failure_is_tried_at_once_when_it_is_resumed
     world.pass(Duration::from_mins(1)).await;
     world.kernel.agent_resume(&Principal::User, &place("coder@team")).await.unwrap();
     let view = world.over(run).await;
-    assert_eq!(world.after(view.ended.unwrap()), 60_000);
+    assert_eq!(world.wall_after(view.ended.unwrap()), 60_000);
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,9 +25,9 @@ use agent_worker_store::{
     DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileMemory, FileTake,
     FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
     NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
-    NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo,
-    ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement, ShownMessage, Sqlite, Store,
-    SuggestionAnswer, Turn,
+    NewRun, NewSuggestion, Now, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent,
+    ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement, ShownMessage,
+    Sqlite, Store, StoreTime, SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -206,6 +206,12 @@ macro_rules! patient {
                 self.answered(stringify!($method)).await;
                 answer
             })*
+            fn now(&self) -> Now {
+                self.inner.now()
+            }
+            fn now_saved(&self) -> Option<Now> {
+                self.inner.now_saved()
+            }
             async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
                 self.inner.change_wait(workflow, seen).await
             }
@@ -217,12 +223,12 @@ patient! {
     fn instance_list(which: InstanceQuery) -> Vec<Instance>;
     fn instance_verify(workflow: WorkflowId) -> Seq;
     fn instance_forget(workflow: WorkflowId) -> ();
-    fn instance_clear(by: By, workflow: WorkflowId, now: Millis) -> Seq;
+    fn instance_clear(by: By, workflow: WorkflowId, now: Now) -> Seq;
     fn instance_remove(workflow: WorkflowId) -> ();
-    fn run_create(workflow: WorkflowId, new: NewRun, now: Millis) -> ();
-    fn run_start(run: RunId, kickoff: Option<NewMessage>, now: Millis) -> ();
-    fn run_settle(run: RunId, decide: Decide, now: Millis) -> RunStep;
-    fn run_resume(by: By, run: RunId, limits: Limits, now: Millis) -> ();
+    fn run_create(workflow: WorkflowId, new: NewRun, now: Now) -> ();
+    fn run_start(run: RunId, kickoff: Option<NewMessage>, now: Now) -> ();
+    fn run_settle(run: RunId, decide: Decide, now: Now) -> RunStep;
+    fn run_resume(by: By, run: RunId, limits: Limits, now: Now) -> ();
     fn run_get(run: RunId) -> RunRow;
     fn run_snapshot(run: RunId) -> RunSnapshot;
     fn run_hindrances(run: RunId) -> Hindrances;
@@ -230,12 +236,12 @@ patient! {
     fn run_failures(run: RunId) -> Vec<Receipt>;
     fn run_roles(run: RunId) -> Vec<(Role, AgentName)>;
     fn agent_list(workflow: WorkflowId) -> Vec<AgentRow>;
-    fn agent_add(by: By, run: RunId, agent: NewAgent, now: Millis) -> AgentName;
-    fn agent_stop(by: By, workflow: WorkflowId, agent: AgentName, why: String, now: Millis) -> ();
-    fn agent_resume(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ();
-    fn agent_remove(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ();
+    fn agent_add(by: By, run: RunId, agent: NewAgent, now: Now) -> AgentName;
+    fn agent_stop(by: By, workflow: WorkflowId, agent: AgentName, why: String, now: Now) -> ();
+    fn agent_resume(by: By, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
+    fn agent_remove(by: By, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
     fn agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>;
-    fn message_append(by: By, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Millis) -> Once<Seq>;
+    fn message_append(by: By, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Now) -> Once<Seq>;
     fn message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>;
     fn message_index(most: u32) -> bool;
     fn message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>;
@@ -243,50 +249,50 @@ patient! {
     fn inbox_pending(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<ShownMessage>;
     fn inbox_show(fence: Fence, limit: u32) -> Vec<ShownMessage>;
     fn inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>;
-    fn delivery_redrive(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq, now: Millis) -> ();
-    fn delivery_drop(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq, why: String, now: Millis) -> ();
-    fn attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Millis) -> Leased;
+    fn delivery_redrive(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq, now: Now) -> ();
+    fn delivery_drop(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq, why: String, now: Now) -> ();
+    fn attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Now) -> Leased;
     fn attempt_by_token(token: Hash) -> Option<AttemptRow>;
     fn attempt_get(attempt: AttemptId) -> AttemptRow;
     fn attempt_list(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<AttemptRow>;
     fn turn_list(run: RunId, limit: u32) -> Vec<Turn>;
     fn attempt_live() -> Vec<AttemptRow>;
-    fn attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Millis) -> i64;
-    fn attempt_finish(fence: Fence, settlement: Settlement, now: Millis) -> FinishedAttempt;
-    fn run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Millis) -> ();
-    fn proposal_create(by: By, workflow: WorkflowId, new: NewProposal, now: Millis) -> Once<ProposalId>;
-    fn ballot_cast(by: By, workflow: WorkflowId, ballot: NewBallot, deciding: Deciding, now: Millis) -> Once<ProposalState>;
-    fn proposal_cancel(by: By, workflow: WorkflowId, cancel: NewCancel, now: Millis) -> Once<ProposalState>;
-    fn proposal_settle(workflow: WorkflowId, deciding: Deciding, now: Millis) -> Vec<ProposalId>;
-    fn proposal_get(workflow: WorkflowId, proposal: ProposalId) -> Option<Proposal>;
-    fn proposal_list(workflow: WorkflowId, which: ProposalQuery) -> Vec<Proposal>;
+    fn attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64;
+    fn attempt_finish(fence: Fence, settlement: Settlement, now: Now) -> FinishedAttempt;
+    fn run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Now) -> ();
+    fn proposal_create(by: By, workflow: WorkflowId, new: NewProposal, now: Now) -> Once<ProposalId>;
+    fn ballot_cast(by: By, workflow: WorkflowId, ballot: NewBallot, deciding: Deciding, now: Now) -> Once<ProposalState>;
+    fn proposal_cancel(by: By, workflow: WorkflowId, cancel: NewCancel, now: Now) -> Once<ProposalState>;
+    fn proposal_settle(workflow: WorkflowId, deciding: Deciding, now: Now) -> Vec<ProposalId>;
+    fn proposal_get(workflow: WorkflowId, proposal: ProposalId, now: Now) -> Option<Proposal>;
+    fn proposal_list(workflow: WorkflowId, which: ProposalQuery, now: Now) -> Vec<Proposal>;
     fn proposal_ended(workflow: WorkflowId) -> u64;
-    fn proposal_due(workflow: WorkflowId) -> Option<Millis>;
+    fn proposal_due(workflow: WorkflowId) -> Option<StoreTime>;
     fn run_gates(run: RunId) -> Vec<String>;
-    fn question_ask(by: By, workflow: WorkflowId, new: NewQuestion, now: Millis) -> Once<QuestionId>;
-    fn question_answer(by: By, workflow: WorkflowId, question: QuestionId, answer: String, now: Millis) -> Once<Seq>;
+    fn question_ask(by: By, workflow: WorkflowId, new: NewQuestion, now: Now) -> Once<QuestionId>;
+    fn question_answer(by: By, workflow: WorkflowId, question: QuestionId, answer: String, now: Now) -> Once<Seq>;
     fn question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<Question>;
-    fn approval_ask(fence: Fence, new: NewApproval, now: Millis) -> Approval;
-    fn approval_answer(by: By, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Millis) -> Once<()>;
+    fn approval_ask(fence: Fence, new: NewApproval, now: Now) -> Approval;
+    fn approval_answer(by: By, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Now) -> Once<()>;
     fn approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>;
-    fn document_put(by: By, write: DocumentWrite, now: Millis) -> Once<Revision>;
+    fn document_put(by: By, write: DocumentWrite, now: Now) -> Once<Revision>;
     fn document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
     fn document_list(workflow: WorkflowId) -> Vec<DocumentInfo>;
     fn document_history(workflow: WorkflowId, path: DocumentPath, limit: u32) -> Vec<DocumentInfo>;
     fn document_show(fence: Fence, path: DocumentPath) -> Option<Document>;
-    fn suggestion_put(by: By, suggestion: NewSuggestion, now: Millis) -> Once<Seq>;
-    fn suggestion_answer(by: By, answer: SuggestionAnswer, now: Millis) -> Once<Option<Revision>>;
+    fn suggestion_put(by: By, suggestion: NewSuggestion, now: Now) -> Once<Seq>;
+    fn suggestion_answer(by: By, answer: SuggestionAnswer, now: Now) -> Once<Option<Revision>>;
     fn suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>;
     fn suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>;
     fn file_list(workflow: WorkflowId) -> Vec<FileMemory>;
     fn file_put(workflow: WorkflowId, path: DocumentPath, revision: Revision, since: Millis, now: Millis) -> ();
-    fn file_take(take: FileTake, now: Millis) -> Option<Revision>;
+    fn file_take(take: FileTake, now: Now) -> Option<Revision>;
     fn conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>;
     fn conflict_close(workflow: WorkflowId, path: DocumentPath) -> ();
     fn resource_put(by: By, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis) -> ResourceId;
     fn resource_get(workflow: WorkflowId, id: ResourceId, range: Range<u64>) -> ResourcePart;
     fn resource_list(workflow: WorkflowId, limit: u32) -> Vec<ResourceInfo>;
-    fn event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Millis) -> ();
+    fn event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Now) -> ();
     fn event_list(query: EventQuery) -> Vec<Event>;
     fn event_last(workflow: WorkflowId) -> Position;
     fn token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ();
@@ -294,10 +300,10 @@ patient! {
     fn token_list() -> Vec<TokenView>;
     fn token_remove(name: String) -> ();
     fn feedback_put(said: FeedbackView) -> ();
-    fn feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView) -> Once<FeedbackView>;
+    fn feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView, now: Now) -> Once<FeedbackView>;
     fn feedback_list(limit: u32) -> Vec<FeedbackView>;
     fn integrity() -> Vec<String>;
-    fn pulse(now: Millis) -> ();
-    fn pulse_last() -> Option<Millis>;
-    fn effect_expire(before: Millis) -> u32;
+    fn pulse(now: StoreTime) -> ();
+    fn pulse_last() -> Option<StoreTime>;
+    fn effect_expire(before: StoreTime) -> u32;
 }

@@ -71,7 +71,7 @@ impl World {
 
     async fn at(&self, run: RunId, kind: EventKind) -> i64 {
         let event = self.until(run, |event| event.kind == kind).await;
-        self.after(event.ts)
+        self.wall_after(event.ts)
     }
 }
 
@@ -250,7 +250,7 @@ async fn a_team_that_does_not_vote_begins_with_the_first_of_the_file_also_after_
     world.pass(Duration::from_mins(1)).await;
     world.come_back().await;
     let begun = world.until(run, |event| event.kind == EventKind::RunRunning).await;
-    assert_eq!(world.after(begun.ts), 600_000);
+    assert_eq!(world.wall_after(begun.ts), 600_000);
     assert_eq!(world.over(run).await.state, DONE);
     let told = world.said("[EXPIRED]").await;
     assert!(told[0].body.contains("fallback lead (lead is document_owner)"), "{told:?}");
@@ -336,7 +336,7 @@ async fn a_run_pauses_for_a_person_only_while_none_is_there() {
     let left = world.after(world.now());
     drop(person);
     let paused = world.paused(run).await;
-    assert!(world.after(paused.ts) - left < 1_000, "at once, and not at the next sweep");
+    assert!(world.wall_after(paused.ts) - left < 1_000, "at once, and not at the next sweep");
     let waits = RunState::Paused { cause: PauseCause::Human };
     assert_eq!(world.view(run).await.state, waits);
     let nobody = watch(&Principal::Nobody).await;

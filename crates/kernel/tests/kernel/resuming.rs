@@ -187,7 +187,7 @@ async fn a_run_in_which_everybody_waits_beyond_its_wall_needs_as_much_time_as_th
     let more = ResumeRequest { wall: Some(Span::from_secs(4 * 3600)), ..AS_IT_IS };
     resume(&world, run, more).await.unwrap();
     let view = world.over(run).await;
-    assert_eq!((view.state, world.after(view.ended.unwrap())), (DONE, 150 * 60_000));
+    assert_eq!((view.state, world.wall_after(view.ended.unwrap())), (DONE, 150 * 60_000));
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,8 +287,8 @@ async fn a_worker_that_cannot_be_ended_keeps_its_agent_waiting_in_the_new_run() 
             its && event.kind == EventKind::AttemptEnded
         })
     };
-    assert_eq!(world.after(ended("lead").await.ts), 15_000);
-    assert_eq!(world.after(ended("coder").await.ts), 60_000);
+    assert_eq!(world.wall_after(ended("lead").await.ts), 15_000);
+    assert_eq!(world.wall_after(ended("coder").await.ts), 60_000);
     assert_eq!(world.machine.crowd().of_one_agent, 1);
 }
 

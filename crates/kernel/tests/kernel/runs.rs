@@ -46,7 +46,11 @@ async fn a_run_ends_when_nobody_has_anything_left_to_do() {
         (last.kind, last.cause.as_deref()),
         (EventKind::RunEnded, Some("nobody has anything left to do"))
     );
-    assert_eq!(world.after(last.ts), 120_000, "not before the coder's turn, and at once after it");
+    assert_eq!(
+        world.wall_after(last.ts),
+        120_000,
+        "not before the coder's turn, and at once after it"
+    );
     assert_eq!(story.iter().filter(|event| event.kind == EventKind::RunEnded).count(), 1);
     let said: Vec<_> = world.channel().await.into_iter().map(|message| message.body).collect();
     assert_eq!(said, ["@lead go", "@coder your turn", "asked the coder", "it works"]);
@@ -147,6 +151,6 @@ async fn a_run_that_goes_on_is_told_though_a_hundred_newer_ones_have_ended() {
     let all = world.kernel.run_views(&Principal::User, &everywhere, Breadth::All).await.unwrap();
     assert_eq!((all[0].run, &all[0].state), (live, &RunState::Running));
     assert_eq!(all.len(), 100);
-    let rest: Vec<_> = all[1..].iter().map(|view| world.after(view.started)).collect();
+    let rest: Vec<_> = all[1..].iter().map(|view| world.wall_after(view.started)).collect();
     assert_eq!(rest, (3..=101).rev().collect::<Vec<_>>(), "the newest of the others");
 }

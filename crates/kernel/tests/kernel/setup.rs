@@ -124,7 +124,7 @@ async fn a_setup_that_outlasts_the_wall_limit_fails_the_run_and_its_command_is_e
     let world = World::new().await;
     let run = endless(&world, "limits: { wall: 61s }").await;
     let view = world.over(run).await;
-    assert_eq!(world.after(view.ended.unwrap()), 61_000);
+    assert_eq!(world.wall_after(view.ended.unwrap()), 61_000);
     assert_eq!(view.state, RunState::Ended { outcome: Outcome::Failed });
     let message = "its setup took longer than the run may last (`limits: wall`)".to_owned();
     assert_eq!(view.error, Some(RunError { code: RunErrorCode::SetupFailed, message }));

@@ -45,7 +45,7 @@ async fn a_users_stop_ends_the_run_and_everything_of_it() {
     assert!(!world.machine.keeps_environment(run));
 
     let event = WorkerEvent::Retry { why: "late".into() };
-    let events = vec![NumberedEvent { no: 2, ts: world.now(), event }];
+    let events = vec![NumberedEvent { no: 2, ts: world.now().wall, event }];
     let late = EventsRequest { events, live: Vec::new() };
     let reported = world.kernel.attempt_report(&coder, worker.job.attempt, late).await;
     assert_eq!(code(reported), Some(Code::StaleEpoch));
@@ -117,7 +117,7 @@ async fn a_worker_that_is_silent_beyond_its_own_clocks_is_ended_and_counted() {
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     let ended = world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
     // 5 min of silence, and 30 s and the time to kill later than the worker should have seen it itself.
-    assert_eq!(world.after(ended.ts), 340_000);
+    assert_eq!(world.wall_after(ended.ts), 340_000);
     assert_eq!((&ended.data["class"], &ended.data["end"]), (&"timeout".into(), &"failed".into()));
     let view = world.over(run).await;
     assert_eq!(view.dead_letters[0].failures, 3);
@@ -135,6 +135,6 @@ async fn a_worker_that_is_heard_lives_until_its_time_is_up() {
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     let ended = world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
-    assert_eq!(world.after(ended.ts), (30 * 60 + 40) * 1_000);
+    assert_eq!(world.wall_after(ended.ts), (30 * 60 + 40) * 1_000);
     assert_eq!(ended.data["class"], "timeout");
 }

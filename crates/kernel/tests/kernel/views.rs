@@ -227,7 +227,7 @@ async fn it_is_told_since_when_an_agent_is_what_it_is() {
     });
     let since = async || {
         let detail = why(&world, "coder").await;
-        (detail.view.state.to_string(), world.after(detail.state_since.unwrap()))
+        (detail.view.state.to_string(), world.wall_after(detail.state_since.unwrap()))
     };
     let run = world.start(&team("coder", "")).await;
     world.pass(Duration::from_secs(10)).await;
@@ -241,12 +241,12 @@ async fn it_is_told_since_when_an_agent_is_what_it_is() {
     world.pass(Duration::from_secs(5)).await;
     assert_eq!(since().await, ("idle".into(), 15_000));
     let ended = why(&world, "coder").await.attempts[0].ended_at;
-    assert_eq!(ended.map(|ended| world.after(ended)), Some(15_000));
+    assert_eq!(ended.map(|ended| world.wall_after(ended)), Some(15_000));
     world.say("@coder again").await;
     world.until(run, |event| event.data["end"] == "failed").await;
     world.pass(Duration::from_secs(10)).await;
     assert_eq!(
-        why(&world, "coder").await.state_since.map(|since| world.after(since)),
+        why(&world, "coder").await.state_since.map(|since| world.wall_after(since)),
         Some(20_000)
     );
     within(world.kernel.agent_stop(&Principal::User, &place("coder"))).await.unwrap();
@@ -255,7 +255,7 @@ async fn it_is_told_since_when_an_agent_is_what_it_is() {
     world.stop(run).await.unwrap();
     world.pass(Duration::from_secs(10)).await;
     assert_eq!(since().await, ("stopped: its run is stopped".into(), 40_000));
-    assert_eq!(world.after(world.view(run).await.state_since), 40_000);
+    assert_eq!(world.wall_after(world.view(run).await.state_since), 40_000);
 }
 
 #[tokio::test(start_paused = true)]

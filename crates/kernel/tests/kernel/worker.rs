@@ -138,7 +138,7 @@ impl Worker {
 
     /// What it knows of the time.
     pub(crate) fn now(&self) -> Millis {
-        self.machine.now()
+        self.machine.now().wall
     }
 
     /// Writes an event down and posts what is not acknowledged yet.

@@ -9,14 +9,15 @@ use std::{
 };
 
 use agent_worker_kernel::{
-    Clock, Dice, Error, Kernel, Options, Parts, Place, Principal, Reading, Recovered, Watched,
+    Clock, Dice, Error, Kernel, Options, Parts, Place, Principal, Reading, Recovered, VirtualClock,
+    Watched,
 };
 use agent_worker_protocol::{
     Code, Event, EventKind, Message, Millis, Priority, Problem, Receipt, RunId, RunMode, Seq,
     Target,
     api::{RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest},
 };
-use agent_worker_store::{Sqlite, Store};
+use agent_worker_store::{Now, Sqlite, Store};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -41,8 +42,8 @@ pub(crate) struct World {
     sqlite: Sqlite,
     disk: Disk,
     folder: TempDir,
-    clock: Clock,
-    began: Millis,
+    pub(crate) clock: VirtualClock,
+    began: Now,
     dice: Dice,
     options: Options,
 }
@@ -88,9 +89,9 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let sqlite = open(disk, &folder);
         let store = Arc::new(Patient::new(sqlite.clone()));
-        let (clock, dice) = (Clock::virtual_now(), Dice::seeded(seed << 32));
-        let machine = Machine::new(clock);
-        let kernel = Kernel::new(parts(&store, &machine, clock, &dice, options));
+        let (clock, dice) = (VirtualClock::start(), Dice::seeded(seed << 32));
+        let machine = Machine::new(clock.clone());
+        let kernel = Kernel::new(parts(&store, &machine, &clock, &dice, options));
         kernel.recover().await.unwrap();
         machine.attend(kernel.clone());
         let began = clock.now();
@@ -120,7 +121,7 @@ impl World {
             self.sqlite = open(self.disk, &self.folder);
             self.store = Arc::new(Patient::new(self.sqlite.clone()));
         }
-        let parts = parts(&self.store, &self.machine, self.clock, &self.dice, self.options);
+        let parts = parts(&self.store, &self.machine, &self.clock, &self.dice, self.options);
         self.kernel = Kernel::new(parts);
         let recovered = self.kernel.recover().await.unwrap();
         self.machine.attend(self.kernel.clone());
@@ -247,13 +248,18 @@ impl World {
         tokio::time::sleep(time).await;
     }
 
-    pub(crate) fn now(&self) -> Millis {
+    pub(crate) fn now(&self) -> Now {
         self.clock.now()
     }
 
+    /// The same for an instant of the wall clock.
+    pub(crate) fn wall_after(&self, instant: Millis) -> i64 {
+        instant.get() - self.began.wall.get()
+    }
+
     /// How many milliseconds after the beginning of the world that was.
-    pub(crate) fn after(&self, instant: Millis) -> i64 {
-        instant.get() - self.began.get()
+    pub(crate) fn after(&self, instant: Now) -> i64 {
+        instant.store.get() - self.began.store.get()
     }
 }
 
@@ -294,10 +300,11 @@ fn open(disk: Disk, folder: &TempDir) -> Sqlite {
 fn parts(
     store: &Arc<Patient>,
     machine: &Machine,
-    clock: Clock,
+    clock: &VirtualClock,
     dice: &Dice,
     options: Options,
 ) -> Parts {
     let store: Arc<dyn Store> = store.clone();
+    let clock = Clock::Virtual(clock.clone());
     Parts { store, runner: Arc::new(machine.clone()), clock, dice: dice.clone(), options }
 }

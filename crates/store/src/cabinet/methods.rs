@@ -25,6 +25,7 @@ use crate::{
     },
     sqlite::drawers,
     store::Store,
+    time::{Now, StoreTime},
 };
 
 /// Most methods are about something that is in one database: a line each, first where the key says in which, then where
@@ -52,14 +53,14 @@ cabinet! {
     {
         of(workflow) instance_verify(workflow: WorkflowId) -> Seq;
         of(workflow) instance_forget(workflow: WorkflowId) -> ();
-        of(workflow) instance_clear(by: By, workflow: WorkflowId, now: Millis) -> Seq;
-        of(workflow) run_create(workflow: WorkflowId, new: NewRun, now: Millis) -> ();
+        of(workflow) instance_clear(by: By, workflow: WorkflowId, now: Now) -> Seq;
+        of(workflow) run_create(workflow: WorkflowId, new: NewRun, now: Now) -> ();
         of(workflow) agent_list(workflow: WorkflowId) -> Vec<AgentRow>;
-        of(workflow) agent_stop(by: By, workflow: WorkflowId, agent: AgentName, why: String, now: Millis) -> ();
-        of(workflow) agent_resume(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ();
-        of(workflow) agent_remove(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ();
+        of(workflow) agent_stop(by: By, workflow: WorkflowId, agent: AgentName, why: String, now: Now) -> ();
+        of(workflow) agent_resume(by: By, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
+        of(workflow) agent_remove(by: By, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
         of(workflow) agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>;
-        of(workflow) message_append(by: By, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Millis)
+        of(workflow) message_append(by: By, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Now)
             -> Once<Seq>;
         of(workflow) message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>;
         of(workflow) message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>;
@@ -67,44 +68,44 @@ cabinet! {
         of(workflow) inbox_pending(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<ShownMessage>;
         of(fence.workflow) inbox_show(fence: Fence, limit: u32) -> Vec<ShownMessage>;
         of(fence.workflow) inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>;
-        of(workflow) delivery_redrive(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq, now: Millis) -> ();
-        of(workflow) delivery_drop(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq, why: String, now: Millis)
+        of(workflow) delivery_redrive(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq, now: Now) -> ();
+        of(workflow) delivery_drop(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq, why: String, now: Now)
             -> ();
-        of(workflow) attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Millis)
+        of(workflow) attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Now)
             -> Leased;
         of(workflow) attempt_list(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<AttemptRow>;
-        of(fence.workflow) attempt_finish(fence: Fence, settlement: Settlement, now: Millis) -> FinishedAttempt;
-        of(workflow) proposal_create(by: By, workflow: WorkflowId, new: NewProposal, now: Millis) -> Once<ProposalId>;
-        of(workflow) ballot_cast(by: By, workflow: WorkflowId, ballot: NewBallot, deciding: Deciding, now: Millis)
+        of(fence.workflow) attempt_finish(fence: Fence, settlement: Settlement, now: Now) -> FinishedAttempt;
+        of(workflow) proposal_create(by: By, workflow: WorkflowId, new: NewProposal, now: Now) -> Once<ProposalId>;
+        of(workflow) ballot_cast(by: By, workflow: WorkflowId, ballot: NewBallot, deciding: Deciding, now: Now)
             -> Once<ProposalState>;
-        of(workflow) proposal_cancel(by: By, workflow: WorkflowId, cancel: NewCancel, now: Millis)
+        of(workflow) proposal_cancel(by: By, workflow: WorkflowId, cancel: NewCancel, now: Now)
             -> Once<ProposalState>;
-        of(workflow) proposal_settle(workflow: WorkflowId, deciding: Deciding, now: Millis) -> Vec<ProposalId>;
-        of(workflow) proposal_get(workflow: WorkflowId, proposal: ProposalId) -> Option<Proposal>;
-        of(workflow) proposal_list(workflow: WorkflowId, which: ProposalQuery) -> Vec<Proposal>;
+        of(workflow) proposal_settle(workflow: WorkflowId, deciding: Deciding, now: Now) -> Vec<ProposalId>;
+        of(workflow) proposal_get(workflow: WorkflowId, proposal: ProposalId, now: Now) -> Option<Proposal>;
+        of(workflow) proposal_list(workflow: WorkflowId, which: ProposalQuery, now: Now) -> Vec<Proposal>;
         of(workflow) proposal_ended(workflow: WorkflowId) -> u64;
-        of(workflow) proposal_due(workflow: WorkflowId) -> Option<Millis>;
-        of(workflow) question_ask(by: By, workflow: WorkflowId, new: NewQuestion, now: Millis) -> Once<QuestionId>;
-        of(workflow) question_answer(by: By, workflow: WorkflowId, question: QuestionId, answer: String, now: Millis)
+        of(workflow) proposal_due(workflow: WorkflowId) -> Option<StoreTime>;
+        of(workflow) question_ask(by: By, workflow: WorkflowId, new: NewQuestion, now: Now) -> Once<QuestionId>;
+        of(workflow) question_answer(by: By, workflow: WorkflowId, question: QuestionId, answer: String, now: Now)
             -> Once<Seq>;
         of(workflow) question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<Question>;
-        of(fence.workflow) approval_ask(fence: Fence, new: NewApproval, now: Millis) -> Approval;
-        of(workflow) approval_answer(by: By, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Millis)
+        of(fence.workflow) approval_ask(fence: Fence, new: NewApproval, now: Now) -> Approval;
+        of(workflow) approval_answer(by: By, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Now)
             -> Once<()>;
         of(workflow) approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>;
-        of(write.workflow) document_put(by: By, write: DocumentWrite, now: Millis) -> Once<Revision>;
+        of(write.workflow) document_put(by: By, write: DocumentWrite, now: Now) -> Once<Revision>;
         of(workflow) document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
         of(workflow) document_list(workflow: WorkflowId) -> Vec<DocumentInfo>;
         of(workflow) document_history(workflow: WorkflowId, path: DocumentPath, limit: u32) -> Vec<DocumentInfo>;
         of(fence.workflow) document_show(fence: Fence, path: DocumentPath) -> Option<Document>;
-        of(suggestion.workflow) suggestion_put(by: By, suggestion: NewSuggestion, now: Millis) -> Once<Seq>;
-        of(answer.workflow) suggestion_answer(by: By, answer: SuggestionAnswer, now: Millis) -> Once<Option<Revision>>;
+        of(suggestion.workflow) suggestion_put(by: By, suggestion: NewSuggestion, now: Now) -> Once<Seq>;
+        of(answer.workflow) suggestion_answer(by: By, answer: SuggestionAnswer, now: Now) -> Once<Option<Revision>>;
         of(workflow) suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>;
         of(workflow) suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>;
         of(workflow) file_list(workflow: WorkflowId) -> Vec<FileMemory>;
         of(workflow) file_put(workflow: WorkflowId, path: DocumentPath, revision: Revision, since: Millis, now: Millis)
             -> ();
-        of(take.workflow) file_take(take: FileTake, now: Millis) -> Option<Revision>;
+        of(take.workflow) file_take(take: FileTake, now: Now) -> Option<Revision>;
         of(workflow) conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>;
         of(workflow) conflict_close(workflow: WorkflowId, path: DocumentPath) -> ();
         of(workflow) resource_put(by: By, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis)
@@ -118,26 +119,27 @@ cabinet! {
         home() token_list() -> Vec<TokenView>;
         home() token_remove(name: String) -> ();
         home() feedback_put(said: FeedbackView) -> ();
-        of(workflow) feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView) -> Once<FeedbackView>;
-        home() pulse(now: Millis) -> ();
-        home() pulse_last() -> Option<Millis>;
+        of(workflow) feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView, now: Now)
+            -> Once<FeedbackView>;
+        home() pulse(now: StoreTime) -> ();
+        home() pulse_last() -> Option<StoreTime>;
     }
     {
-        of_run(run) run_start(run: RunId, kickoff: Option<NewMessage>, now: Millis) -> ();
-        of_run(run) run_settle(run: RunId, decide: Decide, now: Millis) -> RunStep;
-        of_run(run) run_resume(by: By, run: RunId, limits: Limits, now: Millis) -> ();
+        of_run(run) run_start(run: RunId, kickoff: Option<NewMessage>, now: Now) -> ();
+        of_run(run) run_settle(run: RunId, decide: Decide, now: Now) -> RunStep;
+        of_run(run) run_resume(by: By, run: RunId, limits: Limits, now: Now) -> ();
         of_run(run) run_get(run: RunId) -> RunRow;
         of_run(run) run_snapshot(run: RunId) -> RunSnapshot;
         of_run(run) run_hindrances(run: RunId) -> Hindrances;
         of_run(run) run_failures(run: RunId) -> Vec<Receipt>;
         of_run(run) run_roles(run: RunId) -> Vec<(Role, AgentName)>;
-        of_run(run) agent_add(by: By, run: RunId, agent: NewAgent, now: Millis) -> AgentName;
+        of_run(run) agent_add(by: By, run: RunId, agent: NewAgent, now: Now) -> AgentName;
         of_attempt(attempt) attempt_get(attempt: AttemptId) -> AttemptRow;
         of_run(run) turn_list(run: RunId, limit: u32) -> Vec<Turn>;
-        of_attempt(attempt) attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Millis) -> i64;
-        of_run(run) run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Millis) -> ();
+        of_attempt(attempt) attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64;
+        of_run(run) run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Now) -> ();
         of_run(run) run_gates(run: RunId) -> Vec<String>;
-        of_run(run) event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Millis) -> ();
+        of_run(run) event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Now) -> ();
     }
 
     async fn instance_open(&self, project: String, instance: InstanceRef) -> Result<WorkflowId> {
@@ -226,12 +228,19 @@ cabinet! {
         all.extend(shut.iter().map(|(path, why)| format!("{} is not open: {why}", path.display())));
         Ok(all)
     }
-    async fn effect_expire(&self, before: Millis) -> Result<u32> {
+    async fn effect_expire(&self, before: StoreTime) -> Result<u32> {
         let mut expired = 0;
         for store in self.all() {
             expired += store.effect_expire(before).await?;
         }
         Ok(expired)
+    }
+    // A store has one clock: that of the home's database, which all others share.
+    fn now(&self) -> Now {
+        self.0.home.now()
+    }
+    fn now_saved(&self) -> Option<Now> {
+        self.0.home.now_saved()
     }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         match self.of(workflow) {

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use super::{Fence, NewMessage, NotBefore};
 
+use crate::time::StoreTime;
+
 /// What an attempt is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct NewAttempt {
@@ -136,6 +138,8 @@ pub struct AttemptRow {
     pub last_no: i64,
     /// The worker's last word, once it is stored.
     pub finished: Option<Finished>,
+    /// When its provider can be asked again, as far as its last word says.
+    pub retry_at: Option<StoreTime>,
     /// When it was leased.
     pub started: Millis,
     /// How it ended, once it has.

@@ -1,5 +1,7 @@
 //! Proposals on their way in, how they are decided, and questions to a person.
 
+use std::time::Duration;
+
 use agent_worker_protocol::{
     AgentName, Millis, PauseCause, Proposal, ProposalId, QuestionId, RunId, Terms, Verdict,
 };
@@ -9,8 +11,8 @@ use agent_worker_protocol::{
 pub struct NewProposal {
     /// What is fixed from now on.
     pub terms: Terms,
-    /// When its time is up.
-    pub deadline: Millis,
+    /// How long votes are accepted.
+    pub lasts: Duration,
     /// What follows from saying so in the channel.
     pub said: Said,
 }
@@ -65,9 +67,18 @@ pub struct Said {
 #[derive(Clone, Copy, Debug)]
 pub struct Deciding {
     /// Counts.
-    pub tally: fn(&Proposal, u64, Millis) -> ProposalStep,
+    pub tally: fn(&Proposal, u64, Deadline) -> ProposalStep,
     /// A number nobody could guess, for ties that chance decides.
     pub dice: u64,
+}
+
+/// Whether a proposal's deadline has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// Votes are accepted.
+    Ahead,
+    /// The time is up.
+    Passed,
 }
 
 /// What was decided about a proposal.

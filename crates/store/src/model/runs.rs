@@ -6,6 +6,7 @@ use agent_worker_protocol::{
 };
 
 use super::{Approval, Question};
+use crate::time::StoreTime;
 
 /// One instance of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,10 +85,14 @@ pub struct RunRow {
     pub script: String,
     /// What becomes of its rows.
     pub keep: Keep,
-    /// When it began.
+    /// When it began, on the wall clock.
     pub started: Millis,
-    /// When it ended.
+    /// When it ended, on the wall clock.
     pub ended: Option<Millis>,
+    /// When it began, in store time.
+    pub store_started: StoreTime,
+    /// When it ended, in store time.
+    pub store_ended: Option<StoreTime>,
     /// Attempts that ended ok or failed.
     pub turns: u32,
     /// Messages written in it.
@@ -190,7 +195,7 @@ pub struct LiveAttempt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotBefore {
     /// When.
-    pub at: Millis,
+    pub at: StoreTime,
     /// What it waits for.
     pub wait: Wait,
     /// What happened, for people.
@@ -212,7 +217,7 @@ pub struct ReadyAgent {
     /// Who.
     pub name: AgentName,
     /// When it may be leased, if not now.
-    pub not_before: Option<Millis>,
+    pub not_before: Option<StoreTime>,
 }
 
 /// What a decision about a run rests on.
@@ -225,11 +230,11 @@ pub struct RunFacts {
     /// Where it stops by itself.
     pub limits: Limits,
     /// When it began.
-    pub started: Millis,
+    pub started: StoreTime,
     /// Waking deliveries, pending or leased, of agents that are not stopped.
     pub waking: u32,
     /// Of these, those whose agent waits for a later instant: the earliest such instant when all of them do.
-    pub all_wait_until: Option<Millis>,
+    pub all_wait_until: Option<StoreTime>,
     /// Pending deliveries of agents that are stopped.
     pub stranded: u32,
     /// Attempts that live.

@@ -25,7 +25,7 @@ pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow
 }
 
 fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
-    let not_before = match columns::if_any(row, 3, columns::millis)? {
+    let not_before = match columns::if_any(row, 3, columns::store_time)? {
         Some(at) => Some(NotBefore {
             at,
             wait: columns::word(row, 4, columns::wait_read)?,
@@ -68,7 +68,7 @@ pub(super) fn ready(db: &Connection, workflow: WorkflowId) -> Result<Vec<ReadyAg
         .query_map([workflow.get()], |row| {
             Ok(ReadyAgent {
                 name: columns::parsed(row, 0)?,
-                not_before: columns::if_any(row, 1, columns::millis)?,
+                not_before: columns::if_any(row, 1, columns::store_time)?,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;

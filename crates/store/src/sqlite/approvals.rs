@@ -5,7 +5,7 @@
 //! is told to no other.
 
 use agent_worker_protocol::{
-    ApprovalId, Consent, EventKind, Millis, OnAsk, PauseCause, RunState, Sender, WorkflowId,
+    ApprovalId, Consent, EventKind, OnAsk, PauseCause, RunState, Sender, WorkflowId,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
@@ -22,13 +22,14 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::{Approval, ApprovalAnswer, ApprovalQuery, By, Fence, NewApproval, Once},
+    time::Now,
 };
 
 /// How much of the arguments an event shows.
 const SHOWN: usize = 500;
 
 /// Asks, or asks again, as a live attempt. An answer that is there is told, and from then on used.
-pub(super) fn ask(tx: &Tx<'_>, fence: &Fence, new: &NewApproval, now: Millis) -> Result<Approval> {
+pub(super) fn ask(tx: &Tx<'_>, fence: &Fence, new: &NewApproval, now: Now) -> Result<Approval> {
     let mut head = Head::lock(tx, fence.workflow)?;
     let live = Live::pass(tx, fence)?;
     let asked = match same_call(&head, &live, new)? {
@@ -45,7 +46,7 @@ pub(super) fn ask(tx: &Tx<'_>, fence: &Fence, new: &NewApproval, now: Millis) ->
     let tells = approval.answer.is_some() && !asked.is_used;
     if tells {
         tx.prepare_cached("UPDATE approval SET used = ?3 WHERE workflow = ?1 AND id = ?2")?
-            .execute(params![fence.workflow.get(), asked.id.get(), now.get()])?;
+            .execute(params![fence.workflow.get(), asked.id.get(), now.wall.get()])?;
     }
     // Whoever asks again and hears nothing new changes nothing, and wakes nobody.
     if tells || asked.is_new {
@@ -106,7 +107,7 @@ fn take_over(
     live: &Live,
     new: &NewApproval,
     id: ApprovalId,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let holds = new.on_ask == OnAsk::Wait;
     head.tx
@@ -126,14 +127,14 @@ fn tell(
     live: &Live,
     new: &NewApproval,
     id: ApprovalId,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let shown: String = new.args.to_string().chars().take(SHOWN).collect();
     let entry = Entry::of(EventKind::ApprovalOpen).agent(&live.agent).attempt(live.id);
     head.event(&entry.data(json!({ "approval": id, "tool": new.tool, "args": shown })), now)
 }
 
-fn open(head: &mut Head<'_>, live: &Live, new: &NewApproval, now: Millis) -> Result<Asked> {
+fn open(head: &mut Head<'_>, live: &Live, new: &NewApproval, now: Now) -> Result<Asked> {
     let run = head.live()?.number;
     let id = ApprovalId::new(head.next_number("last_approval")?);
     let args = serde_json::to_string(&new.args)?;
@@ -155,7 +156,7 @@ fn open(head: &mut Head<'_>, live: &Live, new: &NewApproval, now: Millis) -> Res
             live.epoch.get(),
             new.call,
             new.on_ask == OnAsk::Wait,
-            now.get()
+            now.wall.get()
         ])?;
     Ok(Asked { id, is_used: false, is_new: true })
 }
@@ -167,7 +168,7 @@ pub(super) fn answer(
     workflow: WorkflowId,
     id: ApprovalId,
     (consent, reason): (Consent, Option<&str>),
-    now: Millis,
+    now: Now,
 ) -> Result<Once<()>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let Author::Other(sender) = author else { return Err(Error::Fenced) };
@@ -190,7 +191,7 @@ pub(super) fn answer(
             consent.word(),
             reason,
             sender.to_string(),
-            now.get()
+            now.wall.get()
         ])?;
         let entry = Entry::of(EventKind::ApprovalAnswered).agent(&found.agent).by(sender);
         let data =

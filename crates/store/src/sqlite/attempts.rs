@@ -14,7 +14,7 @@ use crate::{
 };
 
 const ATTEMPT: &str = "SELECT t.id, t.workflow, t.agent, t.epoch, r.uuid, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished, t.started, t.how,
-    t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how FROM attempt t";
+    t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how, t.store_retry FROM attempt t";
 const ITS_RUN: &str = "JOIN run r ON r.workflow = t.workflow AND r.id = t.run";
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
@@ -36,6 +36,7 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
         ended: columns::if_any(row, 12, columns::json)?,
         ended_at: columns::if_any(row, 13, columns::millis)?,
         usage: columns::usage(row, 14)?,
+        retry_at: columns::if_any(row, 18, columns::store_time)?,
     })
 }
 
@@ -70,23 +71,24 @@ pub(super) fn list(
     Ok(attempts)
 }
 
-pub(super) const TURNS: &str = "SELECT t.agent, m.ts, t.started, t.ended, t.how
+pub(super) const TURNS: &str = "SELECT t.agent, m.ts, t.started, t.store_started, t.store_ended, t.how
         FROM run r JOIN attempt t INDEXED BY attempt_turn ON t.workflow = r.workflow AND t.run = r.id AND t.turn = 1
         LEFT JOIN message m ON m.workflow = t.workflow AND m.seq = t.oldest
-        WHERE r.uuid = ?1 ORDER BY t.ended DESC LIMIT ?2";
+        WHERE r.uuid = ?1 ORDER BY t.store_ended DESC LIMIT ?2";
 
 /// The turns of a run, newest first.
 pub(super) fn turns(db: &Connection, run: RunId, limit: u32) -> Result<Vec<Turn>> {
     let turns = db
         .prepare_cached(TURNS)?
         .query_map(params![run.get().as_bytes(), limit], |row| {
-            let [started, ended] = [columns::millis(row, 2)?, columns::millis(row, 3)?];
+            let started = columns::millis(row, 2)?;
             let sent = columns::if_any(row, 1, columns::millis)?.unwrap_or(started);
+            let [from, until] = [columns::store_time(row, 3)?, columns::store_time(row, 4)?];
             Ok(Turn {
                 agent: columns::parsed(row, 0)?,
                 waited: started.since(sent),
-                took: ended.since(started),
-                end: columns::json(row, 4)?,
+                took: until.since(from),
+                end: columns::json(row, 5)?,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;

@@ -1,12 +1,15 @@
 //! What a binding decision changes, in the step that makes it: a role, whose work a message is, a gate.
 
 use agent_worker_protocol::{
-    APPROVE, AgentName, DeliveryState, Millis, Proposal, ProposalState, RunId, Seq, Terms,
+    APPROVE, AgentName, DeliveryState, Proposal, ProposalState, RunId, Seq, Terms,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{columns, head::Head, notices, roles};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    time::Now,
+};
 
 /// What was done.
 #[derive(Default)]
@@ -28,7 +31,7 @@ pub(super) fn enforce(
     head: &mut Head<'_>,
     proposal: &Proposal,
     state: &ProposalState,
-    now: Millis,
+    now: Now,
 ) -> Result<Bound> {
     let Terms { binding, role, work, gate, .. } = &proposal.terms;
     let (true, Some(decided)) = (*binding, state.decided()) else { return Ok(Bound::default()) };
@@ -89,7 +92,7 @@ pub(super) fn gates(db: &Connection, run: RunId) -> Result<Vec<String>> {
 }
 
 /// Makes a message the work of one agent. What somebody works on already is finished by them.
-fn assign(head: &mut Head<'_>, work: Seq, winner: AgentName, now: Millis) -> Result<Bound> {
+fn assign(head: &mut Head<'_>, work: Seq, winner: AgentName, now: Now) -> Result<Bound> {
     let why = format!("assigned to {winner}");
     notices::spare(head, work, Some(&winner), &why, now)?;
     let effect = format!("message #{work} is {winner}'s");

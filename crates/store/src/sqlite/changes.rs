@@ -6,11 +6,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use agent_worker_protocol::{Hash, InstanceRef, Millis, RunId, WorkflowId, api::TokenView};
+use agent_worker_protocol::{Hash, InstanceRef, RunId, WorkflowId, api::TokenView};
 use tokio::sync::watch;
 
 use super::known::Known;
-use crate::model::{Change, Hindrances, Instance};
+use crate::{
+    model::{Change, Hindrances, Instance},
+    time::StoreTime,
+};
 
 /// A handle to whoever is to be told.
 #[derive(Clone, Default)]
@@ -20,7 +23,7 @@ pub(super) struct Changes {
     pub(super) tokens: Known<Hash, Option<TokenView>>,
     pub(super) instances: Known<InstanceRef, Vec<Instance>>,
     pub(super) hindrances: Known<RunId, Hindrances>,
-    pub(super) proposals_due: Known<WorkflowId, Option<Millis>>,
+    pub(super) proposals_due: Known<WorkflowId, Option<StoreTime>>,
 }
 
 /// What a write changed of which somebody is to be told.

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::{
     error::Result,
     model::{Keep, Wait},
+    time::StoreTime,
 };
 
 /// A run's number within its instance. Outside it goes by its [`RunId`].
@@ -81,6 +82,10 @@ pub(super) fn seq(row: &Row<'_>, column: usize) -> rusqlite::Result<Seq> {
 
 pub(super) fn millis(row: &Row<'_>, column: usize) -> rusqlite::Result<Millis> {
     row.get(column).map(Millis::new)
+}
+
+pub(super) fn store_time(row: &Row<'_>, column: usize) -> rusqlite::Result<StoreTime> {
+    row.get(column).map(StoreTime::new)
 }
 
 /// Reads a number of bytes, tokens, …

@@ -12,7 +12,7 @@ use rusqlite::{Connection, config::DbConfig};
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -26,6 +26,7 @@ const STEPS: [&str; 13] = [
     include_str!("schema/11.sql"),
     include_str!("schema/12.sql"),
     include_str!("schema/13.sql"),
+    include_str!("schema/14.sql"),
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
@@ -146,6 +147,9 @@ mod tests {
              INSERT INTO event (workflow, position, run, kind, agent, at)
              VALUES (7, 1, 2, 'run.running', NULL, 31), (7, 2, 2, 'agent.stopped', 'b', 35),
                     (7, 3, 2, 'run.paused', NULL, 40), (7, 4, 2, 'attempt.ended', 'a', 41);
+             UPDATE agent SET not_before = 77 WHERE name = 'a';
+             UPDATE attempt SET finished = '{\"text\":\"\",\"outcome\":\"failed\",\"class\":\"rate_limited\",\"why\":\"\",\"retry_at\":\"1970-01-01T00:00:09.007Z\"}'
+             WHERE id = x'03';
              INSERT INTO token VALUES ('ci', x'01', 5);
              INSERT INTO document VALUES (7, 'notes.md', 1, 1, 'user', NULL, 4, 5, 'all' || char(10));",
         )
@@ -174,6 +178,12 @@ mod tests {
             (how("agent ORDER BY place"), how("run ORDER BY id")),
             (vec![0, 2], vec![0, 2, 0])
         );
+        // Times that were wall-clock times are valid in store time.
+        assert_eq!(numbers("store_started", "run ORDER BY id"), [10, 30, 50]);
+        assert_eq!(numbers("store_ended", "run WHERE store_ended IS NOT NULL"), [20]);
+        assert_eq!(numbers("store_since", "agent ORDER BY place"), [30, 35]);
+        assert_eq!(numbers("store_ended", "attempt WHERE turn = 1"), [2]);
+        assert_eq!(numbers("store_retry", "attempt WHERE store_retry IS NOT NULL"), [9_007]);
         let token = tokens::list(&db).unwrap().pop().unwrap();
         assert_eq!(token.scopes, Scopes::default(), "what every token could do before");
         let path_there = "notes.md".parse().unwrap();

@@ -1,6 +1,6 @@
 //! What a person does with a delivery: trying a dead letter again, giving one up.
 
-use agent_worker_protocol::{AgentName, DeliveryState, EventKind, Millis, Seq, WorkflowId};
+use agent_worker_protocol::{AgentName, DeliveryState, EventKind, Seq, WorkflowId};
 use rusqlite::{OptionalExtension, params};
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::By,
+    time::Now,
 };
 
 /// Where a delivery stands.
@@ -29,7 +30,7 @@ pub(super) fn redrive(
     workflow: WorkflowId,
     agent: &AgentName,
     seq: Seq,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let run = head.live()?.number;
@@ -58,7 +59,7 @@ pub(super) fn give_up(
     agent: &AgentName,
     seq: Seq,
     why: &str,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let found = find(head, agent, seq)?;

@@ -1,6 +1,6 @@
 //! Documents: every revision is kept, and none is lost to another.
 
-use agent_worker_protocol::{DocumentPath, EventKind, Millis, Revision, WorkflowId};
+use agent_worker_protocol::{DocumentPath, EventKind, Revision, WorkflowId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
 
@@ -17,14 +17,10 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::{Base, By, Document, DocumentInfo, DocumentWrite, Fence, Once},
+    time::Now,
 };
 
-pub(super) fn put(
-    tx: &Tx<'_>,
-    by: &By,
-    write: &DocumentWrite,
-    now: Millis,
-) -> Result<Once<Revision>> {
+pub(super) fn put(tx: &Tx<'_>, by: &By, write: &DocumentWrite, now: Now) -> Result<Once<Revision>> {
     once(Head::lock(tx, write.workflow)?, by, now, |head, author| {
         roles::may_write(head, author)?;
         write_next(head, author, write, now)
@@ -36,7 +32,7 @@ pub(super) fn write_next(
     head: &mut Head<'_>,
     author: &Author,
     write: &DocumentWrite,
-    now: Millis,
+    now: Now,
 ) -> Result<Revision> {
     let tip = Tip::find(head.tx, write.workflow, &write.path)?;
     if tip.is_none() {
@@ -57,14 +53,14 @@ pub(super) fn write_next(
     match grown {
         Some(tip) if tip.can_grow(head.live_if_any().map(|live| live.number)) => {
             let added = Kept { content: &write.content, bytes, whole: Some(tip.whole) };
-            added.insert(head, author, place, now)?;
+            added.insert(head, author, place, now.wall)?;
         }
         Some(_) => {
             let before = get(head.tx, write.workflow, &write.path, At::Newest)?;
             let before = before.map(|newest| newest.content).unwrap_or_default();
-            Kept::whole(&(before + &write.content)).insert(head, author, place, now)?;
+            Kept::whole(&(before + &write.content)).insert(head, author, place, now.wall)?;
         }
-        None => Kept::whole(&write.content).insert(head, author, place, now)?,
+        None => Kept::whole(&write.content).insert(head, author, place, now.wall)?,
     }
     let mut entry = Entry::of(EventKind::DocumentWritten).by(&author.sender());
     if let Author::Attempt(live) = author {

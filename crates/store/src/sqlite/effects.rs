@@ -1,6 +1,6 @@
 //! Effects that happen once per key: claim, effect and stored result are one step.
 
-use agent_worker_protocol::{AgentName, EffectKey, Hash, Millis, WorkflowId};
+use agent_worker_protocol::{AgentName, EffectKey, Hash, WorkflowId};
 use rusqlite::{OptionalExtension, params};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -8,6 +8,7 @@ use super::{author::Author, head::Head, writer::Tx};
 use crate::{
     error::{Error, Result},
     model::{By, Fence, JournalEntry, Once},
+    time::{Now, StoreTime},
 };
 
 /// Does `effect` unless it was done before, keeps its result and saves the instance's row.
@@ -16,7 +17,7 @@ use crate::{
 pub(super) fn once<T: Serialize + DeserializeOwned>(
     mut head: Head<'_>,
     by: &By,
-    now: Millis,
+    now: Now,
     effect: impl FnOnce(&mut Head<'_>, &Author) -> Result<T>,
 ) -> Result<Once<T>> {
     let author = Author::pass(&head, &by.who)?;
@@ -74,7 +75,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    fn fill(&self, head: &Head<'_>, result: &str, now: Millis) -> Result<()> {
+    fn fill(&self, head: &Head<'_>, result: &str, now: Now) -> Result<()> {
         head.tx
             .prepare_cached(
                 "INSERT INTO effect (workflow, scope, oldest, key, args, tool, result, epoch, run, position, at)
@@ -91,7 +92,7 @@ impl<'a> Slot<'a> {
                 self.epoch,
                 head.live_if_any().map(|live| live.number.0),
                 head.position(),
-                now.get()
+                now.store.get()
             ])?;
         Ok(())
     }
@@ -133,7 +134,7 @@ pub(super) fn clear_unless_open(
 }
 
 /// Forgets the keys of users and clients from before `before`.
-pub(super) fn expire(tx: &Tx<'_>, before: Millis) -> Result<u32> {
+pub(super) fn expire(tx: &Tx<'_>, before: StoreTime) -> Result<u32> {
     let forgotten = tx
         .prepare_cached(
             "DELETE FROM effect INDEXED BY effect_expiring WHERE epoch IS NULL AND at < ?1",

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::EventQuery,
+    time::Now,
 };
 
 /// An event to be written.
@@ -82,7 +83,7 @@ impl<'a> Entry<'a> {
         workflow: WorkflowId,
         position: i64,
         live: Option<RunNo>,
-        now: Millis,
+        now: Now,
     ) -> Result<()> {
         let data = if self.data.is_null() { None } else { Some(self.data.to_string()) };
         tx.prepare_cached(
@@ -101,7 +102,7 @@ impl<'a> Entry<'a> {
             self.by,
             self.next.map(Millis::get),
             data,
-            now.get()
+            now.wall.get()
         ])?;
         Ok(())
     }
@@ -113,7 +114,7 @@ pub(super) fn append(
     kind: EventKind,
     cause: Option<String>,
     data: Value,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let (mut head, number) = Head::lock_run(tx, run)?;
     if head.live()?.number != number {

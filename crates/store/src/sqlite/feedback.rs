@@ -7,6 +7,7 @@ use super::{columns, effects::once, head::Head, writer::Tx};
 use crate::{
     error::Result,
     model::{By, Once},
+    time::Now,
 };
 
 pub(super) fn put(tx: &Tx<'_>, said: &FeedbackView) -> Result<()> {
@@ -21,8 +22,9 @@ pub(super) fn submit(
     by: &By,
     workflow: WorkflowId,
     said: &FeedbackView,
+    now: Now,
 ) -> Result<Once<FeedbackView>> {
-    once(Head::lock(tx, workflow)?, by, said.ts, |head, _| {
+    once(Head::lock(tx, workflow)?, by, now, |head, _| {
         put(head.tx, said)?;
         Ok(said.clone())
     })

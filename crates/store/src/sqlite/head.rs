@@ -1,7 +1,7 @@
 //! The instance's row: locked first, saved last. On it hang the order of messages and events and the live run.
 
 use agent_worker_protocol::{
-    AgentName, EventKind, Millis, PauseCause, RunId, RunState, Sender, Seq, WorkflowId,
+    AgentName, EventKind, PauseCause, RunId, RunState, Sender, Seq, WorkflowId,
 };
 use rusqlite::{OptionalExtension, params};
 
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::{NewMessage, Recipient, Wake},
+    time::Now,
 };
 
 /// One instance while a write holds it.
@@ -94,22 +95,24 @@ impl<'a> Head<'a> {
     }
 
     /// Moves the live run on; an end lets go of the instance.
-    pub(super) fn enter(&mut self, state: RunState, now: Millis) -> Result<()> {
+    pub(super) fn enter(&mut self, state: RunState, now: Now) -> Result<()> {
         let number = self.live()?.number;
         let (word, detail) = columns::state_columns(&state)?;
         let over = !state.is_live();
         self.tx
             .prepare_cached(
-                "UPDATE run SET state = ?3, detail = ?4, ended = ?5, last_seq = ?6, since = ?7 WHERE workflow = ?1 AND id = ?2",
+                "UPDATE run SET state = ?3, detail = ?4, ended = ?5, last_seq = ?6, since = ?7, store_ended = ?8
+                 WHERE workflow = ?1 AND id = ?2",
             )?
             .execute(params![
                 self.workflow.get(),
                 number.0,
                 word,
                 detail,
-                over.then_some(now.get()),
+                over.then_some(now.wall.get()),
                 over.then_some(self.last_seq),
-                now.get()
+                now.wall.get(),
+                over.then_some(now.store.get())
             ])?;
         self.live = self.live.take().filter(|_| !over).map(|live| LiveRun { state, ..live });
         self.moved = true;
@@ -117,7 +120,7 @@ impl<'a> Head<'a> {
     }
 
     /// Pauses the live run and says so.
-    pub(super) fn pause(&mut self, cause: PauseCause, by: &Sender, now: Millis) -> Result<()> {
+    pub(super) fn pause(&mut self, cause: PauseCause, by: &Sender, now: Now) -> Result<()> {
         let because = cause.to_string();
         let state = RunState::Paused { cause };
         let entry = Entry::of(EventKind::RunPaused)
@@ -133,7 +136,7 @@ impl<'a> Head<'a> {
         &mut self,
         cause: Option<&PauseCause>,
         by: &Sender,
-        now: Millis,
+        now: Now,
     ) -> Result<()> {
         match cause {
             Some(cause) if self.live()?.state.wakes() => self.pause(cause.clone(), by, now),
@@ -142,17 +145,12 @@ impl<'a> Head<'a> {
     }
 
     /// Adds a message to the live run, its deliveries and its event.
-    pub(super) fn message(
-        &mut self,
-        author: &Author,
-        new: &NewMessage,
-        now: Millis,
-    ) -> Result<Seq> {
+    pub(super) fn message(&mut self, author: &Author, new: &NewMessage, now: Now) -> Result<Seq> {
         let run = self.live()?.number;
         self.last_seq += 1;
         let seq = Seq::new(self.last_seq);
         let sender = author.sender();
-        Content::new(self.workflow, seq, run, &sender, new, now)?.insert(self.tx)?;
+        Content::new(self.workflow, seq, run, &sender, new, now.wall)?.insert(self.tx)?;
         for recipient in &new.recipients {
             self.deliver(seq, run, recipient, columns::priority_number(new.priority))?;
         }
@@ -192,7 +190,7 @@ impl<'a> Head<'a> {
     }
 
     /// Adds an event; unless it says otherwise, of the live run.
-    pub(super) fn event(&mut self, entry: &Entry<'_>, now: Millis) -> Result<()> {
+    pub(super) fn event(&mut self, entry: &Entry<'_>, now: Now) -> Result<()> {
         self.last_event += 1;
         self.moved |= entry.kind() != EventKind::Message;
         let live = self.live.as_ref().map(|live| live.number);

@@ -1,6 +1,6 @@
 //! Instances: found or made, listed, forgotten.
 
-use agent_worker_protocol::{EventKind, InstanceRef, Millis, RunId, Seq, Tag, WorkflowId};
+use agent_worker_protocol::{EventKind, InstanceRef, RunId, Seq, Tag, WorkflowId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use serde_json::json;
@@ -9,6 +9,7 @@ use super::{columns, effects::once, events::Entry, head::Head, search, writer::T
 use crate::{
     error::{Error, Result},
     model::{By, Instance, InstanceQuery},
+    time::Now,
 };
 
 pub(super) fn open(tx: &Tx<'_>, project: &str, instance: &InstanceRef) -> Result<WorkflowId> {
@@ -139,7 +140,7 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
 }
 
 /// Hides what the channel says so far.
-pub(super) fn clear(tx: &Tx<'_>, by: &By, workflow: WorkflowId, now: Millis) -> Result<Seq> {
+pub(super) fn clear(tx: &Tx<'_>, by: &By, workflow: WorkflowId, now: Now) -> Result<Seq> {
     let cleared = once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let last = head.last_seq();
         tx.prepare_cached("UPDATE workflow SET cleared = ?2 WHERE id = ?1")?

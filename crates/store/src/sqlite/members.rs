@@ -1,6 +1,6 @@
 //! What a person does with an agent of a live run: letting it join, stopping it, waking it again, letting it go.
 
-use agent_worker_protocol::{AgentName, EventKind, Millis, RunId, Sender, WorkflowId};
+use agent_worker_protocol::{AgentName, EventKind, RunId, Sender, WorkflowId};
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 
@@ -8,16 +8,11 @@ use super::{effects, effects::once, events::Entry, head::Head, roles, settle, wr
 use crate::{
     error::{Error, Result},
     model::{By, NewAgent, Once},
+    time::Now,
 };
 
 /// Lets an agent join. It may have taken part before: its epoch goes on.
-pub(super) fn add(
-    tx: &Tx<'_>,
-    by: &By,
-    run: RunId,
-    new: &NewAgent,
-    now: Millis,
-) -> Result<AgentName> {
+pub(super) fn add(tx: &Tx<'_>, by: &By, run: RunId, new: &NewAgent, now: Now) -> Result<AgentName> {
     let (head, number) = Head::lock_run(tx, run)?;
     once(head, by, now, |head, author| {
         if head.live()?.number != number {
@@ -28,14 +23,16 @@ pub(super) fn add(
             new.name.as_str(),
             number.0,
             new.settings,
-            now.get()
+            now.wall.get(),
+            now.store.get()
         ];
         let added = tx
             .prepare_cached(
-                "INSERT INTO agent (workflow, name, run, place, settings, since)
-                 SELECT ?1, ?2, ?3, 1 + coalesce(max(place), -1), ?4, ?5 FROM agent WHERE workflow = ?1 AND run = ?3
+                "INSERT INTO agent (workflow, name, run, place, settings, since, store_since)
+                 SELECT ?1, ?2, ?3, 1 + coalesce(max(place), -1), ?4, ?5, ?6 FROM agent WHERE workflow = ?1 AND run = ?3
                  ON CONFLICT (workflow, name) DO UPDATE SET name = excluded.name, run = excluded.run,
-                 place = excluded.place, settings = excluded.settings, since = excluded.since, live = NULL, live_since = NULL,
+                 place = excluded.place, settings = excluded.settings, since = excluded.since,
+                 store_since = excluded.store_since, live = NULL, live_since = NULL,
                  stopped = NULL, not_before = NULL, wait = NULL, why = NULL, turns = 0, messages = 0,
                  input_tokens = 0, output_tokens = 0, cost_micros = NULL, cost_how = 0, session = NULL WHERE agent.run <> excluded.run",
             )?
@@ -56,7 +53,7 @@ pub(super) fn stop(
     workflow: WorkflowId,
     agent: &AgentName,
     why: &str,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let name = head.agent(agent)?;
@@ -71,14 +68,20 @@ pub(super) fn halt(
     agent: &AgentName,
     why: &str,
     by: &Sender,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     head.tx
         .prepare_cached(
-            "UPDATE agent SET since = iif(stopped IS NULL, ?4, since), stopped = ?3
-             WHERE workflow = ?1 AND name = ?2",
+            "UPDATE agent SET since = iif(stopped IS NULL, ?4, since), store_since = iif(stopped IS NULL, ?5, store_since),
+             stopped = ?3 WHERE workflow = ?1 AND name = ?2",
         )?
-        .execute(params![head.workflow.get(), agent.as_str(), why, now.get()])?;
+        .execute(params![
+            head.workflow.get(),
+            agent.as_str(),
+            why,
+            now.wall.get(),
+            now.store.get()
+        ])?;
     let entry = Entry::of(EventKind::AgentStopped).agent(agent).cause(why.to_owned());
     head.event(&entry.by(by), now)
 }
@@ -89,15 +92,16 @@ pub(super) fn resume(
     by: &By,
     workflow: WorkflowId,
     agent: &AgentName,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let name = head.agent(agent)?;
         tx.prepare_cached(
-            "UPDATE agent SET since = iif(stopped IS NOT NULL OR not_before > ?3, ?3, since),
+            "UPDATE agent SET since = iif(stopped IS NOT NULL OR not_before > ?4, ?3, since),
+             store_since = iif(stopped IS NOT NULL OR not_before > ?4, ?4, store_since),
              stopped = NULL, not_before = NULL, wait = NULL, why = NULL WHERE workflow = ?1 AND name = ?2",
         )?
-        .execute(params![workflow.get(), name.as_str(), now.get()])?;
+        .execute(params![workflow.get(), name.as_str(), now.wall.get(), now.store.get()])?;
         let entry = Entry::of(EventKind::AgentResumed).agent(&name).by(&author.sender());
         head.event(&entry, now)
     })
@@ -110,7 +114,7 @@ pub(super) fn remove(
     by: &By,
     workflow: WorkflowId,
     agent: &AgentName,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let name = head.agent(agent)?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use agent_worker_protocol::{
-    AgentName, Hash, Message, Millis, PauseCause, Receipt, ResourceId, Seq, WorkflowId,
+    AgentName, Hash, Message, PauseCause, Receipt, ResourceId, Seq, WorkflowId,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::{By, MessageQuery, NewMessage, Once, Order},
+    time::Now,
 };
 
 /// What [`message`] reads, of a message `m` and its run `r`.
@@ -30,7 +31,7 @@ pub(super) fn append(
     workflow: WorkflowId,
     new: &NewMessage,
     pause: Option<&PauseCause>,
-    now: Millis,
+    now: Now,
 ) -> Result<Once<Seq>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let seq = head.message(author, new, now)?;

@@ -33,6 +33,7 @@ use crate::{
         ShownMessage, SuggestionAnswer, Turn,
     },
     store::Store,
+    time::{Now, StoreTime},
 };
 
 /// Most methods are one read or one write of their noun's file: a line each. The others are written out after them.
@@ -54,17 +55,17 @@ store! {
         write instance_open(project: String, instance: InstanceRef) -> WorkflowId
             = move |tx| instances::open(tx, &project, &instance);
         read instance_verify(workflow: WorkflowId) -> Seq = move |db| content::verify(db, workflow);
-        write instance_clear(by: By, workflow: WorkflowId, now: Millis) -> Seq
+        write instance_clear(by: By, workflow: WorkflowId, now: Now) -> Seq
             = move |tx| instances::clear(tx, &by, workflow, now);
 
         // Runs
-        write run_create(workflow: WorkflowId, new: NewRun, now: Millis) -> ()
+        write run_create(workflow: WorkflowId, new: NewRun, now: Now) -> ()
             = move |tx| runs::create(tx, workflow, &new, now);
-        write run_start(run: RunId, kickoff: Option<NewMessage>, now: Millis) -> ()
+        write run_start(run: RunId, kickoff: Option<NewMessage>, now: Now) -> ()
             = move |tx| runs::start(tx, run, kickoff.as_ref(), now);
-        write run_settle(run: RunId, decide: Decide, now: Millis) -> RunStep
+        write run_settle(run: RunId, decide: Decide, now: Now) -> RunStep
             = move |tx| settle::settle(tx, run, &decide, now);
-        write run_resume(by: By, run: RunId, limits: Limits, now: Millis) -> ()
+        write run_resume(by: By, run: RunId, limits: Limits, now: Now) -> ()
             = move |tx| runs::resume(tx, &by, run, &limits, now);
         read run_get(run: RunId) -> RunRow = move |db| runs::get(db, run);
         read run_snapshot(run: RunId) -> RunSnapshot = move |db| run_snapshot::get(db, run);
@@ -75,21 +76,21 @@ store! {
         // Agents
         read agent_list(workflow: WorkflowId) -> Vec<AgentRow>
             = move |db| agents::list(db, workflow);
-        write agent_add(by: By, run: RunId, agent: NewAgent, now: Millis) -> AgentName
+        write agent_add(by: By, run: RunId, agent: NewAgent, now: Now) -> AgentName
             = move |tx| members::add(tx, &by, run, &agent, now);
         write agent_stop(by: By, workflow: WorkflowId, agent: AgentName, why: String,
-            now: Millis) -> ()
+            now: Now) -> ()
             = move |tx| members::stop(tx, &by, workflow, &agent, &why, now);
-        write agent_resume(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ()
+        write agent_resume(by: By, workflow: WorkflowId, agent: AgentName, now: Now) -> ()
             = move |tx| members::resume(tx, &by, workflow, &agent, now);
-        write agent_remove(by: By, workflow: WorkflowId, agent: AgentName, now: Millis) -> ()
+        write agent_remove(by: By, workflow: WorkflowId, agent: AgentName, now: Now) -> ()
             = move |tx| members::remove(tx, &by, workflow, &agent, now);
         read agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>
             = move |db| agents::ready(db, workflow);
 
         // Messages
         write message_append(by: By, workflow: WorkflowId, message: NewMessage,
-            pause: Option<PauseCause>, now: Millis) -> Once<Seq>
+            pause: Option<PauseCause>, now: Now) -> Once<Seq>
             = move |tx| messages::append(tx, &by, workflow, &message, pause.as_ref(), now);
         read message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>
             = move |db| messages::list(db, workflow, &query);
@@ -107,15 +108,15 @@ store! {
         write inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>
             = move |tx| inbox::ack(tx, &fence, until);
         write delivery_redrive(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq,
-            now: Millis) -> ()
+            now: Now) -> ()
             = move |tx| deliveries::redrive(tx, &by, workflow, &agent, seq, now);
         write delivery_drop(by: By, workflow: WorkflowId, agent: AgentName, seq: Seq,
-            why: String, now: Millis) -> ()
+            why: String, now: Now) -> ()
             = move |tx| deliveries::give_up(tx, &by, workflow, &agent, seq, &why, now);
 
         // Attempts
         write attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt,
-            rule: LeaseRule, now: Millis) -> Leased
+            rule: LeaseRule, now: Now) -> Leased
             = move |tx| lease::lease(tx, workflow, &agent, &new, rule, now);
         look attempt_by_token(token: Hash) -> Option<AttemptRow>
             = move |db| attempts::by_token(db, &token);
@@ -125,42 +126,42 @@ store! {
         read turn_list(run: RunId, limit: u32) -> Vec<Turn>
             = move |db| attempts::turns(db, run, limit);
         read attempt_live() -> Vec<AttemptRow> = attempts::live;
-        write attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Millis) -> i64
+        write attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64
             = move |tx| reports::store(tx, attempt, &events, now);
         write attempt_finish(fence: Fence, settlement: Settlement,
-            now: Millis) -> FinishedAttempt
+            now: Now) -> FinishedAttempt
             = move |tx| finish::finish(tx, &fence, &settlement, now);
 
         // Proposals and questions
         write run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>,
-            now: Millis) -> ()
+            now: Now) -> ()
             = move |tx| runs::elect(tx, run, &election, kickoff.clone(), now);
         write proposal_create(by: By, workflow: WorkflowId, new: NewProposal,
-            now: Millis) -> Once<ProposalId>
+            now: Now) -> Once<ProposalId>
             = move |tx| proposals::create(tx, &by, workflow, &new, now);
         write ballot_cast(by: By, workflow: WorkflowId, ballot: NewBallot, deciding: Deciding,
-            now: Millis) -> Once<ProposalState>
+            now: Now) -> Once<ProposalState>
             = move |tx| proposals::cast(tx, &by, workflow, &ballot, &deciding, now);
         write proposal_settle(workflow: WorkflowId, deciding: Deciding,
-            now: Millis) -> Vec<ProposalId>
+            now: Now) -> Vec<ProposalId>
             = move |tx| proposals::settle(tx, workflow, &deciding, now);
-        read proposal_get(workflow: WorkflowId, proposal: ProposalId) -> Option<Proposal>
-            = move |db| proposals::get(db, workflow, proposal);
-        read proposal_list(workflow: WorkflowId, which: ProposalQuery) -> Vec<Proposal>
-            = move |db| proposals::list(db, workflow, which);
+        read proposal_get(workflow: WorkflowId, proposal: ProposalId, now: Now) -> Option<Proposal>
+            = move |db| proposals::get(db, workflow, proposal, now);
+        read proposal_list(workflow: WorkflowId, which: ProposalQuery, now: Now) -> Vec<Proposal>
+            = move |db| proposals::list(db, workflow, which, now);
         read proposal_ended(workflow: WorkflowId) -> u64
             = move |db| proposals::ended(db, workflow);
         read run_gates(run: RunId) -> Vec<String> = move |db| binding::gates(db, run);
         write question_ask(by: By, workflow: WorkflowId, new: NewQuestion,
-            now: Millis) -> Once<QuestionId>
+            now: Now) -> Once<QuestionId>
             = move |tx| questions::ask(tx, &by, workflow, &new, now);
         write question_answer(by: By, workflow: WorkflowId, question: QuestionId,
-            answer: String, now: Millis) -> Once<Seq>
+            answer: String, now: Now) -> Once<Seq>
             = move |tx| questions::answer(tx, &by, workflow, question, &answer, now);
-        write approval_ask(fence: Fence, new: NewApproval, now: Millis) -> Approval
+        write approval_ask(fence: Fence, new: NewApproval, now: Now) -> Approval
             = move |tx| approvals::ask(tx, &fence, &new, now);
         write approval_answer(by: By, workflow: WorkflowId, approval: ApprovalId,
-            consent: Consent, reason: Option<String>, now: Millis) -> Once<()>
+            consent: Consent, reason: Option<String>, now: Now) -> Once<()>
             = move |tx| approvals::answer(tx, &by, workflow, approval, (consent, reason.as_deref()), now);
         read approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>
             = move |db| approvals::list(db, workflow, which);
@@ -168,7 +169,7 @@ store! {
             = move |db| questions::list(db, workflow, which);
 
         // Documents and resources
-        write document_put(by: By, write: DocumentWrite, now: Millis) -> Once<Revision>
+        write document_put(by: By, write: DocumentWrite, now: Now) -> Once<Revision>
             = move |tx| documents::put(tx, &by, &write, now);
         read document_list(workflow: WorkflowId) -> Vec<DocumentInfo>
             = move |db| documents::list(db, workflow);
@@ -177,10 +178,10 @@ store! {
             = move |db| documents::history(db, workflow, &path, limit);
         write document_show(fence: Fence, path: DocumentPath) -> Option<Document>
             = move |tx| documents::show(tx, &fence, &path);
-        write suggestion_put(by: By, suggestion: NewSuggestion, now: Millis) -> Once<Seq>
+        write suggestion_put(by: By, suggestion: NewSuggestion, now: Now) -> Once<Seq>
             = move |tx| suggestions::put(tx, &by, &suggestion, now);
         write suggestion_answer(by: By, answer: SuggestionAnswer,
-            now: Millis) -> Once<Option<Revision>>
+            now: Now) -> Once<Option<Revision>>
             = move |tx| suggestions::answer(tx, &by, &answer, now);
         read suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>
             = move |db| suggestions::list(db, workflow, limit);
@@ -191,7 +192,7 @@ store! {
         write file_put(workflow: WorkflowId, path: DocumentPath, revision: Revision,
             since: Millis, now: Millis) -> ()
             = move |tx| projections::put(tx, workflow, &path, revision, since, now);
-        write file_take(take: FileTake, now: Millis) -> Option<Revision>
+        write file_take(take: FileTake, now: Now) -> Option<Revision>
             = move |tx| projections::take(tx, &take, now);
         read conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>
             = move |db| projections::conflicts(db, workflow);
@@ -202,7 +203,7 @@ store! {
 
         // Events
         write event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value,
-            now: Millis) -> ()
+            now: Now) -> ()
             = move |tx| events::append(tx, run, kind, cause, data, now);
         read event_list(query: EventQuery) -> Vec<Event> = move |db| events::list(db, &query);
         read event_last(workflow: WorkflowId) -> Position = move |db| events::last(db, workflow);
@@ -216,15 +217,15 @@ store! {
         // Feedback
         write feedback_put(said: FeedbackView) -> () = move |tx| feedback::put(tx, &said);
         write feedback_submit(by: By, workflow: WorkflowId,
-            said: FeedbackView) -> Once<FeedbackView>
-            = move |tx| feedback::submit(tx, &by, workflow, &said);
+            said: FeedbackView, now: Now) -> Once<FeedbackView>
+            = move |tx| feedback::submit(tx, &by, workflow, &said, now);
         read feedback_list(limit: u32) -> Vec<FeedbackView> = move |db| feedback::list(db, limit);
 
         // The store itself
         read integrity() -> Vec<String> = tokens::integrity;
-        write pulse(now: Millis) -> () = move |tx| tokens::pulse(tx, now);
-        read pulse_last() -> Option<Millis> = tokens::pulse_last;
-        write effect_expire(before: Millis) -> u32 = move |tx| effects::expire(tx, before);
+        write pulse(now: StoreTime) -> () = move |tx| tokens::pulse(tx, now);
+        read pulse_last() -> Option<StoreTime> = tokens::pulse_last;
+        write effect_expire(before: StoreTime) -> u32 = move |tx| effects::expire(tx, before);
     }
 
     async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>> {
@@ -271,7 +272,7 @@ store! {
         }
         Ok(left)
     }
-    async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<Millis>> {
+    async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<StoreTime>> {
         let look = || self.look(move |db| proposals::due(db, workflow));
         self.changes.proposals_due.find(&workflow, look).await
     }
@@ -280,7 +281,7 @@ store! {
         by: By,
         workflow: WorkflowId,
         cancel: NewCancel,
-        now: Millis,
+        now: Now,
     ) -> Result<Once<ProposalState>> {
         self.write(move |tx| proposals::cancel(tx, &by, workflow, &cancel, now)).await
     }
@@ -318,6 +319,12 @@ store! {
     async fn token_find(&self, hash: Hash) -> Result<Option<TokenView>> {
         let look = || self.look(move |db| tokens::find(db, &hash));
         self.changes.tokens.find(&hash, look).await
+    }
+    fn now(&self) -> Now {
+        self.clock.now()
+    }
+    fn now_saved(&self) -> Option<Now> {
+        self.clock.saved()
     }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         self.changes.wait(workflow, seen).await

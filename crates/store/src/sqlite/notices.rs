@@ -1,6 +1,6 @@
 //! What the system says because of a proposal or a question, and deliveries nobody needs any more.
 
-use agent_worker_protocol::{AgentName, EventKind, MessageKind, Millis, Priority, Sender, Seq};
+use agent_worker_protocol::{AgentName, EventKind, MessageKind, Priority, Sender, Seq};
 use rusqlite::params;
 use serde_json::json;
 
@@ -8,6 +8,7 @@ use super::{author::Author, columns, effects, events::Entry, head::Head};
 use crate::{
     error::Result,
     model::{NewMessage, Recipient, Said, Wake},
+    time::Now,
 };
 
 /// Something the system says.
@@ -19,12 +20,7 @@ pub(super) struct Notice<'a> {
 }
 
 /// Says it. Who has left is told nothing.
-pub(super) fn say(
-    head: &mut Head<'_>,
-    notice: &Notice<'_>,
-    said: &Said,
-    now: Millis,
-) -> Result<Seq> {
+pub(super) fn say(head: &mut Head<'_>, notice: &Notice<'_>, said: &Said, now: Now) -> Result<Seq> {
     let mut recipients = Vec::new();
     for agent in notice.wakes {
         if head.takes_part(agent)? {
@@ -52,7 +48,7 @@ pub(super) fn spare(
     seq: Seq,
     winner: Option<&AgentName>,
     why: &str,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let mut dropped = head
         .tx

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::{DocumentConflict, FileMemory, FileTake, TakeOutcome},
+    time::Now,
 };
 
 /// So many texts of a person are remembered of one file.
@@ -71,7 +72,7 @@ pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<FileMemo
 
 /// Takes what a person wrote into a file, once. Answers with the newest revision; refused if that is another than it was
 /// held against.
-pub(super) fn take(tx: &Tx<'_>, take: &FileTake, now: Millis) -> Result<Option<Revision>> {
+pub(super) fn take(tx: &Tx<'_>, take: &FileTake, now: Now) -> Result<Option<Revision>> {
     let mut head = Head::lock(tx, take.workflow)?;
     let newest = documents::get(tx, take.workflow, &take.path, At::Newest)?;
     let at = newest.as_ref().map(|document| document.info.revision);
@@ -84,17 +85,17 @@ pub(super) fn take(tx: &Tx<'_>, take: &FileTake, now: Millis) -> Result<Option<R
         TakeOutcome::Same => at,
         TakeOutcome::Merged { content, removed } => {
             let revision = next(at);
-            Kept::whole(content).insert(&head, &user, (&take.path, revision), now)?;
+            Kept::whole(content).insert(&head, &user, (&take.path, revision), now.wall)?;
             let data = json!({ "path": take.path, "revision": revision, "removed": removed });
             head.event(&Entry::of(EventKind::DocumentWritten).by(&Sender::User).data(data), now)?;
             Some(revision)
         }
         TakeOutcome::Conflict { content, stays: text, why } => {
             let theirs = next(at);
-            Kept::whole(content).insert(&head, &user, (&take.path, theirs), now)?;
+            Kept::whole(content).insert(&head, &user, (&take.path, theirs), now.wall)?;
             let stays = next(Some(theirs));
             let system = Author::Other(Sender::System);
-            Kept::whole(text).insert(&head, &system, (&take.path, stays), now)?;
+            Kept::whole(text).insert(&head, &system, (&take.path, stays), now.wall)?;
             let data = json!({ "path": take.path, "revision": theirs, "stays": stays });
             conflict(&mut head, take, why, data, now)?;
             Some(stays)
@@ -109,12 +110,12 @@ pub(super) fn take(tx: &Tx<'_>, take: &FileTake, now: Millis) -> Result<Option<R
     Ok(revision)
 }
 
-fn remember(tx: &Tx<'_>, take: &FileTake, now: Millis) -> Result<()> {
+fn remember(tx: &Tx<'_>, take: &FileTake, now: Now) -> Result<()> {
     let (workflow, path) = (take.workflow.get(), take.path.as_str());
     tx.prepare_cached(
         "INSERT OR REPLACE INTO taken (workflow, path, mark, at) VALUES (?1, ?2, ?3, ?4)",
     )?
-    .execute(params![workflow, path, take.mark, now.get()])?;
+    .execute(params![workflow, path, take.mark, now.wall.get()])?;
     tx.prepare_cached(
         "DELETE FROM taken WHERE workflow = ?1 AND path = ?2 AND mark NOT IN
          (SELECT mark FROM taken WHERE workflow = ?1 AND path = ?2 ORDER BY at DESC LIMIT ?3)",
@@ -123,18 +124,12 @@ fn remember(tx: &Tx<'_>, take: &FileTake, now: Millis) -> Result<()> {
     Ok(())
 }
 
-fn conflict(
-    head: &mut Head<'_>,
-    take: &FileTake,
-    why: &str,
-    data: Value,
-    now: Millis,
-) -> Result<()> {
+fn conflict(head: &mut Head<'_>, take: &FileTake, why: &str, data: Value, now: Now) -> Result<()> {
     head.tx
         .prepare_cached(
             "INSERT OR REPLACE INTO conflict (workflow, path, why, at) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![take.workflow.get(), take.path.as_str(), why, now.get()])?;
+        .execute(params![take.workflow.get(), take.path.as_str(), why, now.wall.get()])?;
     let entry = Entry::of(EventKind::DocumentConflict).by(&Sender::User).cause(why.to_owned());
     head.event(&entry.data(data), now)
 }

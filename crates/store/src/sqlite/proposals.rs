@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use agent_worker_protocol::{
-    AgentName, Ballot, EventKind, Millis, Proposal, ProposalId, ProposalState, Sender, Seq,
-    Verdict, WorkflowId,
+    AgentName, Ballot, EventKind, Proposal, ProposalId, ProposalState, Sender, Seq, Verdict,
+    WorkflowId,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
@@ -24,9 +24,10 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::{
-        By, Deciding, NewBallot, NewCancel, NewProposal, Once, ProposalQuery, ProposalStep, Right,
-        Said,
+        By, Deadline, Deciding, NewBallot, NewCancel, NewProposal, Once, ProposalQuery,
+        ProposalStep, Right, Said,
     },
+    time::{Now, StoreTime},
 };
 
 pub(super) fn create(
@@ -34,7 +35,7 @@ pub(super) fn create(
     by: &By,
     workflow: WorkflowId,
     new: &NewProposal,
-    now: Millis,
+    now: Now,
 ) -> Result<Once<ProposalId>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| open(head, author, new, now))
 }
@@ -44,7 +45,7 @@ pub(super) fn open(
     head: &mut Head<'_>,
     author: &Author,
     new: &NewProposal,
-    now: Millis,
+    now: Now,
 ) -> Result<ProposalId> {
     let live = head.live()?.clone();
     let id = ProposalId::new(head.next_number("last_proposal")?);
@@ -52,8 +53,8 @@ pub(super) fn open(
         id,
         run: live.id,
         created_by: author.sender(),
-        created: now,
-        deadline: new.deadline,
+        created: now.wall,
+        deadline: now.wall.plus(new.lasts),
         ended: None,
         hops: new.said.hops,
         terms: new.terms.clone(),
@@ -61,26 +62,27 @@ pub(super) fn open(
         ballots: Vec::new(),
     };
     let entry = Entry::of(EventKind::ProposalActive).by(&author.sender()).attempt(author.attempt());
-    head.event(&entry.next(new.deadline).data(json!({ "proposal": id })), now)?;
+    head.event(&entry.next(proposal.deadline).data(json!({ "proposal": id })), now)?;
     let voters: Vec<_> = proposal.agents().filter(|name| !is_creator(&proposal, name)).collect();
     let notice = Notice { body: proposal.notice(), reply_to: None, wakes: &voters };
     let seq = notices::say(head, &notice, &new.said, now)?;
     head.tx
         .prepare_cached(
-            "INSERT INTO proposal (workflow, id, run, creator, created, deadline, hops, seq, terms, state)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO proposal (workflow, id, run, creator, created, deadline, hops, seq, terms, state, due)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute(params![
             head.workflow.get(),
             id.get(),
             live.number.0,
             proposal.created_by.to_string(),
-            now.get(),
+            now.wall.get(),
             proposal.deadline.get(),
             proposal.hops,
             seq.get(),
             serde_json::to_string(&proposal.terms)?,
-            serde_json::to_string(&proposal.state)?
+            serde_json::to_string(&proposal.state)?,
+            now.store.plus(new.lasts).get()
         ])?;
     Ok(id)
 }
@@ -96,11 +98,11 @@ pub(super) fn cast(
     workflow: WorkflowId,
     ballot: &NewBallot,
     deciding: &Deciding,
-    now: Millis,
+    now: Now,
 ) -> Result<Once<ProposalState>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let mut proposal = active(head, ballot.proposal)?;
-        if now >= proposal.deadline {
+        let Stored { mut proposal, due } = active(head, ballot.proposal)?;
+        if now.store >= due {
             return Err(Error::ProposalOver {
                 id: proposal.id,
                 how: "over: its time is up".into(),
@@ -122,11 +124,12 @@ pub(super) fn cast(
         put(head, &voter, ballot, now)?;
         proposal.ballots =
             ballots(head.tx, workflow, &[proposal.id])?.remove(&proposal.id).unwrap_or_default();
-        step(head, proposal, deciding, Some(&voter), &ballot.said, now)
+        let stored = Stored { proposal, due };
+        step(head, stored, deciding, Some(&voter), &ballot.said, now)
     })
 }
 
-fn put(head: &Head<'_>, voter: &Sender, ballot: &NewBallot, now: Millis) -> Result<()> {
+fn put(head: &Head<'_>, voter: &Sender, ballot: &NewBallot, now: Now) -> Result<()> {
     head.tx
         .prepare_cached(
             "INSERT INTO ballot (workflow, proposal, voter, choice, reason, at, position)
@@ -140,7 +143,7 @@ fn put(head: &Head<'_>, voter: &Sender, ballot: &NewBallot, now: Millis) -> Resu
             voter.to_string(),
             ballot.choice,
             ballot.reason,
-            now.get(),
+            now.wall.get(),
             head.position()
         ])?;
     Ok(())
@@ -152,10 +155,10 @@ pub(super) fn cancel(
     by: &By,
     workflow: WorkflowId,
     cancel: &NewCancel,
-    now: Millis,
+    now: Now,
 ) -> Result<Once<ProposalState>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let proposal = active(head, cancel.proposal)?;
+        let Stored { proposal, .. } = active(head, cancel.proposal)?;
         let by = author.sender();
         let is_own = by == Sender::User || by == proposal.created_by;
         if cancel.right == Right::Own && !is_own {
@@ -171,17 +174,17 @@ pub(super) fn settle(
     tx: &Tx<'_>,
     workflow: WorkflowId,
     deciding: &Deciding,
-    now: Millis,
+    now: Now,
 ) -> Result<Vec<ProposalId>> {
     let mut head = Head::lock(tx, workflow)?;
     let mut decided = Vec::new();
-    for proposal in list(tx, workflow, ProposalQuery::Active)? {
-        if proposal.deadline > now {
+    for stored in select(tx, workflow, ProposalQuery::Active)? {
+        if stored.due > now.store {
             continue;
         }
-        let (id, hops) = (proposal.id, proposal.hops.saturating_add(1));
+        let (id, hops) = (stored.proposal.id, stored.proposal.hops.saturating_add(1));
         let said = Said { hops, pause: None };
-        if step(&mut head, proposal, deciding, None, &said, now)? != ProposalState::Active {
+        if step(&mut head, stored, deciding, None, &said, now)? != ProposalState::Active {
             decided.push(id);
         }
     }
@@ -192,8 +195,8 @@ pub(super) fn settle(
 }
 
 /// Takes back what is still voted on when its run ends.
-pub(super) fn close(head: &mut Head<'_>, why: &str, now: Millis) -> Result<()> {
-    for proposal in list(head.tx, head.workflow, ProposalQuery::Active)? {
+pub(super) fn close(head: &mut Head<'_>, why: &str, now: Now) -> Result<()> {
+    for Stored { proposal, .. } in select(head.tx, head.workflow, ProposalQuery::Active)? {
         let why = Some(format!("the run ended: {why}"));
         let state = ProposalState::Cancelled { by: Sender::System, why };
         let said = Said { hops: proposal.hops, pause: None };
@@ -205,13 +208,14 @@ pub(super) fn close(head: &mut Head<'_>, why: &str, now: Millis) -> Result<()> {
 /// Asks what follows from the votes, and carries it out.
 fn step(
     head: &mut Head<'_>,
-    proposal: Proposal,
+    Stored { proposal, due }: Stored,
     deciding: &Deciding,
     voter: Option<&Sender>,
     said: &Said,
-    now: Millis,
+    now: Now,
 ) -> Result<ProposalState> {
-    let state = match (deciding.tally)(&proposal, deciding.dice, now) {
+    let deadline = if now.store >= due { Deadline::Passed } else { Deadline::Ahead };
+    let state = match (deciding.tally)(&proposal, deciding.dice, deadline) {
         ProposalStep::Stay => return Ok(ProposalState::Active),
         ProposalStep::Tied => {
             if let Sender::Agent(creator) = &proposal.created_by {
@@ -235,7 +239,7 @@ fn end(
     mut state: ProposalState,
     actor: Option<&Sender>,
     said: &Said,
-    now: Millis,
+    now: Now,
 ) -> Result<ProposalState> {
     let bound = binding::enforce(head, &proposal, &state, now)?;
     match &mut state {
@@ -266,7 +270,7 @@ fn finish(
     state: ProposalState,
     said: &Said,
     wakes: &[AgentName],
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let kind = match &state {
         ProposalState::Active => return Ok(()),
@@ -286,7 +290,7 @@ fn finish(
                 head.workflow.get(),
                 proposal.id.get(),
                 serde_json::to_string(&proposal.state)?,
-                now.get(),
+                now.wall.get(),
                 proposal.state.decided().is_some()
             ],
             |row| row.get(0),
@@ -303,21 +307,22 @@ fn finish(
 }
 
 /// The proposal, if votes are taken on it.
-fn active(head: &Head<'_>, id: ProposalId) -> Result<Proposal> {
-    let proposal = get(head.tx, head.workflow, id)?.ok_or(Error::NotFound("proposal"))?;
-    match &proposal.state {
-        ProposalState::Active => Ok(proposal),
+fn active(head: &Head<'_>, id: ProposalId) -> Result<Stored> {
+    let stored = find(head.tx, head.workflow, id)?.ok_or(Error::NotFound("proposal"))?;
+    match &stored.proposal.state {
+        ProposalState::Active => Ok(stored),
         over => Err(Error::ProposalOver { id, how: over.to_string() }),
     }
 }
 
-pub(super) const DUE: &str = "SELECT min(deadline) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1";
+pub(super) const DUE: &str =
+    "SELECT min(due) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1";
 
 /// When the time of the next proposal is up.
-pub(super) fn due(db: &Connection, workflow: WorkflowId) -> Result<Option<Millis>> {
+pub(super) fn due(db: &Connection, workflow: WorkflowId) -> Result<Option<StoreTime>> {
     Ok(db
         .prepare_cached(DUE)?
-        .query_row([workflow.get()], |row| columns::if_any(row, 0, columns::millis))?)
+        .query_row([workflow.get()], |row| columns::if_any(row, 0, columns::store_time))?)
 }
 
 pub(super) const ENDED: &str = "SELECT w.last_proposal -
@@ -331,18 +336,39 @@ pub(super) fn ended(db: &Connection, workflow: WorkflowId) -> Result<u64> {
     Ok(found.and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
 }
 
-const PROPOSAL: &str =
-    "SELECT p.id, r.uuid, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state";
+const PROPOSAL: &str = "SELECT p.id, r.uuid, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state, p.due";
 const ITS_RUN: &str = "JOIN run r ON r.workflow = p.workflow AND r.id = p.run";
+
+/// A proposal and when its time is up. Its `deadline` is what was announced.
+struct Stored {
+    proposal: Proposal,
+    due: StoreTime,
+}
+
+impl Stored {
+    /// The proposal with its deadline as the wall clock shows it, as long as that can change.
+    fn shown(self, now: Now) -> Proposal {
+        let Self { mut proposal, due } = self;
+        if proposal.state == ProposalState::Active {
+            proposal.deadline = now.wall_at(due);
+        }
+        proposal
+    }
+}
 
 pub(super) fn get(
     db: &Connection,
     workflow: WorkflowId,
     id: ProposalId,
+    now: Now,
 ) -> Result<Option<Proposal>> {
+    Ok(find(db, workflow, id)?.map(|stored| stored.shown(now)))
+}
+
+fn find(db: &Connection, workflow: WorkflowId, id: ProposalId) -> Result<Option<Stored>> {
     let sql = format!("{PROPOSAL} FROM proposal p {ITS_RUN} WHERE p.workflow = ?1 AND p.id = ?2");
     let found =
-        db.prepare_cached(&sql)?.query_row([workflow.get(), id.get()], proposal).optional()?;
+        db.prepare_cached(&sql)?.query_row([workflow.get(), id.get()], stored).optional()?;
     let Some(found) = found else { return Ok(None) };
     Ok(with_ballots(db, workflow, vec![found])?.pop())
 }
@@ -352,7 +378,13 @@ pub(super) fn list(
     db: &Connection,
     workflow: WorkflowId,
     which: ProposalQuery,
+    now: Now,
 ) -> Result<Vec<Proposal>> {
+    let found = select(db, workflow, which)?;
+    Ok(found.into_iter().map(|stored| stored.shown(now)).collect())
+}
+
+fn select(db: &Connection, workflow: WorkflowId, which: ProposalQuery) -> Result<Vec<Stored>> {
     let (run, limit) = match which {
         ProposalQuery::Active | ProposalQuery::All => (None, u32::MAX),
         ProposalQuery::Of(run) => (Some(run), u32::MAX),
@@ -361,9 +393,9 @@ pub(super) fn list(
     let values = params![workflow.get(), run.map(|run| *run.get().as_bytes()), limit];
     let mut found = db
         .prepare_cached(&list_sql(which))?
-        .query_map(values, proposal)?
+        .query_map(values, stored)?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    found.sort_by_key(|proposal| proposal.id);
+    found.sort_by_key(|stored| stored.proposal.id);
     with_ballots(db, workflow, found)
 }
 
@@ -376,7 +408,7 @@ pub(super) fn count_active(db: &Connection, workflow: WorkflowId) -> Result<u32>
 pub(super) fn list_sql(which: ProposalQuery) -> String {
     let (index, condition) = match which {
         ProposalQuery::Active => {
-            ("INDEXED BY proposal_active", "p.active = 1 AND ?2 IS NULL ORDER BY p.deadline")
+            ("INDEXED BY proposal_active", "p.active = 1 AND ?2 IS NULL ORDER BY p.due")
         }
         ProposalQuery::Of(_) => ("", "r.uuid = ?2 ORDER BY p.id"),
         ProposalQuery::All => ("", "?2 IS NULL ORDER BY p.id"),
@@ -390,8 +422,8 @@ pub(super) fn list_sql(which: ProposalQuery) -> String {
     )
 }
 
-fn proposal(row: &Row<'_>) -> rusqlite::Result<Proposal> {
-    Ok(Proposal {
+fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    let proposal = Proposal {
         id: ProposalId::new(row.get(0)?),
         run: columns::run_id(row, 1)?,
         created_by: row.get::<_, String>(2)?.into(),
@@ -402,17 +434,18 @@ fn proposal(row: &Row<'_>) -> rusqlite::Result<Proposal> {
         terms: columns::json(row, 7)?,
         state: columns::json(row, 8)?,
         ballots: Vec::new(),
-    })
+    };
+    Ok(Stored { proposal, due: columns::store_time(row, 9)? })
 }
 
 fn with_ballots(
     db: &Connection,
     workflow: WorkflowId,
-    mut proposals: Vec<Proposal>,
-) -> Result<Vec<Proposal>> {
-    let ids: Vec<_> = proposals.iter().map(|proposal| proposal.id).collect();
+    mut proposals: Vec<Stored>,
+) -> Result<Vec<Stored>> {
+    let ids: Vec<_> = proposals.iter().map(|stored| stored.proposal.id).collect();
     let mut cast = ballots(db, workflow, &ids)?;
-    for proposal in &mut proposals {
+    for Stored { proposal, .. } in &mut proposals {
         proposal.ballots = cast.remove(&proposal.id).unwrap_or_default();
     }
     Ok(proposals)

@@ -1,7 +1,7 @@
 //! Questions to a person: asked in a turn that then ends, answered by a message that wakes whoever asked.
 
 use agent_worker_protocol::{
-    EventKind, MessageKind, Millis, PauseCause, Priority, QuestionId, RunState, Seq, WorkflowId,
+    EventKind, MessageKind, PauseCause, Priority, QuestionId, RunState, Seq, WorkflowId,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
@@ -10,6 +10,7 @@ use super::{author::Author, columns, effects::once, events::Entry, head::Head, r
 use crate::{
     error::{Error, Result},
     model::{By, NewMessage, NewQuestion, Once, Question, QuestionQuery, Recipient, Wake},
+    time::Now,
 };
 
 /// Asks, as a live attempt.
@@ -18,7 +19,7 @@ pub(super) fn ask(
     by: &By,
     workflow: WorkflowId,
     new: &NewQuestion,
-    now: Millis,
+    now: Now,
 ) -> Result<Once<QuestionId>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let Author::Attempt(live) = author else { return Err(Error::Fenced) };
@@ -46,7 +47,7 @@ pub(super) fn ask(
             new.question,
             serde_json::to_string(&new.options)?,
             seq.get(),
-            now.get()
+            now.wall.get()
         ])?;
         Ok(id)
     })
@@ -59,7 +60,7 @@ pub(super) fn answer(
     workflow: WorkflowId,
     id: QuestionId,
     answer: &str,
-    now: Millis,
+    now: Now,
 ) -> Result<Once<Seq>> {
     once(Head::lock(tx, workflow)?, by, now, |head, author| {
         let found = find(head, id)?;
@@ -73,7 +74,7 @@ pub(super) fn answer(
         tx.prepare_cached(
             "UPDATE question SET answer = ?3, answered = ?4 WHERE workflow = ?1 AND id = ?2",
         )?
-        .execute(params![workflow.get(), id.get(), answer, now.get()])?;
+        .execute(params![workflow.get(), id.get(), answer, now.wall.get()])?;
         let entry = Entry::of(EventKind::QuestionAnswered).agent(&agent).by(&author.sender());
         head.event(&entry.data(json!({ "question": id })), now)?;
         let recipients = vec![Recipient { agent, wake: Wake::Batched }];

@@ -266,7 +266,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::in_folder(folder.path()).unwrap();
         let path = folder.path().join("x.db");
-        let writer = Writer::start(move || connection::writing(&path), Changes::default()).unwrap();
+        let writer =
+            Writer::start(move || connection::writing(&path), None, Changes::default()).unwrap();
         let came_to = writer.write(move |tx| {
             let workflow = instances::open(tx, "/p", &"w".parse().unwrap())?;
             let new = NewResource::new(workflow, "t".into(), vec![7; LARGEST_ROW + 1]);

@@ -1,8 +1,10 @@
 //! Runs: made, started, read. Their decisions are in `settle`.
 
+use std::time::Duration;
+
 use agent_worker_protocol::{
-    AgentName, EventKind, InstanceRef, Limits, Millis, ProposalId, Receipt, RunId, RunMode,
-    RunState, Sender, WorkflowId,
+    AgentName, EventKind, InstanceRef, Limits, ProposalId, Receipt, RunId, RunMode, RunState,
+    Sender, WorkflowId,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::{Deserialize, Serialize};
@@ -19,10 +21,11 @@ use super::{
 use crate::{
     error::{Error, Result},
     model::{By, Hindrances, NewMessage, NewProposal, NewRun, RunQuery, RunRow},
+    time::{Now, StoreTime},
 };
 
 /// Lets a paused run go on, within these limits.
-pub(super) fn resume(tx: &Tx<'_>, by: &By, run: RunId, limits: &Limits, now: Millis) -> Result<()> {
+pub(super) fn resume(tx: &Tx<'_>, by: &By, run: RunId, limits: &Limits, now: Now) -> Result<()> {
     let (head, number) = Head::lock_run(tx, run)?;
     once(head, by, now, |head, author| {
         let live = head.live()?;
@@ -39,21 +42,21 @@ pub(super) fn resume(tx: &Tx<'_>, by: &By, run: RunId, limits: &Limits, now: Mil
 }
 
 /// A turn counts as one of today's for so long.
-const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
+const DAY: Duration = Duration::from_hours(24);
 
 pub(super) const TURNS_TODAY: &str = "SELECT count(*) FROM (
         SELECT 1 FROM attempt INDEXED BY attempt_turn
-        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND ended > ?3 LIMIT ?4)";
+        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 LIMIT ?4)";
 
 /// How many turns ended in the last 24 hours, counted as far as the limit goes.
 pub(super) fn turns_today(
     head: &Head<'_>,
     live: &LiveRun,
     limits: &Limits,
-    now: Millis,
+    now: Now,
 ) -> Result<u32> {
     let Some(most) = limits.turns else { return Ok(0) };
-    let after = now.get().saturating_sub(DAY_MILLIS);
+    let after = now.store.minus(DAY).get();
     let mut query = head.tx.prepare_cached(TURNS_TODAY)?;
     Ok(query
         .query_row([head.workflow.get(), live.number.0, after, most.into()], |row| row.get(0))?)
@@ -61,25 +64,25 @@ pub(super) fn turns_today(
 
 pub(super) const TURNS_TODAY_OF: &str = "SELECT count(*) FROM (
         SELECT 1 FROM attempt INDEXED BY attempt_turn
-        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND ended > ?3 AND agent = ?5 LIMIT ?4)";
+        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 AND agent = ?5 LIMIT ?4)";
 
 /// The same for one agent, of those that ended after `since`.
 pub(super) fn turns_today_of(
     head: &Head<'_>,
     live: &LiveRun,
     agent: &AgentName,
-    since: Millis,
+    since: StoreTime,
     limits: &Limits,
-    now: Millis,
+    now: Now,
 ) -> Result<u32> {
     let Some(most) = limits.turns else { return Ok(0) };
-    let after = since.get().max(now.get().saturating_sub(DAY_MILLIS));
+    let after = since.max(now.store.minus(DAY)).get();
     let mut query = head.tx.prepare_cached(TURNS_TODAY_OF)?;
     let values = params![head.workflow.get(), live.number.0, after, most, agent.as_str()];
     Ok(query.query_row(values, |row| row.get(0))?)
 }
 
-pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Millis) -> Result<()> {
+pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) -> Result<()> {
     let mut head = Head::lock(tx, workflow)?;
     if let Some(live) = head.live_if_any() {
         return Err(Error::RunLive(live.id));
@@ -87,8 +90,8 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Milli
     let (state, detail) = columns::state_columns(&RunState::Setup)?;
     let run = head.begin(new.id, |number, after| {
         tx.prepare_cached(
-            "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, since, after_seq, script)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)",
+            "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, since, after_seq, script,
+             store_started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             workflow.get(),
@@ -99,9 +102,10 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Milli
             detail,
             serde_json::to_string(&new.limits)?,
             columns::keep_word(new.keep),
-            now.get(),
+            now.wall.get(),
             after.get(),
-            new.script
+            new.script,
+            now.store.get()
         ])?;
         Ok(())
     })?;
@@ -115,19 +119,13 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Milli
 }
 
 /// Makes exactly these agents the participants. Whoever took part before stays a row of an older run, for its epoch.
-fn take_part(
-    tx: &Tx<'_>,
-    workflow: WorkflowId,
-    run: RunNo,
-    new: &NewRun,
-    now: Millis,
-) -> Result<()> {
+fn take_part(tx: &Tx<'_>, workflow: WorkflowId, run: RunNo, new: &NewRun, now: Now) -> Result<()> {
     for (place, agent) in (0_i64..).zip(&new.agents) {
         tx.prepare_cached(
-            "INSERT INTO agent (workflow, name, run, place, settings, since) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            "INSERT INTO agent (workflow, name, run, place, settings, since, store_since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
              ON CONFLICT (workflow, name) DO UPDATE SET name = excluded.name, run = excluded.run,
-             place = excluded.place, settings = excluded.settings, since = excluded.since, live = NULL, live_since = NULL,
-             stopped = NULL, not_before = NULL, wait = NULL, why = NULL, turns = 0, messages = 0,
+             place = excluded.place, settings = excluded.settings, since = excluded.since,
+             store_since = excluded.store_since, live = NULL, live_since = NULL, stopped = NULL, not_before = NULL, wait = NULL, why = NULL, turns = 0, messages = 0,
              input_tokens = 0, output_tokens = 0, cost_micros = NULL, cost_how = 0, session = NULL",
         )?
         .execute(params![
@@ -136,7 +134,8 @@ fn take_part(
             run.0,
             place,
             agent.settings,
-            now.get()
+            now.wall.get(),
+            now.store.get()
         ])?;
     }
     Ok(())
@@ -155,12 +154,7 @@ fn in_setup<'a>(tx: &'a Tx<'a>, run: RunId) -> Result<Option<Head<'a>>> {
 
 /// Starts a run that is in setup. One that has started already stays as it is, so that a daemon killed right after
 /// the commit may ask again and no second kickoff is written.
-pub(super) fn start(
-    tx: &Tx<'_>,
-    run: RunId,
-    kickoff: Option<&NewMessage>,
-    now: Millis,
-) -> Result<()> {
+pub(super) fn start(tx: &Tx<'_>, run: RunId, kickoff: Option<&NewMessage>, now: Now) -> Result<()> {
     let Some(mut head) = in_setup(tx, run)? else { return Ok(()) };
     head.enter(RunState::Running, now)?;
     head.event(&entered(&RunState::Running)?, now)?;
@@ -183,7 +177,7 @@ pub(super) fn elect(
     run: RunId,
     election: &NewProposal,
     kickoff: Option<NewMessage>,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let Some(mut head) = in_setup(tx, run)? else { return Ok(()) };
     head.enter(RunState::Electing, now)?;
@@ -196,7 +190,7 @@ pub(super) fn elect(
 }
 
 /// Writes the kickoff that waited for this proposal, if one did. A run that is paused meanwhile stays so.
-pub(super) fn kick_off(head: &mut Head<'_>, over: ProposalId, now: Millis) -> Result<()> {
+pub(super) fn kick_off(head: &mut Head<'_>, over: ProposalId, now: Now) -> Result<()> {
     let Some(Waiting { election, kickoff }) = waiting(head)? else { return Ok(()) };
     if election != over {
         return Ok(());
@@ -230,7 +224,7 @@ fn waiting(head: &Head<'_>) -> Result<Option<Waiting>> {
 }
 
 /// Lets a paused run go on where it was: with its election, if that is not over.
-pub(super) fn go_on(head: &mut Head<'_>, by: &Sender, now: Millis) -> Result<()> {
+pub(super) fn go_on(head: &mut Head<'_>, by: &Sender, now: Now) -> Result<()> {
     let state = if waiting(head)?.is_some() { RunState::Electing } else { RunState::Running };
     let entry = entered(&state)?.by(by).cause("resumed".to_owned());
     head.enter(state, now)?;
@@ -269,7 +263,7 @@ pub(super) fn hindrances(db: &Connection, run: RunId) -> Result<Hindrances> {
 
 const RUN: &str = "SELECT r.uuid, r.workflow, w.name, w.tag, w.project, r.mode, r.state, r.detail, r.error, r.limits, r.script,
     r.keep, r.started, r.ended, r.turns, coalesce(r.last_seq, w.last_seq) - r.after_seq,
-    r.since, r.input_tokens, r.output_tokens, r.cost_micros, r.cost_how FROM run r";
+    r.since, r.input_tokens, r.output_tokens, r.cost_micros, r.cost_how, r.store_started, r.store_ended FROM run r";
 const ITS_INSTANCE: &str = "JOIN workflow w ON w.id = r.workflow";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
@@ -290,6 +284,8 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         messages: row.get(15)?,
         since: columns::millis(row, 16)?,
         usage: columns::usage(row, 17)?,
+        store_started: columns::store_time(row, 21)?,
+        store_ended: columns::if_any(row, 22, columns::store_time)?,
     })
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use agent_worker_protocol::{
-    AgentName, AttemptEnd, AttemptId, EventKind, Millis, Outcome, RunId, RunMode, RunState, Sender,
-    Seq, api::RunError,
+    AgentName, AttemptEnd, AttemptId, EventKind, Outcome, RunId, RunMode, RunState, Sender, Seq,
+    api::RunError,
 };
 use rusqlite::params;
 use serde_json::json;
@@ -19,10 +19,11 @@ use super::{
 use crate::{
     error::Result,
     model::{Decide, RunFacts, RunStep},
+    time::{Now, StoreTime},
 };
 
 /// Reads the facts, asks, and carries out the step; answers with what was carried out.
-pub(super) fn settle(tx: &Tx<'_>, run: RunId, decide: &Decide, now: Millis) -> Result<RunStep> {
+pub(super) fn settle(tx: &Tx<'_>, run: RunId, decide: &Decide, now: Now) -> Result<RunStep> {
     let (mut head, number) = Head::lock_run(tx, run)?;
     let Some(live) = head.live_if_any().filter(|live| live.number == number).cloned() else {
         return Ok(RunStep::Stay);
@@ -47,7 +48,7 @@ pub(super) fn settle(tx: &Tx<'_>, run: RunId, decide: &Decide, now: Millis) -> R
     Ok(step)
 }
 
-pub(super) const FACTS: &str = "SELECT r.mode, r.limits, r.started, r.turns,
+pub(super) const FACTS: &str = "SELECT r.mode, r.limits, r.store_started, r.turns,
         (SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
           WHERE a.workflow = ?1 AND a.stopped IS NULL
           AND d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
@@ -70,14 +71,14 @@ pub(super) const FACTS: &str = "SELECT r.mode, r.limits, r.started, r.turns,
 
 /// Reads only what is open or failed, so its cost does not grow with the instance's history. It starts from the agents:
 /// of what is open, most may be copies that wake nobody.
-fn facts(head: &Head<'_>, live: &LiveRun, now: Millis) -> Result<RunFacts> {
+fn facts(head: &Head<'_>, live: &LiveRun, now: Now) -> Result<RunFacts> {
     let mut facts =
         head.tx.prepare_cached(FACTS)?.query_row([head.workflow.get(), live.number.0], |row| {
             Ok(RunFacts {
                 state: live.state.clone(),
                 mode: columns::word(row, 0, RunMode::from_word)?,
                 limits: columns::json(row, 1)?,
-                started: columns::millis(row, 2)?,
+                started: columns::store_time(row, 2)?,
                 turns: row.get(3)?,
                 turns_today: 0,
                 waking: row.get(4)?,
@@ -115,12 +116,12 @@ pub(super) const ALL_WAIT_UNTIL: &str = "SELECT iif(count(*) = count(a.not_befor
           WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1)";
 
 /// The earliest instant any agent with waking mail waits for, when none of them is free now.
-fn all_wait_until(head: &Head<'_>, live: &LiveRun) -> Result<Option<Millis>> {
+fn all_wait_until(head: &Head<'_>, live: &LiveRun) -> Result<Option<StoreTime>> {
     Ok(head
         .tx
         .prepare_cached(ALL_WAIT_UNTIL)?
         .query_row([head.workflow.get(), live.number.0], |row| {
-            columns::if_any(row, 0, columns::millis)
+            columns::if_any(row, 0, columns::store_time)
         })?)
 }
 
@@ -131,7 +132,7 @@ fn end(
     outcome: Outcome,
     why: &str,
     error: Option<&RunError>,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     proposals::close(head, why, now)?;
     for (agent, attempt) in shut_out(head, now)? {
@@ -164,7 +165,7 @@ fn end(
 }
 
 /// Ends every live attempt: with none in hand, its agent's fence no longer passes.
-fn shut_out(head: &Head<'_>, now: Millis) -> Result<Vec<(AgentName, AttemptId)>> {
+fn shut_out(head: &Head<'_>, now: Now) -> Result<Vec<(AgentName, AttemptId)>> {
     let attempts = head
         .tx
         .prepare_cached("SELECT name, live FROM agent WHERE workflow = ?1 AND live IS NOT NULL")?
@@ -175,8 +176,10 @@ fn shut_out(head: &Head<'_>, now: Millis) -> Result<Vec<(AgentName, AttemptId)>>
     let how = serde_json::to_string(&AttemptEnd::Stopped)?;
     for (_, attempt) in &attempts {
         head.tx
-            .prepare_cached("UPDATE attempt SET ended = ?2, how = ?3 WHERE id = ?1")?
-            .execute(params![attempt.get().as_bytes(), now.get(), how])?;
+            .prepare_cached(
+                "UPDATE attempt SET ended = ?2, how = ?3, store_ended = ?4 WHERE id = ?1",
+            )?
+            .execute(params![attempt.get().as_bytes(), now.wall.get(), how, now.store.get()])?;
     }
     head.tx
         .prepare_cached(

@@ -1,7 +1,7 @@
 //! Suggestions: what others would change in documents that have an owner. Its number is that of the message that told the owner.
 
 use agent_worker_protocol::{
-    AgentName, Epoch, EventKind, Millis, Revision, Role, RunState, Sender, Seq, SuggestionState,
+    AgentName, Epoch, EventKind, Revision, Role, RunState, Sender, Seq, SuggestionState,
     WorkflowId, api::SuggestionView,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -23,10 +23,11 @@ use crate::{
         Base, By, DocumentWrite, Edit, NewMessage, NewSuggestion, Once, Recipient,
         SuggestionAnswer, SuggestionVerdict, Wake,
     },
+    time::Now,
 };
 
 /// Keeps a suggestion and tells the owner, in one step.
-pub(super) fn put(tx: &Tx<'_>, by: &By, new: &NewSuggestion, now: Millis) -> Result<Once<Seq>> {
+pub(super) fn put(tx: &Tx<'_>, by: &By, new: &NewSuggestion, now: Now) -> Result<Once<Seq>> {
     once(Head::lock(tx, new.workflow)?, by, now, |head, author| {
         let owner = roles::holder(head, Role::DocumentOwner)?.ok_or(Error::MayWrite)?;
         if author.sender() == Sender::Agent(owner.clone()) {
@@ -51,13 +52,7 @@ pub(super) fn put(tx: &Tx<'_>, by: &By, new: &NewSuggestion, now: Millis) -> Res
     })
 }
 
-fn insert(
-    head: &Head<'_>,
-    author: &Author,
-    new: &NewSuggestion,
-    seq: Seq,
-    now: Millis,
-) -> Result<()> {
+fn insert(head: &Head<'_>, author: &Author, new: &NewSuggestion, seq: Seq, now: Now) -> Result<()> {
     let (old, added) = match &new.edit {
         None => (None, None),
         Some(Edit::Append(text)) => (None, Some(text)),
@@ -79,7 +74,7 @@ fn insert(
             old,
             added,
             SuggestionState::Open.word(),
-            now.get()
+            now.wall.get()
         ])?;
     Ok(())
 }
@@ -89,7 +84,7 @@ pub(super) fn answer(
     tx: &Tx<'_>,
     by: &By,
     answer: &SuggestionAnswer,
-    now: Millis,
+    now: Now,
 ) -> Result<Once<Option<Revision>>> {
     once(Head::lock(tx, answer.workflow)?, by, now, |head, author| {
         roles::may_write(head, author)?;
@@ -135,7 +130,7 @@ fn carry_out(
     author: &Author,
     answer: &SuggestionAnswer,
     found: &SuggestionView,
-    now: Millis,
+    now: Now,
 ) -> Result<Option<Revision>> {
     let edit = match (found.old.clone(), found.new.clone()) {
         (_, None) => return Ok(None),
@@ -162,7 +157,7 @@ fn tell(
     answer: &SuggestionAnswer,
     found: &SuggestionView,
     wake: Wake,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let theirs = found.author.parse::<AgentName>().ok().filter(|name| head.agent(name).is_ok());
     let own = |name: &AgentName| author.sender() == Sender::Agent(name.clone());

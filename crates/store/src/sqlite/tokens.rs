@@ -4,7 +4,10 @@ use agent_worker_protocol::{Hash, Millis, Scopes, api::TokenView};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use super::{columns, writer::Tx};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    time::StoreTime,
+};
 
 pub(super) fn put(
     tx: &Tx<'_>,
@@ -72,15 +75,15 @@ pub(super) fn integrity(db: &Connection) -> Result<Vec<String>> {
     }
 }
 
-pub(super) fn pulse(tx: &Tx<'_>, now: Millis) -> Result<()> {
+pub(super) fn pulse(tx: &Tx<'_>, now: StoreTime) -> Result<()> {
     tx.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES ('pulse', ?1)")?
         .execute([now.get()])?;
     Ok(())
 }
 
-pub(super) fn pulse_last(db: &Connection) -> Result<Option<Millis>> {
+pub(super) fn pulse_last(db: &Connection) -> Result<Option<StoreTime>> {
     Ok(db
         .prepare_cached("SELECT value FROM meta WHERE name = 'pulse'")?
-        .query_row([], |row| columns::millis(row, 0))
+        .query_row([], |row| columns::store_time(row, 0))
         .optional()?)
 }

@@ -95,7 +95,7 @@ pub(crate) async fn a_message_comes_back_as_it_was_written(store: Arc<dyn Store>
     let expected = Message {
         seq,
         run: team.run,
-        ts: NOW,
+        ts: NOW.wall,
         from: Sender::Client("ci".into()),
         kind: MessageKind::System,
         body: "zweite Nachricht: 请@a看".into(),

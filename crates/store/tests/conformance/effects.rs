@@ -69,9 +69,9 @@ pub(crate) async fn a_users_key_outlives_the_run_and_expires(store: Arc<dyn Stor
     assert_eq!(ping(&team, user(), "k").await.unwrap(), known(1));
     assert!(matches!(ping(&team, user(), "other").await, Err(Error::NoRun)));
     team.start(crate::team::new_run(&["a"])).await;
-    assert_eq!(store.effect_expire(NOW).await.unwrap(), 0);
+    assert_eq!(store.effect_expire(NOW.store).await.unwrap(), 0);
     assert_eq!(ping(&team, user(), "k").await.unwrap(), known(1));
-    assert_eq!(store.effect_expire(NOW.plus(Duration::from_millis(1))).await.unwrap(), 1);
+    assert_eq!(store.effect_expire(NOW.store.plus(Duration::from_millis(1))).await.unwrap(), 1);
     assert_eq!(ping(&team, user(), "k").await.unwrap(), new(2));
 }
 

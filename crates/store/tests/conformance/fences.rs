@@ -23,7 +23,7 @@ async fn is_shut_out(team: &Team, old: &Lease) {
         store.inbox_show(fence(), 9).await.err(),
         store.inbox_ack(fence(), Seq::new(99)).await.err(),
         store.document_put(agent(old), write, NOW).await.err(),
-        store.resource_put(agent(old), team.workflow, "t".into(), vec![1], NOW).await.err(),
+        store.resource_put(agent(old), team.workflow, "t".into(), vec![1], NOW.wall).await.err(),
         store.attempt_events(old.id, Vec::new(), NOW).await.err(),
         store.attempt_finish(fence(), ok(), NOW).await.err(),
     ];

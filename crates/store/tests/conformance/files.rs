@@ -1,6 +1,6 @@
 //! Documents as files: what was put into them, and what a person wrote there.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{DocumentPath, Hash, Millis, Revision};
 use agent_worker_store::{
@@ -38,7 +38,7 @@ async fn take(
 ) -> Result<Option<Revision>, Error> {
     let (workflow, head) = (team.workflow, head.map(revision));
     let take = FileTake { workflow, path: path(), mark: hash(mark), head, outcome };
-    team.store.file_take(take, Millis::new(NOW.get() + i64::from(mark))).await
+    team.store.file_take(take, NOW.plus(Duration::from_millis(mark.into()))).await
 }
 
 fn hash(mark: u8) -> Hash {

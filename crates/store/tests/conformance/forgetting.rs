@@ -36,7 +36,7 @@ async fn live_and_end(team: &Team) -> ResourceId {
         most: 4096,
     };
     store.document_put(agent(&lease), write, NOW).await.unwrap();
-    let put = |size| store.resource_put(user(), team.workflow, "t".into(), vec![7; size], NOW);
+    let put = |size| store.resource_put(user(), team.workflow, "t".into(), vec![7; size], NOW.wall);
     put(LARGE).await.unwrap();
     let small = put(5).await.unwrap();
     team.finish(&lease, answered("done")).await;
@@ -46,7 +46,7 @@ async fn live_and_end(team: &Team) -> ResourceId {
 
 pub(crate) async fn what_is_kept_while_its_run_lives_is_forgotten_after(store: Arc<dyn Store>) {
     let mut team = Team::new(&store, &["a"]).await;
-    let id = store.resource_put(user(), team.workflow, "t".into(), vec![7; LARGE], NOW).await;
+    let id = store.resource_put(user(), team.workflow, "t".into(), vec![7; LARGE], NOW.wall).await;
     team.settle(end(Outcome::Done)).await;
     team.start(fleeting()).await;
     let refused = store.instance_forget(team.workflow).await;

@@ -88,11 +88,11 @@ pub(crate) async fn an_agent_that_is_stopped_or_not_due_is_not_leased(store: Arc
     let mut team = Team::new(&store, &["a"]).await;
     team.say("go", &["a"]).await;
     let due = NOW.plus(Duration::from_secs(5));
-    let wait = NotBefore { at: due, wait: Wait::BackOff, why: "crashed".into() };
+    let wait = NotBefore { at: due.store, wait: Wait::BackOff, why: "crashed".into() };
     let lease = team.lease("a").await;
     team.finish(&lease, Settlement { not_before: Some(wait.clone()), ..crashed() }).await;
     assert!(team.try_lease("a").await.is_none());
-    assert_eq!(ready(&team).await, [ReadyAgent { name: name("a"), not_before: Some(due) }]);
+    assert_eq!(ready(&team).await, [ReadyAgent { name: name("a"), not_before: Some(due.store) }]);
     let row = &store.agent_list(team.workflow).await.unwrap()[0];
     assert_eq!((&row.not_before, row.waiting, row.turns), (&Some(wait), 1, 1));
     let lease = team.lease_at("a", due).await.unwrap();
@@ -198,7 +198,7 @@ pub(crate) async fn a_token_finds_its_attempt_while_it_lives(store: Arc<dyn Stor
     assert_eq!(lease.settings, "{\"n\":\"a\"}");
     assert_eq!(store.attempt_live().await.unwrap()[0].id, lease.id);
     let live = store.agent_list(team.workflow).await.unwrap()[0].live.unwrap();
-    assert_eq!((live.attempt, live.since), (lease.id, NOW));
+    assert_eq!((live.attempt, live.since), (lease.id, NOW.wall));
     team.finish(&lease, ok()).await;
     assert!(store.attempt_by_token(new.token).await.unwrap().is_none());
     assert!(store.attempt_live().await.unwrap().is_empty());

@@ -52,7 +52,7 @@ pub(crate) async fn documents_lose_no_update(store: Arc<dyn Store>) {
         revision: revision(18),
         author: "user".into(),
         attempt: None,
-        ts: NOW,
+        ts: NOW.wall,
         bytes: 3,
     };
     assert_eq!(store.document_list(team.workflow).await.unwrap(), std::slice::from_ref(&info));
@@ -186,8 +186,9 @@ pub(crate) async fn no_document_is_where_another_needs_a_folder(store: Arc<dyn S
 
 pub(crate) async fn a_resource_is_kept_once_under_its_hash(store: Arc<dyn Store>) {
     let (team, other) = (Team::new(&store, &["a"]).await, Team::new(&store, &["a"]).await);
-    let put =
-        |kind: &str| store.resource_put(user(), team.workflow, kind.into(), b"abc".to_vec(), NOW);
+    let put = |kind: &str| {
+        store.resource_put(user(), team.workflow, kind.into(), b"abc".to_vec(), NOW.wall)
+    };
     let id = put("text/plain").await.unwrap();
     let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(id, abc.parse::<ResourceId>().unwrap());
@@ -201,7 +202,7 @@ pub(crate) async fn a_resource_is_kept_once_under_its_hash(store: Arc<dyn Store>
     }
     let elsewhere = store.resource_get(other.workflow, id, 0..3).await;
     assert!(matches!(elsewhere, Err(Error::NotFound("resource"))));
-    let later = NOW.plus(std::time::Duration::from_secs(1));
+    let later = NOW.wall.plus(std::time::Duration::from_secs(1));
     let newer = store.resource_put(user(), team.workflow, "b".into(), vec![1], later);
     let newer = newer.await.unwrap();
     let listed = store.resource_list(team.workflow, 9).await.unwrap();
@@ -218,7 +219,7 @@ pub(crate) async fn a_large_resource_is_read_in_parts(store: Arc<dyn Store>) {
     for _ in 0..4 {
         let (store, workflow, content) = (Arc::clone(&store), team.workflow, content.clone());
         writers.spawn(async move {
-            store.resource_put(user(), workflow, "data".into(), content, NOW).await.unwrap()
+            store.resource_put(user(), workflow, "data".into(), content, NOW.wall).await.unwrap()
         });
     }
     let ids = writers.join_all().await;

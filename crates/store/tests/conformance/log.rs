@@ -20,7 +20,7 @@ pub(crate) async fn events_replay_what_happened_with_the_messages_themselves(
     let lease = team.lease("a").await;
     team.append(agent(&lease), text("working", &[])).await.unwrap();
     let at = NOW.plus(Duration::from_secs(1));
-    let wait = Some(NotBefore { at, wait: Wait::BackOff, why: "crashed".into() });
+    let wait = Some(NotBefore { at: at.store, wait: Wait::BackOff, why: "crashed".into() });
     team.finish(&lease, Settlement { not_before: wait, ..crashed() }).await;
     let again = team.lease_at("a", at).await.unwrap();
     team.finish(&again, answered("done")).await;
@@ -50,7 +50,7 @@ pub(crate) async fn events_replay_what_happened_with_the_messages_themselves(
     let positions: Vec<_> = events.iter().filter_map(|event| event.pos).collect();
     assert_eq!(positions, (1..=12).map(Position::new).collect::<Vec<_>>());
     assert!(events.iter().all(|event| event.run == Some(team.run)));
-    assert_eq!((events[0].ts, events[6].ts), (NOW, at));
+    assert_eq!((events[0].ts, events[6].ts), (NOW.wall, at.wall));
     let sent: Message = serde_json::from_value(events[2].data.clone()).unwrap();
     assert_eq!((sent.seq, sent.body.as_str(), sent.to.len()), (seq, "go", 2));
     assert_eq!((events[2].by.as_deref(), events[4].by.as_deref()), (Some("user"), Some("a")));
@@ -58,7 +58,7 @@ pub(crate) async fn events_replay_what_happened_with_the_messages_themselves(
     assert_eq!(events[3].data, json!({ "seqs": [seq], "number": 1 }));
     assert_eq!((&events[3].agent, events[3].attempt), (&Some(name("a")), Some(lease.id)));
     assert_eq!(events[5].cause.as_deref(), Some("failed (crash): gone"));
-    assert_eq!((events[5].next, &events[5].data["pending"]), (Some(at), &json!([seq])));
+    assert_eq!((events[5].next, &events[5].data["pending"]), (Some(at.wall), &json!([seq])));
     assert_eq!((&events[8].data["end"], &events[8].data["acted"]), (&json!("ok"), &json!([seq])));
     assert_eq!((&events[9].cause, &events[9].data), (&Some("make".into()), &data));
     assert_eq!((&events[10].agent, &events[10].data["seq"]), (&Some(name("b")), &json!(seq)));
@@ -105,7 +105,7 @@ pub(crate) async fn a_change_is_heard_once_it_is_there(store: Arc<dyn Store>) {
         team.append(user(), text("x", &["ghost"])).await.unwrap_err();
         team.facts().await;
         store.message_receipts(team.workflow, agent_worker_protocol::Seq::new(1)).await.unwrap();
-        store.pulse(NOW).await.unwrap();
+        store.pulse(NOW.store).await.unwrap();
     };
     tokio::select! {
         biased;
@@ -120,11 +120,11 @@ pub(crate) async fn a_token_is_given_once_and_can_be_taken_back(store: Arc<dyn S
         instances: vec!["/p@review:*".parse().unwrap(), "@*:pr-1".parse().unwrap()],
     };
     let usual = Scopes::default;
-    store.token_put("ci".into(), token(1), some.clone(), NOW).await.unwrap();
-    let taken = store.token_put("ci".into(), token(2), usual(), NOW).await;
+    store.token_put("ci".into(), token(1), some.clone(), NOW.wall).await.unwrap();
+    let taken = store.token_put("ci".into(), token(2), usual(), NOW.wall).await;
     assert!(matches!(taken, Err(Error::Exists("token"))));
-    store.token_put("CI".into(), token(3), usual(), NOW).await.unwrap();
-    let view = |name: &str, scopes| TokenView { name: name.into(), created: NOW, scopes };
+    store.token_put("CI".into(), token(3), usual(), NOW.wall).await.unwrap();
+    let view = |name: &str, scopes| TokenView { name: name.into(), created: NOW.wall, scopes };
     assert_eq!(store.token_find(token(1)).await.unwrap(), Some(view("ci", some.clone())));
     assert_eq!(store.token_find(token(2)).await.unwrap(), None);
     let all = [view("CI", usual()), view("ci", some)];
@@ -137,7 +137,7 @@ pub(crate) async fn a_token_is_given_once_and_can_be_taken_back(store: Arc<dyn S
 
 pub(crate) async fn a_pulse_is_found_again(store: Arc<dyn Store>) {
     assert_eq!(store.pulse_last().await.unwrap(), None);
-    for now in [NOW, NOW.plus(Duration::from_secs(5))] {
+    for now in [NOW.store, NOW.store.plus(Duration::from_secs(5))] {
         store.pulse(now).await.unwrap();
         assert_eq!(store.pulse_last().await.unwrap(), Some(now));
     }

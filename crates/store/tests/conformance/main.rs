@@ -4,6 +4,7 @@
 mod answers;
 mod approvals;
 mod channel;
+mod clock;
 mod effects;
 mod failures;
 mod fences;
@@ -79,6 +80,14 @@ conformance! {
         a_search_goes_from_either_end_and_stops_at_its_limit,
         what_was_forgotten_is_not_found,
         a_message_over_a_limit_is_stored_and_its_run_paused_in_one_step,
+    }
+    clock {
+        store_time_passes_and_never_goes_back,
+        a_backoff_ends_by_the_stores_clock_however_the_wall_clock_is_set,
+        a_turn_counts_for_a_day_of_the_stores_clock,
+        a_vote_is_open_until_its_time_is_up_on_the_stores_clock,
+        a_deadline_is_shown_on_the_wall_clock_of_whoever_asks,
+        a_providers_reset_time_is_converted_once,
     }
     effects {
         two_equal_calls_are_two_effects_and_a_retry_repeats_neither,

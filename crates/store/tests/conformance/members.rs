@@ -72,8 +72,11 @@ pub(crate) async fn a_stopped_agent_is_not_woken_until_it_is_resumed(store: Arc<
     assert_eq!(hindrances().await.stopped, []);
     let lease = team.lease("a").await;
     // One that waits after a failure need not wait any longer.
-    let until =
-        NotBefore { at: NOW.plus(Duration::from_mins(5)), wait: Wait::BackOff, why: "gone".into() };
+    let until = NotBefore {
+        at: NOW.store.plus(Duration::from_mins(5)),
+        wait: Wait::BackOff,
+        why: "gone".into(),
+    };
     team.finish(&lease, Settlement { not_before: Some(until), ..crashed() }).await;
     assert!(team.try_lease("a").await.is_none());
     store.agent_resume(user(), team.workflow, name("a"), NOW).await.unwrap();
@@ -208,16 +211,20 @@ pub(crate) async fn it_is_known_since_when_a_run_and_its_agents_stand_as_they_do
         store.agent_resume(user(), team.workflow, name("a"), at(seconds)).await.unwrap();
     };
     store.agent_add(user(), team.run, joining("b"), at(1)).await.unwrap();
-    assert_eq!((run().await, agents().await), (at(0), vec![at(0), at(1)]));
+    assert_eq!((run().await, agents().await), (at(0).wall, vec![at(0).wall, at(1).wall]));
     stop(2).await;
     stop(3).await;
-    assert_eq!(agents().await[0], at(2), "stopped once more, it has been stopped since before");
+    assert_eq!(
+        agents().await[0],
+        at(2).wall,
+        "stopped once more, it has been stopped since before"
+    );
     resume(4).await;
     resume(5).await;
-    assert_eq!(agents().await[0], at(4), "whoever may be woken is not resumed");
+    assert_eq!(agents().await[0], at(4).wall, "whoever may be woken is not resumed");
     // What waits after a failure is let go; a failure that stops says so.
     team.say("go", &["a"]).await;
-    let until = NotBefore { at: at(60), wait: Wait::BackOff, why: "gone".into() };
+    let until = NotBefore { at: at(60).store, wait: Wait::BackOff, why: "gone".into() };
     let finish = async |settlement, seconds| {
         let lease = team.lease_at("a", at(seconds)).await.unwrap();
         let fence = lease.fence.clone();
@@ -225,24 +232,31 @@ pub(crate) async fn it_is_known_since_when_a_run_and_its_agents_stand_as_they_do
         store.attempt_get(lease.id).await.unwrap()
     };
     let ended = finish(Settlement { not_before: Some(until), ..crashed() }, 6).await;
-    assert_eq!((ended.started, ended.ended_at, agents().await[0]), (at(6), Some(at(7)), at(4)));
+    assert_eq!(
+        (ended.started, ended.ended_at, agents().await[0]),
+        (at(6).wall, Some(at(7).wall), at(4).wall)
+    );
     resume(8).await;
-    assert_eq!(agents().await[0], at(8));
+    assert_eq!(agents().await[0], at(8).wall);
     finish(Settlement { stop: Some("auth".into()), ..crashed() }, 9).await;
-    assert_eq!(agents().await[0], at(10));
+    assert_eq!(agents().await[0], at(10).wall);
     let settle = async |step: RunStep, seconds| {
         store.run_settle(team.run, Box::new(move |_| step.clone()), at(seconds)).await.unwrap();
         run().await
     };
-    assert_eq!(settle(RunStep::Pause(PauseCause::User), 11).await, at(11));
-    assert_eq!(settle(RunStep::Pause(PauseCause::User), 12).await, at(11), "it is paused already");
-    assert_eq!(settle(RunStep::Resume, 13).await, at(13));
-    assert_eq!(settle(end(Outcome::Stopped), 14).await, at(14));
+    assert_eq!(settle(RunStep::Pause(PauseCause::User), 11).await, at(11).wall);
+    assert_eq!(
+        settle(RunStep::Pause(PauseCause::User), 12).await,
+        at(11).wall,
+        "it is paused already"
+    );
+    assert_eq!(settle(RunStep::Resume, 13).await, at(13).wall);
+    assert_eq!(settle(end(Outcome::Stopped), 14).await, at(14).wall);
 }
 
 pub(crate) async fn what_is_said_about_the_program_is_kept(store: Arc<dyn Store>) {
     let said = |message: &str, instance: Option<&str>| FeedbackView {
-        ts: NOW,
+        ts: NOW.wall,
         by: "user".into(),
         instance: instance.map(|instance| instance.parse().unwrap()),
         message: message.into(),
@@ -257,7 +271,8 @@ pub(crate) async fn what_is_said_about_the_program_is_kept(store: Arc<dyn Store>
     let lease = team.lease("a").await;
     let key = EffectKey::new("k".to_owned(), "feedback_submit", &serde_json::json!({}));
     let by = || By { who: Who::Agent(lease.fence.clone()), key: Some(key.clone()) };
-    let submit = async || store.feedback_submit(by(), team.workflow, said("three", None)).await;
+    let submit =
+        async || store.feedback_submit(by(), team.workflow, said("three", None), NOW).await;
     assert!(!submit().await.unwrap().is_deduplicated());
     assert!(submit().await.unwrap().is_deduplicated());
     assert_eq!(store.feedback_list(9).await.unwrap().len(), 3, "once per key");

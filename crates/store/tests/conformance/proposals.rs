@@ -1,34 +1,34 @@
 //! Proposals and questions: votes, what they decide, and what that binds.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    APPROVE, DeliveryState, Millis, PauseCause, Proposal, ProposalId, ProposalKind, ProposalOption,
+    APPROVE, DeliveryState, PauseCause, Proposal, ProposalId, ProposalKind, ProposalOption,
     ProposalState, Role, Rule, RunState, Sender, Seq, Terms, TieBreaker, Verdict,
 };
 use agent_worker_store::{
-    By, Deciding, Error, Lease, NewBallot, NewCancel, NewProposal, NewQuestion, Once,
+    By, Deadline, Deciding, Error, Lease, NewBallot, NewCancel, NewProposal, NewQuestion, Once,
     ProposalQuery, ProposalStep, QuestionQuery, Right, RunStep, Said, Store, Who,
 };
 use tokio::task::JoinSet;
 
 use crate::team::{NOW, Team, agent, client, end, keyed, name, new_run, ok, text, user};
 
-const SOON: Millis = Millis::new(NOW.get() + 1_000);
-const BY_VOTES: Deciding = Deciding { tally: two_votes_win, dice: 7 };
+pub(crate) const SOON: Duration = Duration::from_secs(1);
+pub(crate) const BY_VOTES: Deciding = Deciding { tally: two_votes_win, dice: 7 };
 
 /// Two votes win; when the time is up it has expired.
-fn two_votes_win(proposal: &Proposal, _: u64, now: Millis) -> ProposalStep {
+fn two_votes_win(proposal: &Proposal, _: u64, deadline: Deadline) -> ProposalStep {
     let won = proposal.counts().into_iter().find(|(_, votes)| *votes == 2);
     match won {
         Some((winner, _)) => ProposalStep::Resolve(Verdict::Winner { winner: winner.to_owned() }),
-        None if now >= proposal.deadline => ProposalStep::Expire,
+        None if deadline == Deadline::Passed => ProposalStep::Expire,
         None if proposal.missing().is_empty() => ProposalStep::Resolve(Verdict::NoDecision),
         None => ProposalStep::Stay,
     }
 }
 
-fn terms(options: &[&str], voters: &[&str]) -> Terms {
+pub(crate) fn terms(options: &[&str], voters: &[&str]) -> Terms {
     Terms {
         kind: ProposalKind::Decision,
         title: "which".into(),
@@ -46,12 +46,17 @@ fn terms(options: &[&str], voters: &[&str]) -> Terms {
     }
 }
 
-async fn propose(team: &Team, by: By, terms: Terms) -> ProposalId {
-    let new = NewProposal { terms, deadline: SOON, said: Said::default() };
+pub(crate) async fn propose(team: &Team, by: By, terms: Terms) -> ProposalId {
+    let new = NewProposal { terms, lasts: SOON, said: Said::default() };
     team.store.proposal_create(by, team.workflow, new, NOW).await.unwrap().value()
 }
 
-async fn vote(team: &Team, by: By, id: ProposalId, choice: &str) -> Result<ProposalState, Error> {
+pub(crate) async fn vote(
+    team: &Team,
+    by: By,
+    id: ProposalId,
+    choice: &str,
+) -> Result<ProposalState, Error> {
     vote_by(Right::Own, team, by, id, choice).await
 }
 
@@ -83,7 +88,7 @@ async fn cancel_by(
 }
 
 async fn get(team: &Team, id: ProposalId) -> Proposal {
-    team.store.proposal_get(team.workflow, id).await.unwrap().unwrap()
+    team.store.proposal_get(team.workflow, id, NOW).await.unwrap().unwrap()
 }
 
 async fn bodies(team: &Team) -> Vec<String> {
@@ -130,7 +135,7 @@ pub(crate) async fn a_vote_counts_decides_binds_and_tells_in_one_step(store: Arc
     assert_eq!(state, winner("b", Some("b is coordinator")));
     assert_eq!(store.run_roles(team.run).await.unwrap(), [(Role::Coordinator, name("b"))]);
     let found = get(&team, id).await;
-    assert_eq!((found.state, found.ended, found.ballots.len()), (state, Some(NOW), 2));
+    assert_eq!((found.state, found.ended, found.ballots.len()), (state, Some(NOW.wall), 2));
     let said = bodies(&team).await;
     assert!(said[1].starts_with("[PROPOSAL] #1 which"), "{said:?}");
     assert!(said[2].starts_with("[RESOLVED] #1 which: b (b is coordinator)"), "{said:?}");
@@ -157,12 +162,12 @@ pub(crate) async fn what_is_decided_never_changes(store: Arc<dyn Store>) {
     cancel(&team, user(), cancelled).await.unwrap();
     let expired =
         propose(&team, user(), Terms { fallback: Some("x".into()), ..terms(&["x"], both) }).await;
-    assert_eq!(store.proposal_due(team.workflow).await.unwrap(), Some(SOON));
+    assert_eq!(store.proposal_due(team.workflow).await.unwrap(), Some(NOW.store.plus(SOON)));
     assert_eq!(store.proposal_ended(team.workflow).await.unwrap(), 2);
     let settle = |now| store.proposal_settle(team.workflow, BY_VOTES, now);
     assert_eq!(settle(NOW).await.unwrap(), [], "its time is not up");
-    assert_eq!(settle(SOON).await.unwrap(), [expired]);
-    assert_eq!(settle(SOON).await.unwrap(), []);
+    assert_eq!(settle(NOW.plus(SOON)).await.unwrap(), [expired]);
+    assert_eq!(settle(NOW.plus(SOON)).await.unwrap(), []);
     assert_eq!(store.proposal_due(team.workflow).await.unwrap(), None);
     assert_eq!(store.proposal_ended(team.workflow).await.unwrap(), 3);
     for id in [resolved, cancelled, expired] {
@@ -179,16 +184,16 @@ pub(crate) async fn what_is_decided_never_changes(store: Arc<dyn Store>) {
         words.push(get(team, id).await.state.to_string());
     }
     assert_eq!(words, ["resolved: x", "cancelled by user: enough", "expired: x (fallback)"]);
-    let all = store.proposal_list(team.workflow, ProposalQuery::All).await.unwrap();
+    let all = store.proposal_list(team.workflow, ProposalQuery::All, NOW).await.unwrap();
     assert_eq!(all.iter().map(|one| one.id).collect::<Vec<_>>(), [resolved, cancelled, expired]);
     let decided = ProposalQuery::Decided(team.run, 1);
-    let decided = store.proposal_list(team.workflow, decided).await.unwrap();
+    let decided = store.proposal_list(team.workflow, decided, NOW).await.unwrap();
     assert_eq!(decided.iter().map(|one| one.id).collect::<Vec<_>>(), [expired]);
     // A vote that comes after the deadline and before anybody looked changes nothing either.
     let due = propose(&team, user(), terms(&["x"], both)).await;
     let (choice, right, said) = ("x".into(), Right::Own, Said::default());
     let ballot = NewBallot { proposal: due, choice, reason: None, right, said };
-    let late = store.ballot_cast(user(), team.workflow, ballot, BY_VOTES, SOON).await;
+    let late = store.ballot_cast(user(), team.workflow, ballot, BY_VOTES, NOW.plus(SOON)).await;
     assert!(matches!(late, Err(Error::ProposalOver { .. })), "{late:?}");
 }
 
@@ -318,7 +323,7 @@ pub(crate) async fn only_a_vote_opens_a_gate(store: Arc<dyn Store>) {
     let gates = async || store.run_gates(team.run).await.unwrap();
     assert_eq!(voted("no", "reject").await, winner("reject", Some("gate no stays as it was")));
     let late = propose(&team, user(), gate("late")).await;
-    store.proposal_settle(team.workflow, BY_VOTES, SOON).await.unwrap();
+    store.proposal_settle(team.workflow, BY_VOTES, NOW.plus(SOON)).await.unwrap();
     assert_eq!(get(&team, late).await.state.decided(), Some(APPROVE));
     assert_eq!(gates().await, Vec::<String>::new(), "a fallback opens nothing");
     assert_eq!(voted("yes", APPROVE).await, winner(APPROVE, Some("gate yes is open")));
@@ -340,7 +345,7 @@ pub(crate) async fn a_run_that_ends_takes_back_what_is_voted_on(store: Arc<dyn S
     let state = get(&team, id).await.state.to_string();
     assert_eq!(state, "cancelled by system: the run ended: the run ended");
     assert!(bodies(&team).await.last().unwrap().starts_with("[CANCELLED] #1"));
-    assert_eq!(store.proposal_settle(team.workflow, BY_VOTES, SOON).await.unwrap(), []);
+    assert_eq!(store.proposal_settle(team.workflow, BY_VOTES, NOW.plus(SOON)).await.unwrap(), []);
     let late = vote(&team, user(), id, "x").await;
     assert!(matches!(late, Err(Error::ProposalOver { .. })), "{late:?}");
 }
@@ -358,7 +363,7 @@ pub(crate) async fn a_kickoff_waits_for_its_election_and_comes_with_its_end(stor
             fallback: Some("a".into()),
             ..terms(&["a", "b"], &["a", "b"])
         },
-        deadline: SOON,
+        lasts: SOON,
         said: Said::default(),
     };
     let kickoff = text("begin", &["b"]);

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::team::{NOW, Team, crashed, cut_short, ok};
 
 fn event(no: i64, event: WorkerEvent) -> NumberedEvent {
-    NumberedEvent { no, ts: NOW, event }
+    NumberedEvent { no, ts: NOW.wall, event }
 }
 
 fn retry(no: i64) -> NumberedEvent {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    AttemptEnd, DeliveryState, Epoch, Limits, Millis, Outcome, PauseCause, RunMode, RunState, Seq,
+    AttemptEnd, DeliveryState, Epoch, Limits, Outcome, PauseCause, RunMode, RunState, Seq,
     api::{RunError, RunErrorCode},
 };
 use agent_worker_store::{
@@ -115,7 +115,7 @@ pub(crate) async fn the_facts_are_what_is_open(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b", "c"]).await;
     let facts = team.facts().await;
     assert_eq!((facts.state, facts.mode), (RunState::Running, RunMode::Run));
-    assert_eq!((facts.limits, facts.started), (LIMITS, NOW));
+    assert_eq!((facts.limits, facts.started), (LIMITS, NOW.store));
     let counts = async || {
         let facts = team.facts().await;
         (facts.waking, facts.stranded, facts.attempts, facts.turns, facts.dead, facts.dropped)
@@ -145,7 +145,7 @@ pub(crate) async fn the_facts_are_what_is_open(store: Arc<dyn Store>) {
 
 pub(crate) async fn a_turn_counts_for_a_day_and_an_interrupted_one_never(store: Arc<dyn Store>) {
     let tomorrow = NOW.plus(Duration::from_hours(24));
-    let just_before = Millis::new(tomorrow.get() - 1);
+    let just_before = NOW.plus(Duration::from_hours(24) - Duration::from_millis(1));
     let mut team = Team::new(&store, &["a"]).await;
     for (end, turns) in [(ok(), 1), (crashed(), 2), (cut_short(Blame::None), 2), (ok(), 3)] {
         team.say("go", &["a"]).await;
@@ -173,7 +173,7 @@ pub(crate) async fn a_turn_counts_for_a_day_and_an_interrupted_one_never(store: 
 pub(crate) async fn the_facts_tell_when_everybody_waits(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
     let wait = |secs| {
-        let at = NOW.plus(Duration::from_secs(secs));
+        let at = NOW.store.plus(Duration::from_secs(secs));
         Some(NotBefore { at, wait: Wait::Park, why: "429".into() })
     };
     team.say("go", &["a", "b"]).await;
@@ -182,7 +182,7 @@ pub(crate) async fn the_facts_tell_when_everybody_waits(store: Arc<dyn Store>) {
     assert_eq!(team.facts().await.all_wait_until, None);
     team.finish(&b, Settlement { not_before: wait(5), ..crashed() }).await;
     let earliest = NOW.plus(Duration::from_secs(5));
-    assert_eq!(team.facts().await.all_wait_until, Some(earliest));
+    assert_eq!(team.facts().await.all_wait_until, Some(earliest.store));
     let b = team.lease_at("b", earliest).await.unwrap();
     team.finish(&b, crashed()).await;
     assert_eq!(team.facts().await.all_wait_until, None);
@@ -238,7 +238,7 @@ pub(crate) async fn an_end_drops_what_is_open_and_shuts_out_who_works(store: Arc
     assert_eq!(told, [(first, why), (first, why), (second, why)]);
     let row = store.run_get(team.run).await.unwrap();
     assert_eq!(row.state, RunState::Ended { outcome: Outcome::Stopped });
-    assert_eq!((row.error, row.ended, row.messages), (Some(error), Some(NOW), 2));
+    assert_eq!((row.error, row.ended, row.messages), (Some(error), Some(NOW.wall), 2));
     let kinds = team.kinds().await.split_off(5);
     let dropped = "delivery.dropped";
     assert_eq!(kinds, ["attempt.ended", dropped, dropped, dropped, "run.ended"]);

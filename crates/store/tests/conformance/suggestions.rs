@@ -93,7 +93,7 @@ pub(crate) async fn a_suggestion_wakes_the_owner_and_is_answered_once(store: Arc
         by: None,
         reason: None,
         revision: None,
-        made: NOW,
+        made: NOW.wall,
     };
     let get = || store.suggestion_get(team.workflow, seq);
     assert_eq!(get().await.unwrap(), Some(view.clone()));

@@ -11,12 +11,14 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     Blame, By, Error, EventQuery, FinishedAttempt, Keep, Lease, LeaseFacts, LeaseStep, Leased,
-    NewAgent, NewAttempt, NewMessage, NewRun, Once, Recipient, RunFacts, RunStep, Settlement,
-    Store, Wake, Who,
+    NewAgent, NewAttempt, NewMessage, NewRun, Now, Once, Recipient, RunFacts, RunStep, Settlement,
+    Store, StoreTime, Wake, Who,
 };
 use uuid::Uuid;
 
-pub(crate) const NOW: Millis = Millis::new(1_700_000_000_000);
+/// The two clocks are far apart, so that a value of one that is compared with the other gives another result.
+pub(crate) const NOW: Now =
+    Now { store: StoreTime::new(5_000_000_000), wall: Millis::new(1_700_000_000_000) };
 pub(crate) const LIMITS: Limits = Limits { hops: 50, turns: Some(200), wall: None };
 
 /// An instance with a live run that runs.
@@ -182,7 +184,7 @@ impl Team {
         self.lease_at(who, NOW).await
     }
 
-    pub(crate) async fn lease_at(&self, who: &str, now: Millis) -> Option<Lease> {
+    pub(crate) async fn lease_at(&self, who: &str, now: Now) -> Option<Lease> {
         let store = &self.store;
         match store.attempt_lease(self.workflow, name(who), attempt(), anything, now).await {
             Ok(Leased::Attempt(lease)) => Some(*lease),
@@ -209,7 +211,7 @@ impl Team {
         self.facts_at(NOW).await
     }
 
-    pub(crate) async fn facts_at(&self, now: Millis) -> RunFacts {
+    pub(crate) async fn facts_at(&self, now: Now) -> RunFacts {
         let (tell, told) = std::sync::mpsc::channel();
         let look = move |facts: &RunFacts| {
             tell.send(facts.clone()).unwrap();

@@ -1,7 +1,7 @@
 //! What a worker reports of its attempt: each number once, without a gap.
 
 use agent_worker_protocol::{
-    AttemptId, EventKind, Finished, Millis, NumberedEvent, Usage, WorkerEvent,
+    AttemptId, EventKind, Finished, Millis, NumberedEvent, Usage, WorkerEvent, WorkerOutcome,
 };
 use rusqlite::params;
 use serde_json::Value;
@@ -16,13 +16,14 @@ use crate::{
         head::Head,
         writer::Tx,
     },
+    time::{Now, StoreTime},
 };
 
 pub(in crate::sqlite) fn store(
     tx: &Tx<'_>,
     id: AttemptId,
     events: &[NumberedEvent],
-    now: Millis,
+    now: Now,
 ) -> Result<i64> {
     let attempt = attempts::get(tx, id)?;
     let mut head = Head::lock(tx, attempt.fence.workflow)?;
@@ -51,7 +52,7 @@ fn note(
     head: &mut Head<'_>,
     attempt: &AttemptRow,
     numbered: &NumberedEvent,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let kind = match &numbered.event {
         WorkerEvent::Started { .. } => EventKind::AttemptRunning,
@@ -65,20 +66,36 @@ fn note(
         // Nobody reads it but the next turn.
         WorkerEvent::Session { session } => return keep_session(head, attempt, session),
         // The log tells of it when the attempt is ended.
-        WorkerEvent::Finished(finished) => return finish(head.tx, attempt.id, finished),
+        WorkerEvent::Finished(finished) => {
+            let retry = retry_at(finished, numbered.ts, now);
+            return finish(head.tx, attempt.id, finished, retry);
+        }
     };
     let mut data = serde_json::to_value(&numbered.event)?;
     if let Value::Object(fields) = &mut data {
         fields.remove("kind");
     }
     let entry = Entry::of(kind).agent(&attempt.fence.agent).attempt(attempt.id).data(data);
-    head.event(&entry, numbered.ts.min(now))
+    head.event(&entry, Now { wall: numbered.ts.min(now.wall), ..now })
 }
 
-fn finish(tx: &Tx<'_>, attempt: AttemptId, finished: &Finished) -> Result<()> {
-    tx.prepare_cached("UPDATE attempt SET finished = ?2 WHERE id = ?1")?
-        .execute(params![attempt.get().as_bytes(), serde_json::to_string(finished)?])?;
+fn finish(
+    tx: &Tx<'_>,
+    attempt: AttemptId,
+    finished: &Finished,
+    retry: Option<StoreTime>,
+) -> Result<()> {
+    let finished = serde_json::to_string(finished)?;
+    tx.prepare_cached("UPDATE attempt SET finished = ?2, store_retry = ?3 WHERE id = ?1")?
+        .execute(params![attempt.get().as_bytes(), finished, retry.map(StoreTime::get)])?;
     Ok(())
+}
+
+/// Converts the instant that a provider named, by the wall clock of the worker, which wrote it down at `written`. The
+/// daemon may receive it later, and the wall clock may have been set in between: the earlier of the two readings holds.
+fn retry_at(finished: &Finished, written: Millis, now: Now) -> Option<StoreTime> {
+    let WorkerOutcome::Failed { retry_at: Some(at), .. } = finished.outcome else { return None };
+    Some(now.store_at(at).min(now.store.plus(at.since(written))))
 }
 
 fn keep_session(head: &Head<'_>, attempt: &AttemptRow, session: &Value) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Ending an attempt: fence, ack or count, answer, dead letters and their notes, in one step.
 
-use agent_worker_protocol::{AttemptEnd, EventKind, MessageKind, Millis, Priority, Sender, Seq};
+use agent_worker_protocol::{AttemptEnd, EventKind, MessageKind, Priority, Sender, Seq};
 use rusqlite::params;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use crate::{
         head::Head,
         writer::Tx,
     },
+    time::Now,
 };
 
 /// A delivery the attempt has.
@@ -46,7 +47,7 @@ pub(in crate::sqlite) fn finish(
     tx: &Tx<'_>,
     fence: &Fence,
     settlement: &Settlement,
-    now: Millis,
+    now: Now,
 ) -> Result<FinishedAttempt> {
     let mut head = Head::lock(tx, fence.workflow)?;
     let live = Live::pass(tx, fence)?;
@@ -65,7 +66,7 @@ pub(in crate::sqlite) fn finish(
     let entry = Entry::of(EventKind::AttemptEnded).agent(&live.agent).attempt(live.id);
     let entry = entry
         .cause(settlement.end.to_string())
-        .next(settlement.not_before.as_ref().map(|until| until.at))
+        .next(settlement.not_before.as_ref().map(|until| now.wall_at(until.at)))
         .data(told(&settlement.end, &finished)?);
     head.event(&entry, now)?;
     head.save()?;
@@ -182,7 +183,7 @@ fn tell_of_the_dead(
     live: &Live,
     settlement: &Settlement,
     dead: &[Seq],
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let why = settlement.end.to_string();
     for seq in dead {
@@ -210,7 +211,7 @@ fn close(
     live: &Live,
     settlement: &Settlement,
     answer: Option<Seq>,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let turn = match settlement.end {
         AttemptEnd::Ok | AttemptEnd::Failed { .. } => 1,
@@ -218,14 +219,15 @@ fn close(
     };
     head.tx
         .prepare_cached(
-            "UPDATE attempt SET ended = ?2, how = ?3, answer = ?4, turn = ?5 WHERE id = ?1",
+            "UPDATE attempt SET ended = ?2, how = ?3, answer = ?4, turn = ?5, store_ended = ?6 WHERE id = ?1",
         )?
         .execute(params![
             live.id.get().as_bytes(),
-            now.get(),
+            now.wall.get(),
             serde_json::to_string(&settlement.end)?,
             answer.map(Seq::get),
-            turn
+            turn,
+            now.store.get()
         ])?;
     let run = head.live()?.number;
     head.tx
@@ -237,7 +239,8 @@ fn close(
     head.tx
         .prepare_cached(
             "UPDATE agent SET live = NULL, live_since = NULL, turns = turns + ?3, not_before = ?4, wait = ?5, why = ?6,
-             since = iif(stopped IS NULL AND ?7 IS NOT NULL, ?8, since), stopped = coalesce(?7, stopped),
+             since = iif(stopped IS NULL AND ?7 IS NOT NULL, ?8, since),
+             store_since = iif(stopped IS NULL AND ?7 IS NOT NULL, ?10, store_since), stopped = coalesce(?7, stopped),
              session = iif(?9, NULL, session)
              WHERE workflow = ?1 AND name = ?2",
         )?
@@ -249,8 +252,9 @@ fn close(
             until.map(|until| columns::wait_word(until.wait)),
             until.map(|until| until.why.as_str()),
             settlement.stop,
-            now.get(),
-            is_over
+            now.wall.get(),
+            is_over,
+            now.store.get()
         ])?;
     if let Some(why) = &settlement.stop {
         let entry = Entry::of(EventKind::AgentStopped).agent(&live.agent).attempt(live.id);

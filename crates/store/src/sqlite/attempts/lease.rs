@@ -1,7 +1,7 @@
 //! Starting an attempt: whether one may start, what it takes, and that it is the only one.
 
 use agent_worker_protocol::{
-    AgentName, Epoch, EventKind, InstanceRef, Millis, RunMode, Sender, Seq, WorkflowId,
+    AgentName, Epoch, EventKind, InstanceRef, RunMode, Sender, Seq, WorkflowId,
 };
 use rusqlite::{OptionalExtension, params};
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ use crate::{
         members, messages, runs,
         writer::Tx,
     },
+    time::Now,
 };
 
 /// What one activation may take.
@@ -46,7 +47,7 @@ pub(in crate::sqlite) fn lease(
     agent: &AgentName,
     new: &NewAttempt,
     rule: LeaseRule,
-    now: Millis,
+    now: Now,
 ) -> Result<Leased> {
     let mut head = Head::lock(tx, workflow)?;
     let running = |live: &&LiveRun| live.state.wakes();
@@ -89,14 +90,14 @@ pub(in crate::sqlite) fn lease(
 }
 
 /// The agent, if it takes part, has no attempt, is not stopped and is due.
-fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Result<Option<Free>> {
+fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Now) -> Result<Option<Free>> {
     let sql = "SELECT a.name, a.epoch + 1, a.settings, r.mode, r.turns, r.limits,
-        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL), w.name, w.tag, a.since, a.session
+        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL), w.name, w.tag, a.store_since, a.session
         FROM agent a JOIN run r ON r.workflow = a.workflow AND r.id = a.run JOIN workflow w ON w.id = a.workflow
         WHERE a.workflow = ?1 AND a.name = ?2 AND a.run = ?3 AND a.live IS NULL AND a.stopped IS NULL
         AND coalesce(a.not_before, ?4) <= ?4";
-    let values = params![head.workflow.get(), agent.as_str(), live.number.0, now.get()];
-    let mut since = now;
+    let values = params![head.workflow.get(), agent.as_str(), live.number.0, now.store.get()];
+    let mut since = now.store;
     let mut free = head
         .tx
         .prepare_cached(sql)?
@@ -104,7 +105,7 @@ fn free(head: &Head<'_>, live: &LiveRun, agent: &AgentName, now: Millis) -> Resu
             let instance =
                 InstanceRef { name: columns::parsed(row, 7)?, tag: columns::parsed(row, 8)? };
             let whose = if instance.is_global() { Whose::Standalone } else { Whose::Team };
-            since = columns::millis(row, 9)?;
+            since = columns::store_time(row, 9)?;
             Ok(Free {
                 fence: Fence {
                     workflow: head.workflow,
@@ -223,7 +224,7 @@ fn start(
     live: &LiveRun,
     lease: &Lease,
     new: &NewAttempt,
-    now: Millis,
+    now: Now,
 ) -> Result<()> {
     let (workflow, agent) = (lease.fence.workflow.get(), lease.fence.agent.as_str());
     let epoch = lease.fence.epoch.get();
@@ -231,8 +232,8 @@ fn start(
     let shown: Vec<_> = lease.messages.iter().map(seen).collect();
     head.tx
         .prepare_cached(
-            "INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started,
+             store_started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?
         .execute(params![
             workflow,
@@ -245,14 +246,15 @@ fn start(
             lease.setbacks,
             serde_json::to_string(&shown)?,
             new.token,
-            now.get()
+            now.wall.get(),
+            now.store.get()
         ])?;
     head.tx
         .prepare_cached(
             "UPDATE agent SET epoch = ?3, live = ?4, live_since = ?5, not_before = NULL, wait = NULL, why = NULL
              WHERE workflow = ?1 AND name = ?2",
         )?
-        .execute(params![workflow, agent, epoch, lease.id.get().as_bytes(), now.get()])?;
+        .execute(params![workflow, agent, epoch, lease.id.get().as_bytes(), now.wall.get()])?;
     let seqs: Vec<_> = shown.iter().map(|(seq, _)| seq).collect();
     let entry = Entry::of(EventKind::AttemptStarting).agent(&lease.fence.agent).attempt(lease.id);
     head.event(&entry.data(json!({ "seqs": seqs, "number": lease.number })), now)
@@ -260,7 +262,7 @@ fn start(
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{Message, MessageKind, Priority, RunId};
+    use agent_worker_protocol::{Message, MessageKind, Millis, Priority, RunId};
 
     use super::*;
 
