@@ -166,6 +166,7 @@ impl View {
             | EventKind::Retry
             | EventKind::ChannelCleared
             | EventKind::BallotCast => self.in_detail(event, &aside(event)),
+            EventKind::ClockJumped => self.clock_jumped(event),
             EventKind::DocumentWritten => self.written(event),
             EventKind::DocumentConflict => conflict(event),
             EventKind::SuggestionOpen
@@ -189,6 +190,20 @@ impl View {
             | EventKind::Text
             | EventKind::Heartbeat => Vec::new(),
         }
+    }
+
+    /// Keeps every span on the screen: instants seen so far are on the wall clock as it was.
+    fn clock_jumped(&mut self, event: &Event) -> Vec<Above> {
+        let by = event.data["by_ms"].as_i64().unwrap_or_default();
+        let shift = |at: &mut Millis| *at = Millis::new(at.get().saturating_add(by));
+        self.started.iter_mut().for_each(shift);
+        for row in &mut self.agents {
+            shift(&mut row.since);
+            if let Doing::Waiting { until, .. } = &mut row.doing {
+                shift(until);
+            }
+        }
+        told(event, Tone::Warn, &cause_of(event))
     }
 
     fn stopped(&mut self, event: &Event) -> Vec<Above> {

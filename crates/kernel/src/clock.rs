@@ -50,6 +50,14 @@ impl Clock {
             Self::Virtual(clock) => clock.now(),
         }
     }
+
+    /// Both clocks as they were before this kernel started, as far as the store knows.
+    pub(crate) fn saved(&self, store: &dyn Store) -> Option<Now> {
+        match self {
+            Self::Store => store.now_saved(),
+            Self::Virtual(_) => None,
+        }
+    }
 }
 
 impl VirtualClock {

@@ -22,6 +22,7 @@ use crate::{
     live::Live,
     runner::Runner,
     scheduler::{Options, Scheduler},
+    wall_clock::WallClockWatch,
 };
 
 /// A cloneable handle to the kernel. Both doors call its methods; nothing else writes.
@@ -38,6 +39,7 @@ pub struct Kernel {
     pub(crate) asking: Attendance,
     /// Whoever joins or leaves does so alone: what is kept for them is read, changed and written back.
     pub(crate) roster: Arc<Semaphore>,
+    pub(crate) wall_clock: WallClockWatch,
     cards: Arc<Mutex<Cards>>,
 }
 
@@ -110,6 +112,7 @@ impl Kernel {
     /// Puts a kernel together. Nothing runs before [`Kernel::recover`].
     pub fn new(parts: Parts) -> Self {
         Self {
+            wall_clock: WallClockWatch::from(parts.clock.saved(&*parts.store)),
             store: parts.store,
             clock: parts.clock,
             dice: parts.dice,

@@ -46,6 +46,7 @@ mod terms;
 mod tokens;
 mod transcript;
 mod views;
+mod wall_clock;
 
 pub use agent_worker_store::{Base, Change, FileMemory};
 pub use attention::Burial;

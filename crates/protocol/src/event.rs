@@ -130,6 +130,8 @@ kinds! {
     ApprovalOpen => "approval.open",
     /// It was approved or denied.
     ApprovalAnswered => "approval.answered",
+    /// The wall clock was set, by `by_ms` milliseconds; no timer depends on it.
+    ClockJumped => "clock.jumped",
     /// A message was written; `data` is the message.
     Message => "message",
     /// A worker called a tool.

@@ -236,3 +236,18 @@ fn an_agent_that_waits_for_approval_is_shown_with_what_it_wants_until_it_has_an_
     assert!(told.contains("request #2 (Bash) is approved by"), "{told}");
     assert!(below(&view, 9, WIDE).contains("coder     working 0:08"));
 }
+
+#[test]
+fn a_wall_clock_that_is_set_changes_no_span_on_the_screen() {
+    let mut view = view(Detail::Usual);
+    above(&mut view, &a_turn());
+    let before = below(&view, 7, WIDE);
+    let hour = 3_600;
+    let jumped = Event {
+        cause: Some("the wall clock was set back by 1h".into()),
+        ..event(7 - hour, EventKind::ClockJumped, "", json!({"by_ms": -hour * 1_000}))
+    };
+    let told = above(&mut view, &[jumped]);
+    assert_eq!(told, "err the wall clock was set back by 1h\n");
+    assert_eq!(below(&view, 7 - hour, WIDE), before);
+}

@@ -225,7 +225,11 @@ impl Kernel {
                     () = kernel.scheduler.closing.cancelled() => return,
                     () = tokio::time::sleep(STALE / 10) => {}
                 }
-                if let Err(error) = kernel.store.pulse(kernel.now().store).await {
+                let now = kernel.now();
+                if let Err(error) = kernel.report_clock_jump(now).await {
+                    tracing::error!(%error, "reporting a clock jump failed");
+                }
+                if let Err(error) = kernel.store.pulse(now.store).await {
                     tracing::error!(%error, "the store takes no pulse");
                 }
             }

@@ -111,6 +111,7 @@ impl Kernel {
     async fn look(&self, run: RunId, busy: &Busy) -> Result<Looked> {
         let card = &self.card(run).await?;
         let now = self.now();
+        self.report_clock_jump(now).await?;
         let mut next = now.store.plus(self.scheduler.options.sweep.duration());
         if self.scheduler.is_draining() {
             return Ok(Looked::Until(instant(now, next)));

@@ -26,6 +26,7 @@ mod simulation;
 mod stopping;
 mod targets;
 mod views;
+mod wall_clock;
 mod watching;
 mod worker;
 mod world;
