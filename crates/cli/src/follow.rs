@@ -235,7 +235,7 @@ impl Follower {
             Err(DialError::Lost { .. } | DialError::Absent { .. }) => return Ok(None),
             Err(other) => return Err(other.into()),
         };
-        Ok(if view.is_at_rest() { Report::of(view, clock::now()) } else { None })
+        Ok(if view.is_at_rest() { Report::of(view) } else { None })
     }
 
     /// Notes how far it was shown, for `attach`.
@@ -285,7 +285,7 @@ impl Follower {
         if let Some(stopped) = stopped {
             ctx.console.say(&report::stopped(&stopped))?;
         }
-        let report = Report::of(view, clock::now());
+        let report = Report::of(view);
         let report = report
             .ok_or_else(|| CliError::new(Kind::Failed, format!("{target} goes on all the same")))?;
         Ok(Followed::Over(Box::new(report)))

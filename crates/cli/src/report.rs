@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, AgentState, Millis, Receipt, RunId, RunState, Tag, Target, Usage, WorkflowName,
+    AgentName, AgentState, Receipt, RunId, RunState, Tag, Target, Usage, WorkflowName,
     api::{AgentStopped, AgentView, ReportError, RunReport, RunStopped, RunView},
 };
 use serde::Serialize;
@@ -53,8 +53,8 @@ pub(crate) struct Failure {
 
 impl Report {
     /// What a run came to; none while it goes on.
-    pub(crate) fn of(view: RunView, now: Millis) -> Option<Self> {
-        let mut report = RunReport::of(&view, now)?;
+    pub(crate) fn of(view: RunView) -> Option<Self> {
+        let mut report = RunReport::of(&view)?;
         if let Some(error) = &mut report.error {
             error.hint = advice(report.outcome, &view);
         }
@@ -215,7 +215,7 @@ mod tests {
     use crate::{line::Colour, samples};
 
     fn report(view: RunView) -> Report {
-        Report::of(view, samples::at(90)).unwrap()
+        Report::of(view).unwrap()
     }
 
     fn shown(view: RunView) -> String {
@@ -268,7 +268,7 @@ mod tests {
         let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
         let (state, needs) =
             (RunState::Paused { cause }, ResumeRequest { hops: Some(100), ..Default::default() });
-        let view = RunView { state, needs, ended: None, ..samples::run() };
+        let view = RunView { state, needs, ended: None, lasted_ms: 90_000, ..samples::run() };
         insta::assert_snapshot!(shown(view), @r"
         paused at a limit after 1m 30s · 4 turns · 9 messages
           paused: hop limit (51 of 50)
@@ -291,8 +291,7 @@ mod tests {
     fn a_run_that_woke_nobody_has_the_word_of_its_exit_code() {
         let message = "the kickoff mentions no agent, so nobody is woken".to_owned();
         let error = Some(RunError { code: RunErrorCode::NobodyWoken, message });
-        let view =
-            RunView { error, turns: 0, messages: 0, ended: Some(samples::at(0)), ..failed() };
+        let view = RunView { error, turns: 0, messages: 0, lasted_ms: 0, ..failed() };
         assert_eq!(
             serde_json::to_value(report(view.clone()).envelope()).unwrap()["outcome"],
             "invalid"

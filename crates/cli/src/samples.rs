@@ -39,6 +39,7 @@ pub(crate) fn run() -> RunView {
         error: None,
         started: at(0),
         ended: Some(at(83)),
+        lasted_ms: 83_000,
         turns: 4,
         messages: 9,
         usage: Usage::default(),

@@ -161,6 +161,7 @@ impl Kernel {
         let (dead, dropped) = (DeliveryState::Dead, DeliveryState::Dropped);
         let (dead_letters, dropped) = (in_state(dead).collect(), in_state(dropped).collect());
         let row = snapshot.run;
+        let lasted = row.store_ended.unwrap_or_else(|| self.now().store).since(row.store_started);
         Ok(RunView {
             position,
             pending,
@@ -181,6 +182,7 @@ impl Kernel {
             error: row.error,
             started: row.started,
             ended: row.ended,
+            lasted_ms: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
             turns: row.turns,
             messages: row.messages,
             usage: row.usage,

@@ -1,6 +1,6 @@
 //! `agent-worker runs`: what ran, and what became of it.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, time::Duration};
 
 use agent_worker_protocol::{Target, api::RunView};
 
@@ -72,7 +72,7 @@ fn show(runs: &[RunView], reach: Reach, ctx: &mut Context<'_>) -> Result<(), Cli
             Target::instance(&run.instance).to_string(),
             run.mode.to_string(),
             words::ago(run.started, now),
-            lasted(run.ended.unwrap_or(now).since(run.started)),
+            lasted(Duration::from_millis(run.lasted_ms)),
             run.turns.to_string(),
             run.messages.to_string(),
             words::run(run),

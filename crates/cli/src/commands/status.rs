@@ -1,5 +1,7 @@
 //! `agent-worker status`: one agent or one run, with everything there is to know of it.
 
+use std::time::Duration;
+
 use agent_worker_protocol::{
     Limits, Millis, Target,
     api::{AgentDetail, AttemptView, Mail, RunView},
@@ -108,7 +110,7 @@ fn show_run(run: &RunView, ctx: &mut Context<'_>) -> Result<(), CliError> {
     ctx.console.answer(&head)?;
     let begun = words::ago(run.started, now);
     let begun = match run.ended {
-        Some(ended) => format!("{begun}, lasted {}", lasted(ended.since(run.started))),
+        Some(_) => format!("{begun}, lasted {}", lasted(Duration::from_millis(run.lasted_ms))),
         None => begun,
     };
     let mut facts = vec![

@@ -39,7 +39,7 @@ pub(crate) fn agent(name: &str, project: &str, state: &Value) -> Value {
 pub(crate) fn run_view(state: &Value) -> Reply {
     let mut view = json!({
         "run": RUN, "instance": "review", "project": "/repo", "cwd": "/repo", "mode": "run",
-        "limits": {"hops": 50, "turns": 200, "wall": null}, "started": ts(0), "state_since": ts(9), "ended": ts(9),
+        "limits": {"hops": 50, "turns": 200, "wall": null}, "started": ts(0), "state_since": ts(9), "ended": ts(9), "lasted_ms": 9000,
         "turns": 1, "messages": 2, "usage": {"input_tokens": 0, "output_tokens": 0}, "dead_letters": [],
         "dropped": [], "agents": [agent("coder", "/repo", &json!({"state": "idle"}))],
     });

@@ -40,7 +40,7 @@ pub(super) async fn serve(
             () = doors.shutdown.streams_closed() => return Err(unfinished(run).into()),
         }
         let view = doors.kernel.run_view(&who, run).await?;
-        match RunReport::of(&view, doors.kernel.now().wall).filter(|_| view.is_at_rest()) {
+        match RunReport::of(&view).filter(|_| view.is_at_rest()) {
             Some(report) => return Ok(Json(report)),
             // Whoever was quick has resumed it already.
             None => feed = watch(&doors, &who, run).await?,

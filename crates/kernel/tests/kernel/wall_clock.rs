@@ -143,10 +143,10 @@ async fn a_jump_is_one_event_of_every_live_run_and_drift_is_none() {
     let file = team("coder", "");
     let other = world.begin(RunMode::Start, "other", &file).await.unwrap().run;
     for jump in [1_900, 5_000, -70_000] {
-        world.pass(Duration::from_secs(60)).await;
+        world.pass(Duration::from_mins(1)).await;
         world.clock.set_wall(jump);
     }
-    world.pass(Duration::from_secs(60)).await;
+    world.pass(Duration::from_mins(1)).await;
     for run in [one, other] {
         world.stop(run).await.unwrap();
         let story = world.story(run).await;

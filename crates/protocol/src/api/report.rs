@@ -11,7 +11,6 @@ use crate::{
     message::{Receipt, Usage},
     name::{AgentName, Tag, WorkflowName},
     state::{AgentState, Outcome, PauseCause, RunState},
-    time::Millis,
 };
 
 /// A run that is over, or waits. `error` is null exactly when `outcome` is `done`.
@@ -140,10 +139,9 @@ impl Verdict {
 }
 
 impl RunReport {
-    /// What a run came to, as known at `now`; none while it goes on.
-    pub fn of(view: &RunView, now: Millis) -> Option<Self> {
+    /// What a run came to; none while it goes on.
+    pub fn of(view: &RunView) -> Option<Self> {
         let outcome = Verdict::of(view)?;
-        let lasted = view.ended.unwrap_or(now).since(view.started);
         let part = |agent: &AgentView| {
             let state = agent.state.clone();
             let AgentView { turns, messages, usage, .. } = *agent;
@@ -155,7 +153,7 @@ impl RunReport {
             workflow: view.instance.name.clone(),
             tag: view.instance.tag.clone(),
             run: view.run,
-            duration_ms: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
+            duration_ms: view.lasted_ms,
             turns: view.turns,
             messages: view.messages,
             usage: view.usage,
@@ -211,7 +209,7 @@ mod tests {
     fn report(state: Value, more: Value) -> Option<Value> {
         let mut view = json!({
             "run": "01890a5d-ac96-774b-bcce-b302099a8057", "instance": "review:pr-1", "project": "/p", "cwd": "/p",
-            "limits": {"hops": 50}, "mode": "run", "started": "2026-01-01T00:00:00.000Z",
+            "limits": {"hops": 50}, "mode": "run", "started": "2026-01-01T00:00:00.000Z", "lasted_ms": 5000,
             "state_since": "2026-01-01T00:00:00.000Z",
             "turns": 4, "messages": 9, "usage": {"input_tokens": 0, "output_tokens": 0},
             "dead_letters": [], "dropped": [], "agents": [],
@@ -220,7 +218,7 @@ mod tests {
             view.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
         }
         let view: RunView = serde_json::from_value(view).unwrap();
-        let report = RunReport::of(&view, "2026-01-01T00:00:05.000Z".parse().unwrap());
+        let report = RunReport::of(&view);
         report.map(|report| serde_json::to_value(report).unwrap())
     }
 

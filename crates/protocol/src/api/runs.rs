@@ -91,6 +91,10 @@ pub struct RunView {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Millis>,
+    /// How long it lasted, or has lasted so far, in milliseconds. This is not `ended` minus `started` where the wall clock
+    /// was set in between.
+    #[serde(default)]
+    pub lasted_ms: u64,
     /// Attempts that ended ok or failed.
     pub turns: u32,
     /// Messages written in it.
