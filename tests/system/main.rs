@@ -41,4 +41,5 @@ mod terminal;
 mod transcript;
 mod view;
 mod voters;
+mod wall_clock;
 mod world;
