@@ -1,13 +1,16 @@
-//! Files in a project, for people, editors and git. Documents: put there as they change, and taken back when a person
-//! changes them. With `provider: file` also the channel (`channel`). The store is the truth; what was last put where is in
-//! it.
+//! Files in a project, for people, editors and git: documents, written as they change and read when a person changes them
+//! (`copy` describes the protocol), and with `provider: file` the channel (`channel`). The store is the truth.
 //!
-//! Invariant: nothing a person wrote is overwritten before it is in the store, or lies aside.
+//! Invariant: nothing a person wrote is overwritten before the store has it, or a `.conflict` file.
 
 mod channel;
 mod copy;
+mod crash;
+#[cfg(test)]
+mod crash_table;
 mod decisions;
 mod folder;
+mod projection;
 mod watch;
 
 use std::{
@@ -18,12 +21,12 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_kernel::{Change, FileMemory, Files, Shelf, Stage};
+use agent_worker_kernel::{Change, Files, Shelf, Stage};
 use agent_worker_protocol::{BadName, DocumentPath, Revision};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use copy::{Copy, Next};
+use copy::{Copy, Next, Place};
 use decisions::Decisions;
 use folder::Folder;
 use watch::Watch;
@@ -157,24 +160,13 @@ struct Keeper {
     watch: Watch,
     copies: BTreeMap<DocumentPath, Copy>,
     decisions: Decisions,
-    /// Set aside by an earlier keeper that may have been killed before it could.
-    unfinished: BTreeSet<DocumentPath>,
 }
 
 impl Keeper {
     async fn begin(shelf: Shelf, watch: Watch, patience: Duration) -> Result<Self, Trouble> {
         let folder = Arc::new(open(shelf.place(), patience).await?);
-        let mut copies = BTreeMap::new();
-        for FileMemory { path, put, taken } in shelf.memories().await? {
-            let mut copy = Copy::new(taken);
-            for (revision, at) in put {
-                copy.remember(revision, at, &shelf.text(&path, revision).await?);
-            }
-            copies.insert(path, copy);
-        }
-        let unfinished = shelf.conflicts().await?.into_iter().collect();
-        let decisions = Decisions::default();
-        Ok(Self { shelf, folder, watch, copies, decisions, unfinished })
+        let (copies, decisions) = (BTreeMap::new(), Decisions::default());
+        Ok(Self { shelf, folder, watch, copies, decisions })
     }
 
     async fn work(&mut self, stop: &CancellationToken) -> Kept {
@@ -220,15 +212,24 @@ impl Keeper {
         let listing = blocking(move || folder.list(|fd| watch.add(fd))).await?;
         let heads: BTreeMap<DocumentPath, Revision> =
             self.shelf.heads().await?.into_iter().collect();
-        for path in self.shelf.conflicts().await? {
-            if !listing.aside.contains(&path) && !self.unfinished.contains(&path) {
-                self.shelf.conflict_close(&path).await?;
+        let conflicts = self.shelf.conflicts().await?;
+        for path in &conflicts {
+            let at = Place { documents: &self.shelf, folder: &self.folder, path };
+            let state = self.copies.entry(path.clone()).or_default().state(&at).await?;
+            // Until its file has its name, a conflict is open.
+            if state.aside.is_none() && !listing.aside.contains(path) {
+                self.shelf.conflict_close(path).await?;
             }
         }
         let mut next = Next::Rest;
-        let mut paths: BTreeSet<_> = heads.keys().chain(&listing.files).cloned().collect();
+        let mut paths: BTreeSet<_> =
+            heads.keys().chain(&listing.files).chain(&conflicts).cloned().collect();
         match self.decisions.keep(&self.shelf, &self.folder).await {
-            Ok(ours) => paths.retain(|path| Some(path) != ours.as_ref()),
+            // A conflict file that an earlier daemon left without its name is finished all the same.
+            Ok(ours) => paths.retain(|path| {
+                let has_aside = self.copies.get(path).is_some_and(Copy::has_aside);
+                has_aside || Some(path) != ours.as_ref()
+            }),
             Err(error) => {
                 tracing::error!(%error, "keeping decisions as a file failed; trying again");
                 next = Next::In(AGAIN);
@@ -236,9 +237,8 @@ impl Keeper {
         }
         for path in paths {
             let copy = self.copies.entry(path.clone()).or_default();
-            copy.aside_due = self.unfinished.contains(&path) && !listing.aside.contains(&path);
-            let head = heads.get(&path).copied();
-            match copy.tend(&self.shelf, &self.folder, &path, head).await {
+            let at = Place { documents: &self.shelf, folder: &self.folder, path: &path };
+            match copy.tend(&at, heads.get(&path).copied()).await {
                 Ok(when) => next = next.min(when),
                 Err(error) => {
                     tracing::error!(%path, %error, "keeping a document as a file failed; trying again");
@@ -246,7 +246,6 @@ impl Keeper {
                 }
             }
         }
-        self.unfinished.clear();
         Ok(next)
     }
 }

@@ -8,7 +8,7 @@ mod everyone;
 pub(crate) mod family;
 mod following;
 mod health;
-mod house;
+pub(crate) mod house;
 mod identity;
 mod judge;
 mod library;

@@ -14,6 +14,7 @@ mod detail;
 mod documents;
 mod error;
 mod events;
+mod file_merge;
 mod idle;
 mod inbox;
 mod instances;
@@ -48,19 +49,22 @@ mod transcript;
 mod views;
 mod wall_clock;
 
-pub use agent_worker_store::{Base, Change, FileMemory};
+pub use agent_worker_store::{
+    Base, Change, ExchangeMode, FileIntent, FileSlot, FileState, PendingAside,
+};
 pub use attention::Burial;
 pub use channel::Reading;
 pub use clock::{Clock, Dice, VirtualClock};
 pub use documents::DECISIONS;
 pub use error::Error;
 pub use events::{Feed, Watched};
+pub use file_merge::FoundText;
 pub use inbox::{Acked, Inbox};
 pub use kernel::{Kernel, Parts, Principal};
 pub use place::Place;
 pub use proposals::Ballots;
 pub use runner::{Departure, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting};
 pub use scheduler::{Options, Recovered};
-pub use shelf::{CONFLICT, Files, Found, Shelf, Stage, Taken, candidates};
+pub use shelf::{CONFLICT, Files, Shelf, Stage};
 pub use transcript::{Stretch, Transcript};
 pub use views::{Breadth, Tally};

@@ -21,6 +21,8 @@ pub(crate) struct Merged {
     pub(crate) removed: usize,
     /// Whether both changed the same lines, each in its own way. There the store's stay.
     pub(crate) has_conflict: bool,
+    /// The number of lines that the person added to the base and removed from it.
+    pub(crate) distance: usize,
 }
 
 /// Brings together what the store's text and the person's made of `base`. What both added at one place is both kept, the
@@ -29,6 +31,7 @@ pub(crate) fn merge(base: &str, store: &str, person: &str) -> Merged {
     let [base_lines, ours, theirs] = [base, store, person].map(lines);
     let (ours, mut theirs) = (Change::of(&base_lines, &ours), Change::of(&base_lines, &theirs));
     let all = theirs.hunks.len();
+    let distance = theirs.hunks.iter().map(|hunk| hunk.base.len() + hunk.new.len()).sum();
     theirs.hunks.retain(|their| !ours.hunks.iter().any(|our| our.contradicts(their)));
     let mut text = String::new();
     let mut removed = 0;
@@ -47,13 +50,7 @@ pub(crate) fn merge(base: &str, store: &str, person: &str) -> Merged {
     if open_ended(store) && open_ended(person) {
         text.pop();
     }
-    Merged { text, removed, has_conflict: theirs.hunks.len() < all }
-}
-
-/// How many lines must be added and removed to make one text of the other.
-pub(crate) fn distance(from: &str, to: &str) -> usize {
-    let (from, to) = (lines(from), lines(to));
-    Change::of(&from, &to).hunks.iter().map(|hunk| hunk.base.len() + hunk.new.len()).sum()
+    Merged { text, removed, has_conflict: theirs.hunks.len() < all, distance }
 }
 
 /// Without their ends: a last line that has none is a line like any other.
@@ -119,12 +116,12 @@ impl Hunk<'_> {
 mod tests {
     use super::*;
 
-    fn clean(text: &str, removed: usize) -> Merged {
-        Merged { text: text.to_owned(), removed, has_conflict: false }
+    fn clean(text: &str, removed: usize) -> (String, usize, bool) {
+        (text.to_owned(), removed, false)
     }
 
-    fn conflict(text: &str, removed: usize) -> Merged {
-        Merged { has_conflict: true, ..clean(text, removed) }
+    fn conflict(text: &str, removed: usize) -> (String, usize, bool) {
+        (text.to_owned(), removed, true)
     }
 
     #[test]
@@ -155,16 +152,17 @@ mod tests {
             ("a", "a\nb\n", "a\nc", clean("a\nb\nc\n", 0)),
             ("a", "a\nb", "a\nc", clean("a\nb\nc", 0)),
         ] {
-            assert_eq!(merge(base, store, person), expected, "{base:?} {store:?} {person:?}");
+            let Merged { text, removed, has_conflict, distance: _ } = merge(base, store, person);
+            assert_eq!((text, removed, has_conflict), expected, "{base:?} {store:?} {person:?}");
         }
     }
 
     #[test]
-    fn texts_are_as_far_apart_as_their_lines_differ() {
+    fn a_person_is_as_far_from_a_base_as_their_lines_differ() {
         for (from, to, far) in
             [("", "", 0), ("a\n", "a\nb\n", 1), ("a\nb\n", "b\n", 1), ("a\n", "b\n", 2)]
         {
-            assert_eq!(distance(from, to), far, "{from:?} {to:?}");
+            assert_eq!(merge(from, from, to).distance, far, "{from:?} {to:?}");
         }
     }
 

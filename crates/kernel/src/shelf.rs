@@ -4,20 +4,19 @@ use std::path::PathBuf;
 
 use agent_worker_protocol::{DocumentPath, Hash, Millis, Revision, RunId, WorkflowId};
 use agent_worker_store::{
-    Change, Document, Error as StoreError, FileMemory, FileTake, Store, TakeOutcome,
+    Change, Document, Error as StoreError, ExchangeMode, FileIntent, FileSlot, FileState, FileStep,
+    FileTake, Store, TakeOutcome,
 };
 use agent_worker_workflow::Documents;
 
 use crate::{
-    documents::{DOCUMENT, is_decisions},
+    documents::is_decisions,
     error::Result,
+    file_merge::{FoundText, merge_bases, stale_before, take_outcome},
     kernel::{Card, Kernel},
-    merge::{self, Merged},
     transcript::Transcript,
 };
 
-/// Who saves a file has read it at most so long ago; longer ago, they knew what they were taking away.
-const GLANCE: i64 = 3_000;
 /// A document's text that could not be merged lies beside it under this ending.
 pub const CONFLICT: &str = ".conflict";
 
@@ -49,15 +48,6 @@ impl Files {
         let any = shelf.is_some() || transcript.is_some();
         any.then_some(Self { run: card.run, shelf, transcript })
     }
-}
-
-/// What became of a person's text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// It is in the document.
-    In,
-    /// It is to be set aside.
-    Aside,
 }
 
 /// How far a run is, for files that follow it.
@@ -136,9 +126,9 @@ impl Shelf {
         Ok(decisions.last.map(|_| decisions.content))
     }
 
-    /// What earlier keepers of these files remembered.
-    pub async fn memories(&self) -> Result<Vec<FileMemory>> {
-        Ok(self.store().file_list(self.workflow).await?)
+    /// Reads what the store knows about a document's file.
+    pub async fn file_state(&self, path: &DocumentPath) -> Result<FileState> {
+        Ok(self.store().file_get(self.workflow, path.clone()).await?)
     }
 
     /// What a revision says.
@@ -147,21 +137,51 @@ impl Shelf {
         Ok(found.ok_or(StoreError::NotFound("document"))?.content)
     }
 
-    /// Says that a revision is about to be put into its file. Answers with when that was noted.
-    pub async fn putting(&self, path: &DocumentPath, revision: Revision) -> Result<Millis> {
-        let now = self.kernel.now().wall;
-        let since = Millis::new(now.get() - GLANCE);
-        self.store().file_put(self.workflow, path.clone(), revision, since, now).await?;
-        Ok(now)
-    }
-
-    /// Takes what a person wrote, found at `saved`, into the document. `put` is what its file held of late.
-    pub async fn take(
+    /// Records that a staged revision is about to be exchanged with the file.
+    pub async fn file_intend(
         &self,
         path: &DocumentPath,
-        found: &Found,
-        put: &[(Revision, Millis)],
-    ) -> Result<Taken> {
+        (revision, hash): (Revision, Hash),
+        inode: u64,
+        mode: ExchangeMode,
+    ) -> Result<FileState> {
+        let intent = FileIntent { revision, hash, inode, mode, at: self.file_time() };
+        self.file_step(path, FileStep::Intend(intent)).await
+    }
+
+    /// Records that the exchange happened, at `replaced` or just now. `out` is the file in the out slot.
+    pub async fn file_confirm(
+        &self,
+        path: &DocumentPath,
+        out: Option<u64>,
+        replaced: Option<Millis>,
+    ) -> Result<FileState> {
+        let now = self.file_time();
+        let (replaced, forget_before) = (replaced.unwrap_or(now), stale_before(now));
+        self.file_step(path, FileStep::Confirm { out, replaced, forget_before }).await
+    }
+
+    /// Records that the out slot holds no person's text.
+    pub async fn file_unstage(&self, path: &DocumentPath) -> Result<FileState> {
+        self.file_step(path, FileStep::Unstage).await
+    }
+
+    /// Records that a conflict file has its name.
+    pub async fn file_aside_done(&self, path: &DocumentPath) -> Result<FileState> {
+        self.file_step(path, FileStep::AsideDone).await
+    }
+
+    async fn file_step(&self, path: &DocumentPath, step: FileStep) -> Result<FileState> {
+        Ok(self.store().file_step(self.workflow, path.clone(), step).await?)
+    }
+
+    /// Merges a person's text into the document and makes it the base of its slot.
+    pub async fn file_take(
+        &self,
+        path: &DocumentPath,
+        found: &FoundText,
+        state: &FileState,
+    ) -> Result<FileState> {
         loop {
             let head = self.store().document_get(self.workflow, path.clone(), None).await?;
             let outcome = match &found.text {
@@ -169,42 +189,74 @@ impl Shelf {
                     TakeOutcome::Refused { why: "what was decided is changed by a vote".to_owned() }
                 }
                 Err(why) => TakeOutcome::Refused { why: why.clone() },
-                Ok(text) => self.held_against(path, text, head.as_ref(), found.saved, put).await?,
+                Ok(_) if state.marks.contains(&found.mark) => TakeOutcome::Same,
+                Ok(text) => self.file_merge(path, text, head.as_ref(), (found, state)).await?,
             };
-            let taken = match outcome {
-                TakeOutcome::Same | TakeOutcome::Merged { .. } => Taken::In,
-                TakeOutcome::Conflict { .. } | TakeOutcome::Refused { .. } => Taken::Aside,
+            let text = match outcome {
+                TakeOutcome::Refused { .. } => None,
+                _ => found.text.clone().ok().map(|text| (text, found.hash)),
             };
-            let head = head.map(|document| document.info.revision);
-            let (workflow, path, mark) = (self.workflow, path.clone(), found.mark);
-            let take = FileTake { workflow, path, mark, head, outcome };
+            let now = self.file_time();
+            let take = FileTake {
+                workflow: self.workflow,
+                path: path.clone(),
+                slot: found.slot,
+                inode: found.inode,
+                text,
+                head: head.map(|document| document.info.revision),
+                outcome,
+                // The file's text is compared after the out slot's, and may have been saved long ago.
+                forget_before: match found.slot {
+                    FileSlot::File => stale_before(now.min(found.saved)),
+                    FileSlot::Out => Millis::new(0),
+                },
+            };
             match self.store().file_take(take, self.kernel.now()).await {
-                // Somebody wrote meanwhile: it is held against that.
+                // Another revision was written meanwhile: merge with that one.
                 Err(StoreError::StaleRevision(_)) => {}
-                other => return other.map(|_| taken).map_err(Into::into),
+                other => return Ok(other?),
             }
         }
     }
 
-    async fn held_against(
+    async fn file_merge(
         &self,
         path: &DocumentPath,
         text: &str,
         head: Option<&Document>,
-        saved: Millis,
-        put: &[(Revision, Millis)],
+        (found, state): (&FoundText, &FileState),
     ) -> Result<TakeOutcome> {
         let Some(head) = head else {
             return Ok(TakeOutcome::Merged { content: text.to_owned(), removed: 0 });
         };
-        let mut bases = Vec::new();
-        for revision in candidates(put, saved) {
-            bases.push(self.text(path, revision).await?);
+        let stays = || head.content.clone();
+        if found.has_unknown_base {
+            let why = "the copy that it replaced was deleted before it was compared".to_owned();
+            return Ok(TakeOutcome::Conflict { stays: stays(), why });
         }
-        let (text, head) = (text.to_owned(), head.content.clone());
-        // It takes a while when they are long.
-        let weigh = tokio::task::spawn_blocking(move || weigh(&bases, &head, text)).await;
-        Ok(weigh.map_err(|_| StoreError::Closed)?)
+        let own = state.base(found.slot).map(|base| base.number);
+        // In a slot without a base everything is new.
+        let mut bases = if own.is_none() { vec![String::new()] } else { Vec::new() };
+        for number in merge_bases(state, found.slot, found.saved) {
+            let base = self.store().file_base(self.workflow, path.clone(), number).await?;
+            match base {
+                Some(base) => bases.push(base),
+                None if Some(number) == own => {
+                    let why = "the revision that it was made from was deleted".to_owned();
+                    return Ok(TakeOutcome::Conflict { stays: stays(), why });
+                }
+                None => {}
+            }
+        }
+        let (text, head) = (text.to_owned(), stays());
+        // Long texts take a while to compare.
+        let merged = tokio::task::spawn_blocking(move || take_outcome(&bases, &head, &text)).await;
+        Ok(merged.map_err(|_| StoreError::Closed)?)
+    }
+
+    /// The time that is compared with the modification times of files: wall time.
+    fn file_time(&self) -> Millis {
+        self.kernel.now().wall
     }
 
     /// The documents whose file lies aside because it could not be merged.
@@ -220,93 +272,5 @@ impl Shelf {
 
     fn store(&self) -> &dyn Store {
         &*self.kernel.store
-    }
-}
-
-/// What was found in a file.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The text; else why it is none.
-    pub text: Result<String, String>,
-    /// When it was saved.
-    pub saved: Millis,
-    /// Which file, when, and what, in one.
-    pub mark: Hash,
-}
-
-/// The revisions whoever saved a file at `saved` may have read: those not replaced long before, oldest first.
-pub fn candidates(put: &[(Revision, Millis)], saved: Millis) -> Vec<Revision> {
-    let replaced = put.iter().skip(1).map(|(_, at)| Some(*at)).chain([None]);
-    put.iter()
-        .zip(replaced)
-        .filter(|(_, replaced)| replaced.is_none_or(|at| at.get() >= saved.get() - GLANCE))
-        .map(|((revision, _), _)| *revision)
-        .collect()
-}
-
-/// What becomes of a person's text: made from the base it is nearest to, the newest of equals.
-fn weigh(bases: &[String], head: &str, text: String) -> TakeOutcome {
-    let base = bases.iter().rev().min_by_key(|base| merge::distance(base, &text));
-    let base = base.map_or("", String::as_str);
-    if base == text {
-        return TakeOutcome::Same;
-    }
-    let Merged { text: merged, removed, has_conflict } = merge::merge(base, head, &text);
-    if merged.len() > DOCUMENT {
-        let why =
-            format!("the document would have {} bytes; {DOCUMENT} are the most", merged.len());
-        return TakeOutcome::Conflict { content: text, stays: head.to_owned(), why };
-    }
-    match (has_conflict, merged == head) {
-        (true, _) => {
-            let why = "an agent and the file changed the same lines".to_owned();
-            TakeOutcome::Conflict { content: text, stays: merged, why }
-        }
-        (false, true) => TakeOutcome::Same,
-        (false, false) => TakeOutcome::Merged { content: merged, removed },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_edit_is_held_against_what_could_have_been_read() {
-        let put = [(1, 1_000), (2, 5_000), (3, 9_000)];
-        let put = put.map(|(revision, at)| (Revision::new(revision), Millis::new(at)));
-        for (saved, expected) in [
-            (9_500, &[2, 3][..]),
-            (12_000, &[2, 3][..]),
-            (12_001, &[3][..]),
-            (8_000, &[1, 2, 3][..]),
-            (0, &[1, 2, 3][..]),
-        ] {
-            let found = candidates(&put, Millis::new(saved));
-            let found: Vec<_> = found.into_iter().map(Revision::get).collect();
-            assert_eq!(found, expected, "{saved}");
-        }
-        assert_eq!(candidates(&[], Millis::new(1)), []);
-    }
-
-    #[test]
-    fn a_text_becomes_what_its_nearest_base_makes_of_it() {
-        let merged =
-            |content: &str, removed| TakeOutcome::Merged { content: content.into(), removed };
-        let bases =
-            |bases: &[&str]| bases.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        for (of, head, text, expected) in [
-            // A save that crossed a projection: the line that came meanwhile stays.
-            (bases(&["a\n", "a\nb\n"]), "a\nb\n", "A\n", merged("A\nb\n", 1)),
-            // Our own text, not yet replaced.
-            (bases(&["a\n", "a\nb\n"]), "a\nb\nc\n", "a\n", TakeOutcome::Same),
-            // Saved long after: what is not there was taken away.
-            (bases(&["a\nb\n"]), "a\nb\nc\n", "a\n", merged("a\nc\n", 1)),
-            (bases(&[]), "a\n", "b\n", merged("a\nb\n", 0)),
-        ] {
-            assert_eq!(weigh(&of, head, text.to_owned()), expected, "{text:?}");
-        }
-        let conflict = weigh(&bases(&["a\n"]), "b\n", "c\n".to_owned());
-        assert!(matches!(conflict, TakeOutcome::Conflict { content, .. } if content == "c\n"));
     }
 }

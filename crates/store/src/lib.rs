@@ -15,12 +15,13 @@ mod time;
 pub use cabinet::Cabinet;
 pub use error::Error;
 pub use model::{
-    AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, Base, Blame, By, Change,
-    DeadNote, Deadline, Decide, Deciding, Document, DocumentConflict, DocumentInfo, DocumentWrite,
-    Edit, EventQuery, Fence, FileMemory, FileTake, FinishedAttempt, Hindrances, Instance,
-    InstanceQuery, JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased,
-    LiveAttempt, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
-    NewProposal, NewQuestion, NewRun, NewSuggestion, NotBefore, Once, Order, ProposalQuery,
+    AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, Base, BaseNumber, Blame, By,
+    Change, DeadNote, Deadline, Decide, Deciding, Document, DocumentConflict, DocumentInfo,
+    DocumentWrite, Edit, EventQuery, ExchangeMode, Fence, FileBase, FileIntent, FileSlot,
+    FileState, FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery,
+    JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery,
+    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
+    NewRun, NewSuggestion, NotBefore, Once, Order, OutSlot, PendingAside, ProposalQuery,
     ProposalStep, Question, QuestionQuery, ReadyAgent, Recipient, ResourceInfo, ResourcePart,
     Right, RunFacts, RunQuery, RunRow, RunSnapshot, RunStep, Said, Settlement, ShownMessage,
     SuggestionAnswer, SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod attempts;
+mod files;
 mod library;
 mod messages;
 mod proposals;
@@ -12,10 +13,13 @@ pub use attempts::{
     AttemptRow, Blame, DeadNote, FinishedAttempt, JournalEntry, Lease, LeaseFacts, LeaseRule,
     LeaseStep, Leased, NewAttempt, Settlement, ShownMessage, Turn, Whose,
 };
+pub use files::{
+    BaseNumber, ExchangeMode, FileBase, FileIntent, FileSlot, FileState, FileStep, FileTake,
+    OutSlot, PendingAside, TakeOutcome,
+};
 pub use library::{
-    Base, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, FileMemory,
-    FileTake, NewSuggestion, ResourceInfo, ResourcePart, SuggestionAnswer, SuggestionVerdict,
-    TakeOutcome,
+    Base, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, NewSuggestion,
+    ResourceInfo, ResourcePart, SuggestionAnswer, SuggestionVerdict,
 };
 pub use messages::{MessageQuery, NewMessage, Once, Order, Recipient, Wake};
 pub use proposals::{

@@ -16,6 +16,8 @@ pub(crate) mod drawers;
 mod effects;
 mod events;
 mod feedback;
+mod file_states;
+mod file_takes;
 mod head;
 mod inbox;
 mod instances;
@@ -27,7 +29,7 @@ mod methods;
 mod notices;
 #[cfg(test)]
 mod plans;
-mod projections;
+
 mod proposals;
 mod questions;
 mod readers;

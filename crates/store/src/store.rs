@@ -16,13 +16,13 @@ use serde_json::Value;
 use crate::{
     error::{Error, Result},
     model::{
-        AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
-        DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake,
-        FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
-        NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
-        NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
-        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
-        ShownMessage, SuggestionAnswer, Turn,
+        AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, Decide, Deciding,
+        Document, DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileState,
+        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule,
+        Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
+        NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
+        QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
+        RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
     time::{Now, StoreTime},
 };
@@ -372,20 +372,25 @@ pub trait Store: Send + Sync {
         workflow: WorkflowId,
         suggestion: Seq,
     ) -> Result<Option<SuggestionView>>;
-    /// Lists what is remembered of the files of an instance's documents.
-    async fn file_list(&self, workflow: WorkflowId) -> Result<Vec<FileMemory>>;
-    /// Notes that a revision is about to be put into its file; what was replaced there before `since` is forgotten.
-    async fn file_put(
+    /// Reads what is known about the file of a document.
+    async fn file_get(&self, workflow: WorkflowId, path: DocumentPath) -> Result<FileState>;
+    /// Reads the text of a base; none if its revision was deleted.
+    async fn file_base(
         &self,
         workflow: WorkflowId,
         path: DocumentPath,
-        revision: Revision,
-        since: Millis,
-        now: Millis,
-    ) -> Result<()>;
-    /// Takes what a person wrote into a file, and remembers that it did. Answers with the newest revision; refused if
-    /// that is not the one it was held against.
-    async fn file_take(&self, take: FileTake, now: Now) -> Result<Option<Revision>>;
+        base: BaseNumber,
+    ) -> Result<Option<String>>;
+    /// Takes a person's text: writes its revision and makes the text the base of its slot. Refused if the newest revision
+    /// is not the one it was merged with.
+    async fn file_take(&self, take: FileTake, now: Now) -> Result<FileState>;
+    /// Records a step of writing a document's file.
+    async fn file_step(
+        &self,
+        workflow: WorkflowId,
+        path: DocumentPath,
+        step: FileStep,
+    ) -> Result<FileState>;
     /// Lists what a person wrote and could not be merged.
     async fn conflict_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentConflict>>;
     /// Takes one off that list.

@@ -6,14 +6,14 @@
 
 use std::{io, os::unix::fs::FileExt as _, sync::Arc, time::Duration};
 
-use agent_worker_kernel::{Change, Stage, Transcript};
+use agent_worker_kernel::{Change, FileSlot as Slot, Stage, Transcript};
 use agent_worker_protocol::{BadName, DocumentPath, Seq};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     AGAIN, HANDOVER, Kept, LAST, Trouble, blocking,
-    folder::{Folder, Key, Seen, Slot},
+    folder::{Folder, Key, Seen},
     is_tried_again, open,
 };
 

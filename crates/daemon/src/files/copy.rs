@@ -1,242 +1,248 @@
-//! One document and its file: told apart is what we put there from what a person wrote; theirs is taken, then the newest
-//! revision is put in its place.
+//! One document and its file: takes a person's edits, then writes the newest revision.
+//!
+//! A document has two slots in its folder: the file that people edit, and the *out* slot (`.NAME.out`) with the file that
+//! the last exchange replaced, because a program may still be writing it. For each slot the store keeps a base.
+//!
+//! Invariant: a slot's text minus its base is exactly what a person wrote and the store does not have yet.
+//!
+//! Each step keeps it, whatever step a kill comes before or after:
+//! 1. *Take*, one transaction: a text F that is not the slot's base is merged, `merge(base, head, F)` is the next
+//!    revision and F is the base. In a conflict F is a revision of its own, and the base all the same.
+//! 2. *Stage*: write a temporary file, fsync, rename it to the out slot. The text that was there is its base by then. A
+//!    file in the out slot whose inode is not the recorded one is a staged one: no person has written it.
+//! 3. *Intend*, one transaction: the revision and the inode of the staged file.
+//! 4. *Exchange* the two names in one step; without a file, create it.
+//! 5. *Confirm*: fsync the folder, then one transaction: the file's base is the out slot's, the revision is the file's
+//!    base, and no intent is left.
+//! 6. *Recover* an intent before anything else: `projection` decides whether step 4 happened.
+//!
+//! A program that holds the file open for longer than two exchanges writes into a file without a name: that write is lost.
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_kernel::{Found, Shelf, Taken};
+use agent_worker_kernel::{DECISIONS, FileSlot as Slot, FileState, FoundText, PendingAside, Shelf};
 use agent_worker_protocol::{DocumentPath, Hash, Millis, Revision, hash};
 use tokio::time::Instant;
 
 use super::{
     Trouble, blocking,
-    folder::{Access, Folder, Key, Seen, Slot, Text},
+    crash::CrashPoint,
+    folder::{Folder, Key, Seen, Text},
 };
 
-/// What a person writes is taken once it has stood still so long.
-const STILL: Duration = Duration::from_millis(300);
-/// What never stands still is taken out of the way after so long: it comes to rest where nobody opens it.
-const RESTLESS: Duration = Duration::from_secs(2);
-/// So many revisions are recognised.
-const MOST_PUT: usize = 64;
+/// A text is taken once the file has not changed for this long.
+const SETTLE_TIME: Duration = Duration::from_millis(300);
+/// An empty file is taken later: programs truncate a file before they write it.
+const EMPTY_SETTLE_TIME: Duration = Duration::from_secs(1);
+/// A file that keeps changing is exchanged after this long: it settles in the out slot, where no program opens it.
+const RESTLESS_TIME: Duration = Duration::from_secs(2);
 
-/// When to look again though nothing stirs.
+/// When to compare again without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Next {
     In(Duration),
     Rest,
 }
 
-/// What is known of one document's file.
+/// The document that a [`Copy`] works on.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) documents: &'a Shelf,
+    pub(super) folder: &'a Arc<Folder>,
+    pub(super) path: &'a DocumentPath,
+}
+
+/// The file of one document, between two comparisons.
 #[derive(Default)]
 pub(super) struct Copy {
-    /// What was put there of late, oldest first.
-    put: Vec<Put>,
-    taken: Vec<Hash>,
-    file: Side,
-    out: Side,
-    exchanged: Option<Instant>,
-    /// An earlier keeper meant to set its text aside.
-    pub(super) aside_due: bool,
+    /// As the store has it; none before it was read and after an error, when the store may know more.
+    pub(super) state: Option<FileState>,
+    pub(super) file: Side,
+    pub(super) out: Side,
+    /// The last exchange, or an earlier daemon's at the latest.
+    pub(super) exchanged: Option<Instant>,
 }
 
-struct Put {
-    revision: Revision,
-    at: Millis,
-    hash: Hash,
-}
-
-/// What is known of one of its two files.
+/// What was seen of one slot.
 #[derive(Default)]
-struct Side {
-    /// As it stood when everything in it was in the store, and which revision it was.
-    settled: Option<(Key, Option<Revision>)>,
-    /// What was seen since when, and is not settled.
+pub(super) struct Side {
+    /// The file whose text was the slot's base.
+    pub(super) settled: Option<Key>,
+    /// The file as it was seen last, and since when.
     noticed: Option<(Seen, Instant)>,
-    /// Since when it has been other than settled.
+    /// Since when the text has not been the base.
     restless: Option<Instant>,
 }
 
-/// How one of the files stands.
+/// The result of comparing a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     Missing,
-    /// Everything in it is in the store; if it is a revision, which.
-    Settled(Option<Revision>),
-    /// Somebody wrote; ask again then.
+    /// The text is the slot's base.
+    Settled,
+    /// A person is writing; compare again after this long.
     Moving(Duration),
-    /// Something came of it: look at everything anew.
+    /// A text was taken: compare everything again.
     Moved,
-    /// Not a file.
+    /// Not a regular file.
     Strange,
 }
 
+impl Place<'_> {
+    /// Runs file operations where blocking is allowed.
+    pub(super) async fn files<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Folder, &DocumentPath) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let (folder, path) = (Arc::clone(self.folder), self.path.clone());
+        Ok(blocking(move || work(&folder, &path)).await?)
+    }
+
+    pub(super) fn reach(&self, point: CrashPoint) -> Result<(), Trouble> {
+        Ok(self.folder.crash.reach(point)?)
+    }
+}
+
 impl Copy {
-    pub(super) fn new(taken: Vec<Hash>) -> Self {
-        Self { taken, ..Self::default() }
-    }
-
-    /// A revision is, or may be, in the file.
-    pub(super) fn remember(&mut self, revision: Revision, at: Millis, text: &str) {
-        self.put.retain(|put| put.revision != revision);
-        self.put.push(Put { revision, at, hash: hash(&[text.as_bytes()]) });
-        let surplus = self.put.len().saturating_sub(MOST_PUT);
-        self.put.drain(..surplus);
-    }
-
-    /// Brings file and document together as far as that can be done now.
+    /// Brings file and document together as far as that is possible now.
     pub(super) async fn tend(
         &mut self,
-        documents: &Shelf,
-        folder: &Arc<Folder>,
-        path: &DocumentPath,
+        at: &Place<'_>,
         head: Option<Revision>,
     ) -> Result<Next, Trouble> {
-        match self.settle(documents, folder, path, Slot::Out).await? {
+        let next = self.reconcile(at, head).await;
+        if next.is_err() {
+            // The store knows which steps it has carried out.
+            self.state = None;
+            (self.file.settled, self.out.settled) = (None, None);
+        }
+        next
+    }
+
+    async fn reconcile(&mut self, at: &Place<'_>, head: Option<Revision>) -> Result<Next, Trouble> {
+        self.recover(at).await?;
+        self.finish_aside(at).await?;
+        match self.settle(at, Slot::Out).await? {
             Stand::Moving(pause) => return Ok(Next::In(pause)),
             Stand::Moved => return Ok(Next::In(Duration::ZERO)),
-            Stand::Missing | Stand::Settled(_) | Stand::Strange => {}
+            Stand::Missing | Stand::Settled | Stand::Strange => {}
         }
-        let stand = self.settle(documents, folder, path, Slot::File).await?;
-        let Some(head) = head else {
-            return Ok(match stand {
-                Stand::Moving(pause) => Next::In(pause),
-                Stand::Moved => Next::In(Duration::ZERO),
-                Stand::Missing | Stand::Settled(_) | Stand::Strange => Next::Rest,
-            });
+        let stand = self.settle(at, Slot::File).await?;
+        let base = self.state(at).await?.base(Slot::File);
+        let is_newest = base.and_then(|base| base.revision) == head;
+        let restless = self.file.restless.is_some_and(|since| since.elapsed() > RESTLESS_TIME);
+        let head = match (stand, head) {
+            (Stand::Moved, _) => return Ok(Next::In(Duration::ZERO)),
+            (Stand::Moving(_), Some(head)) if restless => head,
+            (Stand::Moving(pause), _) => return Ok(Next::In(pause)),
+            (Stand::Settled, _) if is_newest => return Ok(Next::Rest),
+            (Stand::Strange, _) | (Stand::Settled | Stand::Missing, None) => return Ok(Next::Rest),
+            (Stand::Settled | Stand::Missing, Some(head)) => head,
         };
-        match stand {
-            Stand::Settled(Some(there)) if there == head => return Ok(Next::Rest),
-            Stand::Strange => return Ok(Next::Rest),
-            Stand::Moved => return Ok(Next::In(Duration::ZERO)),
-            Stand::Moving(pause) => {
-                let restless = self.file.restless.is_some_and(|since| since.elapsed() > RESTLESS);
-                if !restless {
-                    return Ok(Next::In(pause));
-                }
-            }
-            Stand::Settled(_) | Stand::Missing => {}
-        }
-        // What came out last must have come to rest before it is let go.
-        if let Some(left) = self.exchanged.and_then(|at| STILL.checked_sub(at.elapsed())) {
+        // A program that opened the replaced file has this long to write it.
+        if let Some(left) = self.exchanged.and_then(|at| SETTLE_TIME.checked_sub(at.elapsed())) {
             return Ok(Next::In(left));
         }
-        self.put(documents, folder, path, head).await?;
+        self.project(at, head).await?;
         Ok(Next::In(Duration::ZERO))
     }
 
-    async fn put(
-        &mut self,
-        documents: &Shelf,
-        folder: &Arc<Folder>,
-        path: &DocumentPath,
-        head: Revision,
-    ) -> Result<(), Trouble> {
-        let text = documents.text(path, head).await?;
-        let at = documents.putting(path, head).await?;
-        self.remember(head, at, &text);
-        let before = self.file.settled.take();
-        let (inside, file) = (Arc::clone(folder), path.clone());
-        let key = blocking(move || inside.put(&file, &text, Access::Edit)).await?;
-        self.exchanged = Some(Instant::now());
-        self.file = Side { settled: Some((key, Some(head))), ..Side::default() };
-        // What came out is what was settled, or somebody wrote in between: then it is looked at as anything new.
-        self.out = Side { settled: before, ..Side::default() };
-        Ok(())
+    /// The state of the file in the store.
+    pub(super) async fn state(&mut self, at: &Place<'_>) -> Result<&FileState, Trouble> {
+        let state = if let Some(state) = self.state.take() {
+            state
+        } else {
+            let state = at.documents.file_state(at.path).await?;
+            self.exchanged = state.out.map(|_| Instant::now());
+            state
+        };
+        Ok(self.state.insert(state))
     }
 
-    /// Sees to it that everything in a file is in the store.
-    async fn settle(
-        &mut self,
-        documents: &Shelf,
-        folder: &Arc<Folder>,
-        path: &DocumentPath,
-        slot: Slot,
-    ) -> Result<Stand, Trouble> {
-        let seen = folder.look(path, slot)?;
-        let has_been = !self.put.is_empty();
-        let aside_due = self.aside_due;
-        let side = self.side(slot);
+    /// Takes the text of a slot if it is not the slot's base.
+    async fn settle(&mut self, at: &Place<'_>, slot: Slot) -> Result<Stand, Trouble> {
+        let seen = at.folder.look(at.path, slot)?;
+        let state = self.state(at).await?;
+        let (base, has_base) = (state.base(slot).map(|base| base.hash), state.file.is_some());
         let key = match seen {
             Seen::File(key) => key,
             Seen::Strange => return Ok(Stand::Strange),
-            // An editor may have taken it away to put another there.
-            Seen::Nothing if slot == Slot::File && has_been => {
-                return Ok(side.still(seen).map_or(Stand::Missing, Stand::Moving));
+            // An editor may have deleted the file to write another.
+            Seen::Nothing if slot == Slot::File && has_base => {
+                let left = self.file.still(seen, SETTLE_TIME);
+                return Ok(left.map_or(Stand::Missing, Stand::Moving));
             }
             Seen::Nothing => return Ok(Stand::Missing),
         };
-        if let Some((settled, revision)) = side.settled
-            && settled == key
-        {
-            side.noticed = None;
-            side.restless = None;
-            return Ok(Stand::Settled(revision));
+        if slot == Slot::Out && !self.is_replaced_file(at, key) {
+            if self.state(at).await?.out.is_some() {
+                // Its number may be given to another file: from now on, no inode is the recorded one.
+                self.unstage(at).await?;
+            }
+            return Ok(Stand::Missing);
+        }
+        let side = self.side(slot);
+        if side.settled == Some(key) {
+            *side = Side::settled(side.settled);
+            return Ok(Stand::Settled);
         }
         side.restless.get_or_insert_with(Instant::now);
-        let moving = side.still(seen);
-        let (inside, file) = (Arc::clone(folder), path.clone());
-        let Some(text) = blocking(move || inside.read(&file, slot)).await? else {
-            return Ok(Stand::Moving(STILL));
+        let settle_time = if key.size == 0 { EMPTY_SETTLE_TIME } else { SETTLE_TIME };
+        let moving = side.still(seen, settle_time);
+        let Some(text) = at.files(move |folder, path| folder.read(path, slot)).await? else {
+            return Ok(Stand::Moving(SETTLE_TIME));
         };
-        let (revision, mark) = (self.own(&text), mark(&text));
-        if revision.is_some() || self.taken.contains(&mark) {
-            if revision.is_none() && aside_due {
-                return self.set_aside(folder, path, slot).await;
-            }
-            self.side(slot).settled = Some((text.key, revision));
-            return Ok(Stand::Settled(revision));
+        if Some(hash(&[&text.bytes])) == base {
+            *self.side(slot) = Side::settled(Some(text.key));
+            return Ok(Stand::Settled);
         }
+        let is_torn = text.key != key || at.folder.look(at.path, slot)? != seen;
         match moving {
             Some(pause) => Ok(Stand::Moving(pause)),
-            None if text.key != key => Ok(Stand::Moving(STILL)),
-            None => self.take(documents, folder, path, slot, &text).await,
-        }
-    }
-
-    /// The revision a text is, if it can be one that we put there: an old one saved again later is a person's doing.
-    fn own(&self, text: &Text) -> Option<Revision> {
-        let hash = hash(&[&text.bytes]);
-        let recent = agent_worker_kernel::candidates(&self.history(), saved(text.key));
-        let own = |put: &&Put| put.hash == hash && recent.contains(&put.revision);
-        self.put.iter().rev().find(own).map(|put| put.revision)
-    }
-
-    fn history(&self) -> Vec<(Revision, Millis)> {
-        self.put.iter().map(|put| (put.revision, put.at)).collect()
-    }
-
-    async fn take(
-        &mut self,
-        documents: &Shelf,
-        folder: &Arc<Folder>,
-        path: &DocumentPath,
-        slot: Slot,
-        text: &Text,
-    ) -> Result<Stand, Trouble> {
-        let found = Found { text: readable(text), saved: saved(text.key), mark: mark(text) };
-        let taken = documents.take(path, &found, &self.history()).await?;
-        self.taken.push(found.mark);
-        match taken {
-            Taken::In => {
-                let side = self.side(slot);
-                *side = Side { settled: Some((text.key, None)), ..Side::default() };
+            None if is_torn => Ok(Stand::Moving(SETTLE_TIME)),
+            None => {
+                self.take(at, &found(slot, &text)).await?;
+                self.side(slot).settled = Some(text.key).filter(|_| !self.has_aside());
+                self.finish_aside(at).await?;
                 Ok(Stand::Moved)
             }
-            Taken::Aside => self.set_aside(folder, path, slot).await,
         }
     }
 
-    async fn set_aside(
-        &mut self,
-        folder: &Arc<Folder>,
-        path: &DocumentPath,
-        slot: Slot,
-    ) -> Result<Stand, Trouble> {
-        let (inside, file) = (Arc::clone(folder), path.clone());
-        blocking(move || inside.set_aside(&file, slot)).await?;
-        self.aside_due = false;
+    /// Whether a file in the out slot is the one that the last exchange replaced.
+    fn is_replaced_file(&self, at: &Place<'_>, key: Key) -> bool {
+        let out = self.state.as_ref().and_then(|state| state.out);
+        // The decisions are written without an intent; whatever is in their slots and not ours is a person's.
+        at.path.as_str() == DECISIONS
+            || out.is_some_and(|out| out.inode.is_none_or(|inode| inode == key.ino))
+    }
+
+    /// Merges a text into the document and makes it the base of its slot.
+    pub(super) async fn take(&mut self, at: &Place<'_>, found: &FoundText) -> Result<(), Trouble> {
+        at.reach(CrashPoint::TakeBegins)?;
+        let state = self.state(at).await?;
+        self.state = Some(at.documents.file_take(at.path, found, state).await?);
+        let side = self.side(found.slot);
+        *side = Side::default();
+        at.reach(CrashPoint::Taken)
+    }
+
+    /// Whether a file is on its way to `NAME.conflict`.
+    pub(super) fn has_aside(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.aside.is_some())
+    }
+
+    /// Renames a file that could not be merged to `NAME.conflict`, if that is still to do.
+    async fn finish_aside(&mut self, at: &Place<'_>) -> Result<(), Trouble> {
+        let Some(PendingAside { slot, inode }) = self.state(at).await?.aside else { return Ok(()) };
+        // Another inode has its name: it was renamed, or its writer replaced it.
+        if matches!(at.folder.look(at.path, slot)?, Seen::File(key) if key.ino == inode) {
+            at.files(move |folder, path| folder.set_aside(path, slot)).await?;
+        }
+        at.reach(CrashPoint::AsideRenamed)?;
+        self.state = Some(at.documents.file_aside_done(at.path).await?);
         *self.side(slot) = Side::default();
-        Ok(Stand::Moved)
+        Ok(())
     }
 
     fn side(&mut self, slot: Slot) -> &mut Side {
@@ -248,8 +254,13 @@ impl Copy {
 }
 
 impl Side {
-    /// Nothing, if it has stood as it is long enough; else how long it is to be watched yet.
-    fn still(&mut self, seen: Seen) -> Option<Duration> {
+    /// A slot whose text is its base in the file `key`, if any is known.
+    pub(super) fn settled(key: Option<Key>) -> Self {
+        Self { settled: key, ..Self::default() }
+    }
+
+    /// How long the slot has yet to stay as it is; none if it has for `settle_time`.
+    fn still(&mut self, seen: Seen, settle_time: Duration) -> Option<Duration> {
         let since = match self.noticed {
             Some((before, since)) if before == seen => since,
             Some(_) | None => {
@@ -258,11 +269,24 @@ impl Side {
                 now
             }
         };
-        STILL.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
+        settle_time.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
     }
 }
 
-/// Which file, when it was saved, and what it says: the same text saved again is another.
+/// A text as the kernel takes it.
+pub(super) fn found(slot: Slot, text: &Text) -> FoundText {
+    FoundText {
+        slot,
+        inode: text.key.ino,
+        text: readable(text),
+        hash: hash(&[&text.bytes]),
+        saved: saved(text.key),
+        mark: mark(text),
+        has_unknown_base: false,
+    }
+}
+
+/// The mark of a text that versions without bases recorded: which file, when it was saved, and its content.
 fn mark(text: &Text) -> Hash {
     let Key { ino, mtime: (seconds, nanos), .. } = text.key;
     hash(&[&ino.to_be_bytes(), &seconds.to_be_bytes(), &nanos.to_be_bytes(), &text.bytes])

@@ -3,12 +3,12 @@
 
 use std::{io, sync::Arc};
 
-use agent_worker_kernel::{DECISIONS, Shelf};
+use agent_worker_kernel::{DECISIONS, FileSlot as Slot, Shelf};
 use agent_worker_protocol::DocumentPath;
 
 use super::{
     Trouble, blocking,
-    folder::{Access, Folder, Key, Seen, Slot, Text},
+    folder::{Access, Folder, Key, Seen, Text},
 };
 
 /// What is known of the file.

@@ -8,7 +8,8 @@ use std::{
     path::Path,
 };
 
-use agent_worker_kernel::CONFLICT;
+use super::crash::{CrashPoint, CrashSwitch};
+use agent_worker_kernel::{CONFLICT, ExchangeMode, FileSlot as Slot};
 use agent_worker_protocol::DocumentPath;
 use rustix::{
     fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat},
@@ -31,15 +32,15 @@ const IGNORED: &str = "# Of agent-worker: copies it is working on.\n.*.out\n.*.t
 /// An open folder of documents.
 pub(super) struct Folder {
     root: OwnedFd,
+    pub(super) crash: CrashSwitch,
 }
 
-/// Which of a document's files.
+/// The result of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
-    /// The one people edit.
-    File,
-    /// What came out of it when it was last replaced. Somebody may still be writing it.
-    Out,
+pub(super) enum Exchange {
+    Done,
+    /// The file was deleted or created meanwhile; nothing was changed.
+    Missed,
 }
 
 /// What people may do with a file.
@@ -95,7 +96,7 @@ impl Folder {
             }
         }
         fs::flock(&root, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Self { root })
+        Ok(Self { root, crash: CrashSwitch::default() })
     }
 
     /// Whether somebody deleted it.
@@ -109,7 +110,7 @@ impl Folder {
             Ok(found) => found,
             Err(error) => return nothing(&error).ok_or(error),
         };
-        match fs::statat(&folder, slot.name(name), AtFlags::SYMLINK_NOFOLLOW) {
+        match fs::statat(&folder, slot_name(slot, name), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
                 Ok(Seen::File(Key::of(&stat)))
             }
@@ -138,7 +139,7 @@ impl Folder {
         let (folder, name) = self.parent(path, Way::Find)?;
         // Without waiting: a pipe put here must not hold us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = match fs::openat(&folder, slot.name(name), flags, Mode::empty()) {
+        let file = match fs::openat(&folder, slot_name(slot, name), flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -153,34 +154,58 @@ impl Folder {
         Ok(Some(Text { key: Key::of(&stat), bytes, is_whole }))
     }
 
-    /// Puts a text into a document's file in one step; what was there comes out and is kept beside it.
-    pub(super) fn put(&self, path: &DocumentPath, text: &str, access: Access) -> io::Result<Key> {
+    /// Writes a text into a new file and renames it to the out slot, durably. Returns the file.
+    pub(super) fn stage(&self, path: &DocumentPath, text: &str, access: Access) -> io::Result<Key> {
         let (folder, name) = self.parent(path, Way::Make)?;
-        let (unfinished, out) = (format!(".{name}.tmp"), Slot::Out.name(name));
+        let unfinished = format!(".{name}.tmp");
         let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = match access {
             Access::Edit => Mode::from_raw_mode(0o644),
             Access::Read => Mode::from_raw_mode(0o444),
         };
-        if access == Access::Read {
-            // One that was left cannot be opened to be written again.
-            remove(&folder, &unfinished)?;
-        }
+        self.crash.reach(CrashPoint::StageBegins)?;
+        remove(&folder, &unfinished)?;
         let mut file = std::fs::File::from(fs::openat(&folder, &unfinished, flags, mode)?);
         file.write_all(text.as_bytes())?;
+        self.crash.reach(CrashPoint::StageWritten)?;
         file.sync_all()?;
+        self.crash.reach(CrashPoint::StageSynced)?;
         let key = Key::of(&fs::fstat(&file)?);
-        // From here on what lies there is whole: ours, or what came out.
-        fs::renameat(&folder, &unfinished, &folder, &out)?;
-        match fs::renameat_with(&folder, &out, &folder, name, RenameFlags::NOREPLACE) {
-            Ok(()) => {}
-            Err(Errno::EXIST) => {
-                fs::renameat_with(&folder, &out, &folder, name, RenameFlags::EXCHANGE)?;
-            }
-            Err(error) => return Err(error.into()),
-        }
+        fs::renameat(&folder, &unfinished, &folder, slot_name(Slot::Out, name))?;
+        // An intent that outlives a power cut must find the staged file.
         fs::fsync(&folder)?;
+        self.crash.reach(CrashPoint::StageRenamed)?;
+        Ok(key)
+    }
+
+    /// Gives the staged file the document's name, in one step.
+    pub(super) fn exchange(&self, path: &DocumentPath, mode: ExchangeMode) -> io::Result<Exchange> {
+        let (folder, name) = self.parent(path, Way::Find)?;
+        let flags = match mode {
+            ExchangeMode::Exchange => RenameFlags::EXCHANGE,
+            ExchangeMode::Create => RenameFlags::NOREPLACE,
+        };
+        match fs::renameat_with(&folder, slot_name(Slot::Out, name), &folder, name, flags) {
+            Ok(()) => self.crash.reach(CrashPoint::Exchanged).map(|()| Exchange::Done),
+            Err(Errno::EXIST | Errno::NOENT) => Ok(Exchange::Missed),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes the names in a document's folder durable.
+    pub(super) fn sync(&self, path: &DocumentPath) -> io::Result<()> {
+        let (folder, _) = self.parent(path, Way::Find)?;
+        Ok(fs::fsync(&folder)?)
+    }
+
+    /// Stages a text and exchanges it, for a file whose slots the store does not track.
+    pub(super) fn put(&self, path: &DocumentPath, text: &str, access: Access) -> io::Result<Key> {
+        let key = self.stage(path, text, access)?;
+        if self.exchange(path, ExchangeMode::Create)? == Exchange::Missed {
+            self.exchange(path, ExchangeMode::Exchange)?;
+        }
+        self.sync(path)?;
         Ok(key)
     }
 
@@ -216,7 +241,7 @@ impl Folder {
     /// Lets go of what came out of a document's file.
     pub(super) fn drop_out(&self, path: &DocumentPath) -> io::Result<()> {
         let (folder, name) = self.parent(path, Way::Find)?;
-        remove(&folder, &Slot::Out.name(name))
+        remove(&folder, &slot_name(Slot::Out, name))
     }
 
     /// Lays a person's text aside under the first free name.
@@ -227,10 +252,11 @@ impl Folder {
                 1 => format!("{name}{CONFLICT}"),
                 more => format!("{name}.{more}{CONFLICT}"),
             };
-            let from = slot.name(name);
+            let from = slot_name(slot, name);
             match fs::renameat_with(&folder, from, &folder, aside, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => {}
-                other => return Ok(other?),
+                Err(error) => return Err(error.into()),
+                Ok(()) => return Ok(fs::fsync(&folder)?),
             }
         }
         Err(io::Error::other("too many texts lie aside"))
@@ -282,12 +308,11 @@ impl Folder {
     }
 }
 
-impl Slot {
-    fn name(self, name: &str) -> String {
-        match self {
-            Self::File => name.to_owned(),
-            Self::Out => format!(".{name}.out"),
-        }
+/// The name of a slot in the document's folder.
+fn slot_name(slot: Slot, name: &str) -> String {
+    match slot {
+        Slot::File => name.to_owned(),
+        Slot::Out => format!(".{name}.out"),
     }
 }
 

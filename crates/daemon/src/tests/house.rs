@@ -1,25 +1,19 @@
 //! A daemon's doors, opened for a test, and a way to ask anything through them.
 
+mod idle;
+
 use std::{
-    collections::{BTreeMap, HashSet},
-    io,
+    collections::BTreeMap,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use agent_worker_host::Daemon;
-use agent_worker_kernel::{
-    AttemptPlace, Clock, Departure, Dice, Kernel, Options, Parts, Principal, Runner, ShellCommand,
-    ShellEnd, Sighting,
-};
-use agent_worker_protocol::{
-    AttemptId, Finished, Millis, NumberedEvent, RunId, RunMode, WorkerEvent, WorkerJob,
-    WorkerOutcome, api::RunRequest,
-};
+use agent_worker_kernel::{Clock, Dice, Kernel, Options, Parts, Principal, Shelf};
+use agent_worker_protocol::{AttemptId, Millis, RunId, RunMode, WorkerJob, api::RunRequest};
 use agent_worker_store::Sqlite;
-use async_trait::async_trait;
 use axum::Router;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -41,6 +35,7 @@ use crate::{
     serve::Doorway,
     shutdown::Shutdown,
 };
+use idle::Idle;
 
 /// Nothing here takes long; what does is broken.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -58,9 +53,9 @@ kickoff: '@coder begin'
 pub(super) type Hurried = Arc<Mutex<Vec<(RunId, Option<AttemptId>)>>>;
 
 /// Open doors with one live run behind them, whose agent `coder` is at work.
-pub(super) struct House {
+pub(crate) struct House {
     pub(super) kernel: Kernel,
-    pub(super) store: Sqlite,
+    pub(crate) store: Sqlite,
     pub(super) shutdown: Shutdown,
     pub(super) address: SocketAddr,
     /// What `coder`'s worker was given.
@@ -71,6 +66,8 @@ pub(super) struct House {
     folder: TempDir,
     doorway: Doorway,
     pub(super) jobs: tokio::sync::Mutex<mpsc::UnboundedReceiver<WorkerJob>>,
+    /// The documents of the run.
+    pub(crate) shelf: Shelf,
 }
 
 /// An answer, as it came over the wire.
@@ -90,10 +87,11 @@ pub(super) struct Question {
 }
 
 impl House {
-    pub(super) async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let folder = TempDir::new().unwrap();
         let store = Sqlite::open(folder.path()).unwrap();
         let (sender, jobs) = mpsc::unbounded_channel();
+        let (keep, mut kept) = mpsc::unbounded_channel();
         let hurried: Hurried = Arc::default();
         let kernel = Kernel::new(Parts {
             store: Arc::new(store.clone()),
@@ -101,6 +99,7 @@ impl House {
                 jobs: sender,
                 done: Mutex::default(),
                 hurried: hurried.clone(),
+                files: keep,
             }),
             clock: Clock::Store,
             dice: Dice::System,
@@ -141,7 +140,8 @@ impl House {
         let mut jobs = jobs;
         let (run, job) = begin(&kernel, &folder, "team", &mut jobs).await;
         let jobs = tokio::sync::Mutex::new(jobs);
-        Self { kernel, store, shutdown, address, job, run, hurried, folder, doorway, jobs }
+        let shelf = timeout(DEADLINE, kept.recv()).await.unwrap().unwrap();
+        Self { kernel, store, shutdown, address, job, run, hurried, folder, doorway, jobs, shelf }
     }
 
     /// The doors as the user's commands see them.
@@ -411,88 +411,5 @@ impl Answer {
         let problem: agent_worker_protocol::Problem = serde_json::from_value(self.json()).unwrap();
         assert!(!problem.message.is_empty());
         (self.status, problem.code.to_string())
-    }
-}
-
-/// Hands over what it is given and waits to be stopped. Only `quick`'s work is done at once, and `fragile` breaks.
-struct Idle {
-    jobs: mpsc::UnboundedSender<WorkerJob>,
-    done: Mutex<HashSet<AttemptId>>,
-    hurried: Hurried,
-}
-
-#[async_trait]
-impl Runner for Idle {
-    async fn run_open(&self, _: RunId, _: BTreeMap<String, String>) -> io::Result<()> {
-        Ok(())
-    }
-    async fn run_env(&self, _: RunId) -> io::Result<BTreeMap<String, String>> {
-        Ok(BTreeMap::new())
-    }
-    async fn run_close(&self, _: RunId) -> u32 {
-        0
-    }
-    fn run_hurry(&self, run: RunId) {
-        self.hurried.lock().unwrap().push((run, None));
-    }
-    fn attempt_hurry(&self, run: RunId, attempt: AttemptId) {
-        self.hurried.lock().unwrap().push((run, Some(attempt)));
-    }
-    async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
-        Ok(Vec::new())
-    }
-    async fn run_erase(&self, _: RunId) -> io::Result<()> {
-        Ok(())
-    }
-    fn place(&self, _: RunId, _: AttemptId) -> AttemptPlace {
-        AttemptPlace { folder: PathBuf::new(), socket: PathBuf::new() }
-    }
-    async fn attempt(&self, _: RunId, job: WorkerJob, stop: CancellationToken) -> Departure {
-        let gone = Departure { seen_alive: true, ..Departure::default() };
-        match job.agent.as_str() {
-            "quick" => {
-                self.done.lock().unwrap().insert(job.attempt);
-                gone
-            }
-            "fragile" => gone,
-            _ => {
-                self.jobs.send(job).ok();
-                stop.cancelled().await;
-                Departure::default()
-            }
-        }
-    }
-    async fn attempt_look(&self, _: RunId, _: AttemptId) -> Sighting {
-        Sighting::Gone
-    }
-    async fn attempt_adopt(&self, _: RunId, _: AttemptId, _: CancellationToken) -> Departure {
-        Departure::default()
-    }
-    async fn attempt_events(
-        &self,
-        _: RunId,
-        attempt: AttemptId,
-        _: i64,
-    ) -> io::Result<Vec<NumberedEvent>> {
-        if !self.done.lock().unwrap().contains(&attempt) {
-            return Ok(Vec::new());
-        }
-        let (outcome, text) = (WorkerOutcome::Ok, "all done".to_owned());
-        let finished = Finished { outcome, text };
-        let events = [WorkerEvent::Started { pid: 1 }, WorkerEvent::Finished(finished)];
-        let numbered = events.into_iter().zip(1..);
-        Ok(numbered.map(|(event, no)| NumberedEvent { no, ts: Millis::new(0), event }).collect())
-    }
-    async fn attempt_log(&self, _: RunId, _: AttemptId, _: u64, _: usize) -> io::Result<Vec<u8>> {
-        Ok(b"printed\n".to_vec())
-    }
-    async fn marks(&self) -> Vec<AttemptId> {
-        Vec::new()
-    }
-    async fn attempt_sweep(&self, _: AttemptId) -> u32 {
-        0
-    }
-    async fn shell(&self, _: ShellCommand, _: CancellationToken) -> io::Result<ShellEnd> {
-        Ok(ShellEnd { status: Some(0), ..ShellEnd::default() })
     }
 }

@@ -21,13 +21,13 @@ use agent_worker_protocol::{
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
-    DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileMemory, FileTake,
-    FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
-    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
-    NewRun, NewSuggestion, Now, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent,
-    ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement, ShownMessage,
-    Sqlite, Store, StoreTime, SuggestionAnswer, Turn,
+    AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, Decide, Deciding,
+    Document, DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileState,
+    FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
+    MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
+    NewQuestion, NewRun, NewSuggestion, Now, Once, ProposalQuery, Question, QuestionQuery,
+    ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
+    ShownMessage, Sqlite, Store, StoreTime, SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -63,7 +63,7 @@ const WRITES: &[&str] = &[
     "document_show",
     "suggestion_put",
     "suggestion_answer",
-    "file_put",
+    "file_step",
     "file_take",
     "conflict_close",
     "resource_put",
@@ -284,9 +284,10 @@ patient! {
     fn suggestion_answer(by: By, answer: SuggestionAnswer, now: Now) -> Once<Option<Revision>>;
     fn suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>;
     fn suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>;
-    fn file_list(workflow: WorkflowId) -> Vec<FileMemory>;
-    fn file_put(workflow: WorkflowId, path: DocumentPath, revision: Revision, since: Millis, now: Millis) -> ();
-    fn file_take(take: FileTake, now: Now) -> Option<Revision>;
+    fn file_get(workflow: WorkflowId, path: DocumentPath) -> FileState;
+    fn file_base(workflow: WorkflowId, path: DocumentPath, base: BaseNumber) -> Option<String>;
+    fn file_step(workflow: WorkflowId, path: DocumentPath, step: FileStep) -> FileState;
+    fn file_take(take: FileTake, now: Now) -> FileState;
     fn conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>;
     fn conflict_close(workflow: WorkflowId, path: DocumentPath) -> ();
     fn resource_put(by: By, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis) -> ResourceId;

@@ -15,13 +15,13 @@ use super::Cabinet;
 use crate::{
     error::Result,
     model::{
-        AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
-        DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake,
-        FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
-        NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
-        NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
-        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
-        ShownMessage, SuggestionAnswer, Turn,
+        AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, Decide, Deciding,
+        Document, DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileState,
+        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule,
+        Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
+        NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
+        QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
+        RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
     sqlite::drawers,
     store::Store,
@@ -102,10 +102,10 @@ cabinet! {
         of(answer.workflow) suggestion_answer(by: By, answer: SuggestionAnswer, now: Now) -> Once<Option<Revision>>;
         of(workflow) suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>;
         of(workflow) suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>;
-        of(workflow) file_list(workflow: WorkflowId) -> Vec<FileMemory>;
-        of(workflow) file_put(workflow: WorkflowId, path: DocumentPath, revision: Revision, since: Millis, now: Millis)
-            -> ();
-        of(take.workflow) file_take(take: FileTake, now: Now) -> Option<Revision>;
+        of(workflow) file_get(workflow: WorkflowId, path: DocumentPath) -> FileState;
+        of(workflow) file_base(workflow: WorkflowId, path: DocumentPath, base: BaseNumber) -> Option<String>;
+        of(workflow) file_step(workflow: WorkflowId, path: DocumentPath, step: FileStep) -> FileState;
+        of(take.workflow) file_take(take: FileTake, now: Now) -> FileState;
         of(workflow) conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>;
         of(workflow) conflict_close(workflow: WorkflowId, path: DocumentPath) -> ();
         of(workflow) resource_put(by: By, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis)

@@ -1,7 +1,7 @@
 //! Documents, resources and the event log.
 
 use agent_worker_protocol::{
-    AttemptId, DocumentPath, Hash, Millis, PauseCause, Position, ResourceId, Revision, RunId, Seq,
+    AttemptId, DocumentPath, Millis, PauseCause, Position, ResourceId, Revision, RunId, Seq,
     WorkflowId,
 };
 
@@ -129,60 +129,6 @@ pub enum SuggestionVerdict {
     Accept,
     /// It is not, for this reason.
     Reject(String),
-}
-
-/// What is remembered of a document's file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileMemory {
-    /// Which document.
-    pub path: DocumentPath,
-    /// The revisions put into it of late and when, oldest first; the newest may not be there yet.
-    pub put: Vec<(Revision, Millis)>,
-    /// Texts of a person that were taken from it.
-    pub taken: Vec<Hash>,
-}
-
-/// What a person wrote into a document's file.
-#[derive(Clone, Debug)]
-pub struct FileTake {
-    /// The instance.
-    pub workflow: WorkflowId,
-    /// Which document.
-    pub path: DocumentPath,
-    /// What was found, by file, time and content: it is taken once.
-    pub mark: Hash,
-    /// The newest revision it was held against; none: there was no document.
-    pub head: Option<Revision>,
-    /// What becomes of it.
-    pub outcome: TakeOutcome,
-}
-
-/// What becomes of a person's text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TakeOutcome {
-    /// It says nothing new.
-    Same,
-    /// Merged, it is the next revision.
-    Merged {
-        /// The document from now on.
-        content: String,
-        /// How many lines of the newest revision it has no longer.
-        removed: usize,
-    },
-    /// It cannot be merged whole: it is kept as a revision, and another follows it.
-    Conflict {
-        /// The person's text.
-        content: String,
-        /// The document from now on: the store's text, with what could be merged.
-        stays: String,
-        /// Why.
-        why: String,
-    },
-    /// It cannot be kept at all.
-    Refused {
-        /// Why.
-        why: String,
-    },
 }
 
 /// What a person wrote and could not be merged.

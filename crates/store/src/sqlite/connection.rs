@@ -12,7 +12,7 @@ use rusqlite::{Connection, config::DbConfig};
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 14] = [
+const STEPS: [&str; 15] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -27,6 +27,7 @@ const STEPS: [&str; 14] = [
     include_str!("schema/12.sql"),
     include_str!("schema/13.sql"),
     include_str!("schema/14.sql"),
+    include_str!("schema/15.sql"),
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
@@ -100,15 +101,16 @@ fn ready(db: &mut Connection) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{Scopes, WorkflowId};
+    use agent_worker_protocol::{Millis, Scopes, WorkflowId, hash};
 
     use super::{
         super::{
             documents::{self, At},
-            tokens,
+            file_states, tokens,
         },
         *,
     };
+    use crate::model::FileSlot;
 
     #[test]
     fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
@@ -192,6 +194,39 @@ mod tests {
         // Opened again, nothing is left to do.
         drop(db);
         writing(&path).unwrap();
+    }
+
+    /// The last revision put into a file is its base, the one before the out slot's; the texts taken from it are known,
+    /// unless one of them was still to be set aside.
+    #[test]
+    fn files_that_an_older_program_kept_have_bases() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let old = at(&path).unwrap();
+        for step in &STEPS[..14] {
+            old.execute_batch(step).unwrap();
+        }
+        old.execute_batch(
+            "PRAGMA user_version = 14;
+             INSERT INTO document (workflow, path, revision, author, bytes, at, content)
+             VALUES (7, 'a.md', 2, 'user', 2, 5, 'a2'), (7, 'a.md', 4, 'user', 2, 6, 'a4'), (7, 'b.md', 1, 'user', 2, 7, 'b1');
+             INSERT INTO projection VALUES (7, 'a.md', 2, 20), (7, 'a.md', 4, 40), (7, 'b.md', 1, 10);
+             INSERT INTO taken VALUES (7, 'a.md', zeroblob(32), 30), (7, 'b.md', zeroblob(32), 30);
+             INSERT INTO conflict VALUES (7, 'b.md', 'because', 30);",
+        )
+        .unwrap();
+        drop(old);
+        let db = writing(&path).unwrap();
+        let workflow = WorkflowId::new(7);
+        let state = |path: &str| file_states::get(&db, workflow, &path.parse().unwrap()).unwrap();
+        let a = state("a.md");
+        let base = |slot| a.base(slot).map(|base| (base.hash, base.replaced.map(Millis::get)));
+        assert_eq!(base(FileSlot::File), Some((hash(&[b"a4"]), None)));
+        assert_eq!(base(FileSlot::Out), Some((hash(&[b"a2"]), Some(40))));
+        assert_eq!((a.out.and_then(|out| out.inode), a.marks.len()), (None, 1));
+        let b = state("b.md");
+        assert_eq!(b.base(FileSlot::File).map(|base| base.hash), Some(hash(&[b"b1"])));
+        assert_eq!((b.out, b.marks.len()), (None, 0));
     }
 
     #[test]

@@ -176,7 +176,8 @@ pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         "approval",
         "document_seen",
         "suggestion",
-        "projection",
+        "file_base",
+        "file_state",
         "taken",
         "conflict",
     ] {

@@ -16,21 +16,21 @@ use super::{
     attempts::{self, events as reports, finish, lease},
     binding, content, deliveries,
     documents::{self, At},
-    effects, events, feedback, inbox, instances, members, messages, projections, proposals,
-    questions,
+    effects, events, feedback, file_states, file_takes, inbox, instances, members, messages,
+    proposals, questions,
     resources::{self, NewResource},
     roles, run_snapshot, runs, search, settle, suggestions, tokens,
 };
 use crate::{
     error::{Error, Result},
     model::{
-        AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
-        DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake,
-        FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
-        NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
-        NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
-        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
-        ShownMessage, SuggestionAnswer, Turn,
+        AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, Decide, Deciding,
+        Document, DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileState,
+        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule,
+        Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
+        NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
+        QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
+        RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
     store::Store,
     time::{Now, StoreTime},
@@ -187,17 +187,18 @@ store! {
             = move |db| suggestions::list(db, workflow, limit);
         read suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>
             = move |db| suggestions::get(db, workflow, suggestion);
-        read file_list(workflow: WorkflowId) -> Vec<FileMemory>
-            = move |db| projections::list(db, workflow);
-        write file_put(workflow: WorkflowId, path: DocumentPath, revision: Revision,
-            since: Millis, now: Millis) -> ()
-            = move |tx| projections::put(tx, workflow, &path, revision, since, now);
-        write file_take(take: FileTake, now: Now) -> Option<Revision>
-            = move |tx| projections::take(tx, &take, now);
+        read file_get(workflow: WorkflowId, path: DocumentPath) -> FileState
+            = move |db| file_states::get(db, workflow, &path);
+        read file_base(workflow: WorkflowId, path: DocumentPath, base: BaseNumber) -> Option<String>
+            = move |db| file_states::text(db, workflow, &path, base);
+        write file_step(workflow: WorkflowId, path: DocumentPath, step: FileStep) -> FileState
+            = move |tx| file_states::step(tx, workflow, &path, &step);
+        write file_take(take: FileTake, now: Now) -> FileState
+            = move |tx| file_takes::take(tx, &take, now);
         read conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>
-            = move |db| projections::conflicts(db, workflow);
+            = move |db| file_takes::conflicts(db, workflow);
         write conflict_close(workflow: WorkflowId, path: DocumentPath) -> ()
-            = move |tx| projections::conflict_close(tx, workflow, &path);
+            = move |tx| file_takes::conflict_close(tx, workflow, &path);
         read resource_list(workflow: WorkflowId, limit: u32) -> Vec<ResourceInfo>
             = move |db| resources::list(db, workflow, limit);
 

@@ -112,8 +112,9 @@ conformance! {
         names_differ_in_more_than_case,
     }
     files {
-        what_was_put_into_a_file_is_remembered_until_it_was_replaced_long_ago,
-        a_text_from_a_file_is_taken_against_the_newest_revision,
+        a_text_from_a_file_becomes_a_revision_and_its_slots_base_in_one_step,
+        a_confirmed_exchange_moves_the_base_of_the_file_to_the_out_slot,
+        bases_are_deleted_once_they_are_old_and_in_no_slot,
         a_text_that_cannot_be_merged_is_kept_and_told_until_somebody_looked,
     }
     forgetting {
