@@ -17,6 +17,7 @@ mod drawers;
 mod ending;
 mod exits;
 mod explaining;
+mod file_kills;
 mod foreign;
 mod helping;
 mod hints;
