@@ -15,10 +15,10 @@ const TEAMS: u32 = 8;
 /// A round waits for about twelve fsyncs in sequence: 1,250 rounds took longer than the limit where one takes 8 ms.
 pub(crate) const USUAL_ROUNDS: u32 = 250;
 
-/// `AW_ROUNDS` rounds for each team, or the usual number.
+/// `AW_RACES` rounds for each team, or the usual number.
 pub(crate) fn rounds() -> u32 {
     #[expect(clippy::disallowed_methods, reason = "how long a test is to take")]
-    let asked = std::env::var("AW_ROUNDS").ok();
+    let asked = std::env::var("AW_RACES").ok();
     asked.and_then(|rounds| rounds.parse().ok()).unwrap_or(USUAL_ROUNDS)
 }
 
