@@ -17,7 +17,7 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     AgentRow, Approval, ApprovalQuery, Instance, InstanceQuery, ProposalQuery, Question,
-    QuestionQuery, RunFacts, RunQuery, RunRow, RunStep, Wait,
+    QuestionQuery, RunFacts, RunQuery, RunRow, RunStep, StoreFault, Wait,
 };
 use serde::Deserialize;
 
@@ -112,14 +112,18 @@ impl Kernel {
         Ok(Tally { runs: count(runs), attempts: count(attempts) })
     }
 
-    /// Writes to disk, to know that writes go through; what went through a moment ago still counts.
-    pub async fn pulse(&self) -> Result<()> {
+    /// Writes to disk, to know that writes go through; what went through a moment ago still counts, unless a write has
+    /// failed since. Returns the databases that refuse writes.
+    pub async fn pulse(&self) -> Result<Vec<StoreFault>> {
         if self.live.felt_within(MOMENT) {
-            return Ok(());
+            let faults = self.store.fault_list().await?;
+            if faults.is_empty() {
+                return Ok(faults);
+            }
         }
         self.store.pulse(self.clock.now()).await?;
         self.live.feel();
-        Ok(())
+        Ok(self.store.fault_list().await?)
     }
 
     /// The instances a caller means: one by its name, else those that are near, else all.

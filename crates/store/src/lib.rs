@@ -21,8 +21,8 @@ pub use model::{
     NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
     NewRun, NewSuggestion, NotBefore, Once, Order, ProposalQuery, ProposalStep, Question,
     QuestionQuery, ReadyAgent, Recipient, ResourceInfo, ResourcePart, Right, RunFacts, RunQuery,
-    RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, SuggestionVerdict,
-    TakeOutcome, Turn, Wait, Wake, Who, Whose,
+    RunRow, RunStep, Said, Settlement, ShownMessage, StoreFault, SuggestionAnswer,
+    SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
 };
 
 pub use sqlite::Sqlite;

@@ -10,11 +10,14 @@ mod columns;
 mod connection;
 mod content;
 mod deliveries;
+mod disk;
 mod documents;
 pub(crate) mod drawers;
 mod effects;
 mod events;
+mod faults;
 mod feedback;
+mod file_guard;
 mod head;
 mod inbox;
 mod instances;
@@ -24,12 +27,14 @@ mod members;
 mod messages;
 mod methods;
 mod notices;
+mod opener;
 #[cfg(test)]
 mod plans;
 mod projections;
 mod proposals;
 mod questions;
 mod readers;
+pub(crate) mod rescue;
 mod resources;
 mod revisions;
 mod roles;
@@ -42,11 +47,17 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    model::StoreFault,
+};
 use changes::Changes;
+use disk::Surface;
+use faults::{Fault, Faults};
 use looks::Looks;
+use opener::{Opener, Session};
 use readers::Readers;
 use resources::Files;
 use writer::{Tx, Writer};
@@ -59,6 +70,7 @@ const FILE: &str = "agent-worker.db";
 pub struct Sqlite {
     writer: Writer,
     changes: Changes,
+    faults: Faults,
     place: Place,
 }
 
@@ -80,24 +92,39 @@ impl Sqlite {
         Self::open_file(&folder.join(FILE), folder)
     }
 
-    /// Opens the database at `path`, with the folder of what is too large for it.
+    /// Opens the database at `path`, with the folder of what is too large for it. A rescued copy in that folder may have
+    /// data that the database lacks: somebody has to decide which of the two counts before anything is written.
     pub(crate) fn open_file(path: &Path, folder: &Path) -> Result<Self> {
-        let path = path.to_owned();
-        let changes = Changes::default();
+        if let Some(copy) = rescue::newest(folder)? {
+            return Err(Error::RescuedCopy { copy, database: path.to_owned() });
+        }
+        let (opener, session) = Opener::open(path)?;
+        let location = opener.location();
+        let (changes, faults) = (Changes::default(), Faults::default());
         let files = Files::in_folder(folder)?;
-        let readers = Readers::start(&path)?;
-        let looks = Looks::at(&path);
-        let writer = Writer::start(move || connection::writing(&path), changes.clone())?;
-        Ok(Self { writer, changes, place: Place::File { readers, looks, files } })
+        let readers = Readers::start(&location)?;
+        let looks = Looks::at(location.clone());
+        let surface = Surface {
+            changes: changes.clone(),
+            faults: faults.clone(),
+            files: Some(disk::Files {
+                database: path.to_owned(),
+                folder: folder.to_owned(),
+                location,
+            }),
+        };
+        let writer = Writer::start(session, move || opener.session(), surface)?;
+        Ok(Self { writer, changes, faults, place: Place::File { readers, looks, files } })
     }
 
     /// A store that is gone with its last handle.
     pub fn in_memory() -> std::result::Result<Self, Error> {
-        let changes = Changes::default();
-        let mut first = Some(connection::in_memory()?);
-        let gone = || Error::ReadOnly("what was in memory is gone".to_owned());
-        let writer = Writer::start(move || first.take().ok_or_else(gone), changes.clone())?;
-        Ok(Self { writer, changes, place: Place::Memory })
+        let (changes, faults) = (Changes::default(), Faults::default());
+        let session = Session::unguarded(connection::in_memory()?);
+        let gone = || Err(Error::ReadOnly("the database in memory is gone".to_owned()));
+        let surface = Surface { changes: changes.clone(), faults: faults.clone(), files: None };
+        let writer = Writer::start(session, gone, surface)?;
+        Ok(Self { writer, changes, faults, place: Place::Memory })
     }
 
     /// Waits until everything asked for is done and the file is closed; what other handles ask from then on is refused.
@@ -130,6 +157,22 @@ impl Sqlite {
 
     pub(crate) async fn give_number(&self, number: i64) -> Result<()> {
         self.write(move |tx| drawers::give_number(tx, number)).await
+    }
+
+    /// Tries whether the disk takes writes.
+    async fn probe(&self, work: impl FnOnce(&Tx<'_>) -> Result<()> + Send + 'static) -> Result<()> {
+        self.writer.probe(work).await
+    }
+
+    /// The reason why writes are refused, if they are; `database` names this one.
+    pub(crate) fn fault(&self, database: Option<PathBuf>) -> Option<StoreFault> {
+        let Fault { why, copy, .. } = self.faults.current()?;
+        Some(StoreFault { database, why, copy })
+    }
+
+    /// Checks the files without writing; a fault is reported by [`Self::fault`].
+    pub(crate) async fn check_files(&self) -> Result<()> {
+        self.probe(|_| Ok(())).await
     }
 
     /// Runs `work` on one snapshot: it sees everything that was answered before.
@@ -174,8 +217,19 @@ impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         match error {
             rusqlite::Error::FromSqlConversionFailure(_, _, why) => Self::Garbled(why.to_string()),
-            other if other.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) => Self::Full,
-            other => Self::Database(Box::new(other)),
+            other => match other.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => Self::Full,
+                Some(
+                    ErrorCode::SystemIoFailure
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::FileLockingProtocolFailed,
+                ) => Self::Disk(other.to_string()),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                    Self::Malformed(other.to_string())
+                }
+                _ => Self::Database(Box::new(other)),
+            },
         }
     }
 }

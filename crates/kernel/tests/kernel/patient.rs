@@ -26,7 +26,7 @@ use agent_worker_store::{
     FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
     NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
     NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo,
-    ResourcePart, RunQuery, RunRow, RunStep, Settlement, ShownMessage, Sqlite, Store,
+    ResourcePart, RunQuery, RunRow, RunStep, Settlement, ShownMessage, Sqlite, Store, StoreFault,
     SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
@@ -197,8 +197,8 @@ macro_rules! patient {
                 let held = hold();
                 let answer = match self.fault(stringify!($method)) {
                     None => self.inner.$method($($arg),*).await,
-                    Some(Fault::Done) => self.inner.$method($($arg),*).await.and(Err(Error::Unknown)),
-                    Some(Fault::Undone) => Err(Error::Unknown),
+                    Some(Fault::Done) => self.inner.$method($($arg),*).await.and(Err(Error::Unknown("the disk refused the commit".into()))),
+                    Some(Fault::Undone) => Err(Error::Unknown("the disk refused the commit".into())),
                     Some(Fault::Broken) => Err(Error::Database("the file fails".into())),
                     Some(Fault::Full) => Err(Error::Full),
                 };
@@ -296,6 +296,7 @@ patient! {
     fn feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView) -> Once<FeedbackView>;
     fn feedback_list(limit: u32) -> Vec<FeedbackView>;
     fn integrity() -> Vec<String>;
+    fn fault_list() -> Vec<StoreFault>;
     fn pulse(now: Millis) -> ();
     fn pulse_last() -> Option<Millis>;
     fn effect_expire(before: Millis) -> u32;

@@ -30,7 +30,7 @@ use crate::{
         NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
         NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
         ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
-        ShownMessage, SuggestionAnswer, Turn,
+        ShownMessage, StoreFault, SuggestionAnswer, Turn,
     },
     store::Store,
 };
@@ -221,7 +221,7 @@ store! {
 
         // The store itself
         read integrity() -> Vec<String> = tokens::integrity;
-        write pulse(now: Millis) -> () = move |tx| tokens::pulse(tx, now);
+        probe pulse(now: Millis) -> () = move |tx| tokens::pulse(tx, now);
         read pulse_last() -> Option<Millis> = tokens::pulse_last;
         write effect_expire(before: Millis) -> u32 = move |tx| effects::expire(tx, before);
     }
@@ -317,6 +317,9 @@ store! {
     async fn token_find(&self, hash: Hash) -> Result<Option<TokenView>> {
         let look = || self.look(move |db| tokens::find(db, &hash));
         self.changes.tokens.find(&hash, look).await
+    }
+    async fn fault_list(&self) -> Result<Vec<StoreFault>> {
+        Ok(self.fault(None).into_iter().collect())
     }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         self.changes.wait(workflow, seen).await
