@@ -26,7 +26,7 @@ pub(crate) struct McpClient(Daemon);
 /// Why a call has no result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CallError {
-    /// The daemon is not there, or broke off: it may be tried again with the same key.
+    /// The daemon is not there, broke off, or cannot store anything now: it may be tried again with the same key.
     Away(String),
     /// It will not be otherwise next time.
     Refused(String),
@@ -120,7 +120,10 @@ fn result(answer: &Response<Bytes>) -> Result<Value, CallError> {
 /// What the result of a call means.
 fn meaning(result: Value) -> Result<ToolResult, CallError> {
     match serde_json::from_value::<CallResult>(result) {
-        Ok(result) => Ok(result.meaning()),
+        Ok(result) => match result.unavailable() {
+            Some(why) => Err(CallError::Away(why)),
+            None => Ok(result.meaning()),
+        },
         Err(error) => Err(not_understood(&error)),
     }
 }
@@ -132,7 +135,7 @@ fn not_understood(error: &serde_json::Error) -> CallError {
 /// An answer that is no JSON-RPC: the door's own.
 fn refused(answer: &Response<Bytes>) -> CallError {
     match serde_json::from_slice::<Problem>(answer.body()) {
-        Ok(problem) if problem.code == Code::Unavailable => CallError::Away(problem.message),
+        Ok(problem) if is_daemons_reason(problem.code) => CallError::Away(problem.message),
         Ok(problem) => CallError::Refused(problem.message),
         Err(_) => {
             let text = String::from_utf8_lossy(answer.body());
@@ -140,6 +143,11 @@ fn refused(answer: &Response<Bytes>) -> CallError {
             CallError::Refused(format!("status {}: {start}", answer.status().as_u16()))
         }
     }
+}
+
+/// Whether a refusal comes from the state of the daemon and not from the call.
+fn is_daemons_reason(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::ReadOnly)
 }
 
 /// The answer in a stream of events: the last one that is a response and no notification.
@@ -153,6 +161,13 @@ fn last_reply(stream: &str) -> Option<Value> {
 }
 
 impl CallResult {
+    /// The message of a refusal that comes from the state of the daemon.
+    fn unavailable(&self) -> Option<String> {
+        let content = self.structured_content.as_ref().filter(|_| self.is_error)?;
+        let problem = Problem::deserialize(content).ok()?;
+        is_daemons_reason(problem.code).then_some(problem.message)
+    }
+
     fn meaning(self) -> ToolResult {
         if let Some(other) = self.result_type.filter(|kind| kind != "complete") {
             return ToolResult::Failed(format!("it wants `{other}`, which a worker cannot give"));
@@ -220,6 +235,26 @@ mod tests {
                 json,
                 r#"{"code":"unavailable","message":"starting"}"#,
                 Err(CallError::Away("starting".to_owned())),
+            ),
+            (
+                503,
+                json,
+                r#"{"code":"read_only","message":"the store takes no writes"}"#,
+                Err(CallError::Away("the store takes no writes".to_owned())),
+            ),
+            (
+                200,
+                json,
+                r#"{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[{"type":"text","text":"x"}],
+                    "structuredContent":{"code":"unavailable","message":"the disk is full"}}}"#,
+                Err(CallError::Away("the disk is full".to_owned())),
+            ),
+            (
+                200,
+                json,
+                r#"{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[{"type":"text","text":"x"}],
+                    "structuredContent":{"code":"conflict","message":"it is at revision 2"}}}"#,
+                failed("x"),
             ),
             (502, "text/html", "<html>", refused("status 502: <html>")),
         ] {

@@ -171,6 +171,7 @@ impl Attempt {
             Backend::Native(_) | Backend::Acp(_) | Backend::Command { .. } => None,
         };
         let tools = Toolbox::new(daemon, shell, log.clone());
+        let unserved = tools.unserved();
         let gate = Gate::new(self.daemon.clone(), job.attempt, report.clone());
         let program = match &job.backend {
             Backend::Mock { rules } => {
@@ -180,13 +181,16 @@ impl Attempt {
                     exchanges: Vec::new(),
                 };
                 let mut model = Mock::new(rules, job);
-                return tool_loop(&mut model, &tools, conversation, job.max_steps, report).await;
+                let done = tool_loop(&mut model, &tools, conversation, job.max_steps, report).await;
+                return unserved.judge(done);
             }
             Backend::Native(native) => Program::native(native),
             Backend::Acp(acp) => Program::acp(acp),
             Backend::Command { command } => Program::other(command),
         };
-        program::turn(&program, job, (tools, gate), (report, &log), &self.stopping).await
+        let done =
+            program::turn(&program, job, (tools, gate), (report, &log), &self.stopping).await;
+        unserved.judge(done)
     }
 
     /// Waits until a clock has run out.
