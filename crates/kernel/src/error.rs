@@ -1,7 +1,5 @@
 //! What can go wrong in this room, and the one place where that becomes what a caller is told.
 
-use std::path::Path;
-
 use agent_worker_protocol::{
     Code, InstanceRef, PauseCause, Permission, Problem, RunMode, Seq, Target,
     api::{ResumeRequest, UnknownMention},
@@ -279,20 +277,10 @@ fn store_hint(error: &store::Error) -> Option<String> {
         store::Error::Unknown(_) => {
             "ask again with the same idempotency key: then it happens once".into()
         }
-        store::Error::RescuedCopy { copy, database } => restore_hint(copy, database),
         store::Error::KeyReused => "use a new idempotency_key for a new call".into(),
         _ => return None,
     };
     Some(hint)
-}
-
-/// The two ways to decide about a rescued copy.
-fn restore_hint(copy: &Path, database: &Path) -> String {
-    let (copy, database) = (copy.display(), database.display());
-    format!(
-        "to use the copy: rm -f {database}-wal {database}-shm && mv {copy} {database}; \
-         to go on without it, move it to another folder"
-    )
 }
 
 impl From<&Error> for Problem {

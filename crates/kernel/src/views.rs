@@ -113,16 +113,18 @@ impl Kernel {
     }
 
     /// Writes to disk, to know that writes go through; what went through a moment ago still counts, unless a write has
-    /// failed since. Returns the databases that refuse writes.
-    pub async fn pulse(&self) -> Result<Vec<StoreFault>> {
-        if self.live.felt_within(MOMENT) {
-            let faults = self.store.fault_list().await?;
-            if faults.is_empty() {
-                return Ok(faults);
-            }
+    /// failed since.
+    pub async fn pulse(&self) -> Result<()> {
+        if self.live.felt_within(MOMENT) && self.faults().await?.is_empty() {
+            return Ok(());
         }
         self.store.pulse(self.clock.now()).await?;
         self.live.feel();
+        Ok(())
+    }
+
+    /// The databases that refuse writes.
+    pub async fn faults(&self) -> Result<Vec<StoreFault>> {
         Ok(self.store.fault_list().await?)
     }
 

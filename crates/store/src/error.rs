@@ -103,7 +103,11 @@ pub enum Error {
     #[error("the database file is damaged: {0}")]
     Malformed(String),
     /// A rescued copy waits for a decision: it may have data that the database lacks.
-    #[error("{} has data that was rescued from {}, and nobody has decided about it", copy.display(), database.display())]
+    #[error(
+        "{copy} was rescued from {database} and may have data that it lacks; to use the copy: rm -f {database}-wal \
+         {database}-shm && mv {copy} {database}; to go on without it, move it to another folder",
+        copy = copy.display(), database = database.display()
+    )]
     RescuedCopy {
         /// The copy.
         copy: PathBuf,

@@ -159,11 +159,6 @@ impl Sqlite {
         self.write(move |tx| drawers::give_number(tx, number)).await
     }
 
-    /// Tries whether the disk takes writes.
-    async fn probe(&self, work: impl FnOnce(&Tx<'_>) -> Result<()> + Send + 'static) -> Result<()> {
-        self.writer.probe(work).await
-    }
-
     /// The reason why writes are refused, if they are; `database` names this one.
     pub(crate) fn fault(&self, database: Option<PathBuf>) -> Option<StoreFault> {
         let Fault { why, copy, .. } = self.faults.current()?;
@@ -172,7 +167,7 @@ impl Sqlite {
 
     /// Checks the files without writing; a fault is reported by [`Self::fault`].
     pub(crate) async fn check_files(&self) -> Result<()> {
-        self.probe(|_| Ok(())).await
+        self.write(|_| Ok(())).await
     }
 
     /// Runs `work` on one snapshot: it sees everything that was answered before.
@@ -181,7 +176,7 @@ impl Sqlite {
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         match &self.place {
-            Place::File { readers, .. } => readers.read(work).await,
+            Place::File { readers, .. } => self.explained(readers.read(work).await).await,
             Place::Memory => self.writer.write(|tx| work(tx)).await,
         }
     }
@@ -192,9 +187,19 @@ impl Sqlite {
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         match &self.place {
-            Place::File { looks, .. } => looks.look(work),
+            Place::File { looks, .. } => self.explained(looks.look(work)).await,
             Place::Memory => self.writer.write(|tx| work(tx)).await,
         }
+    }
+
+    /// A failure of the file with its cause: the files are checked at once, not only with the next write.
+    async fn explained<T>(&self, read: Result<T>) -> Result<T> {
+        let failed = matches!(read, Err(Error::Disk(_) | Error::Malformed(_)));
+        if failed && matches!(self.check_files().await, Err(Error::ReadOnly(_))) {
+            let fault = self.fault(None);
+            return fault.map_or(read, |fault| Err(Error::ReadOnly(fault.why)));
+        }
+        read
     }
 
     /// Runs `work` in the writer thread and answers when it is on disk.

@@ -87,12 +87,16 @@ async fn writes(doors: &Doors) -> Writes {
     if let Some(trouble) = &doors.health.trouble {
         return Writes::Refused(trouble.clone().into());
     }
-    match tokio::time::timeout(PULSE_PATIENCE, doors.kernel.pulse()).await {
-        Ok(Ok(faults)) => judged(&faults),
-        Ok(Err(error)) => Writes::Refused(error.to_string().into()),
-        Err(_) => {
-            let why = format!("the disk did not take a write within {PULSE_PATIENCE:?}");
-            Writes::Refused(why.into())
+    let failure = match tokio::time::timeout(PULSE_PATIENCE, doors.kernel.pulse()).await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some(format!("the disk did not take a write within {PULSE_PATIENCE:?}")),
+    };
+    let faults = doors.kernel.faults().await.unwrap_or_default();
+    match (judged(&faults), failure) {
+        (writes @ Writes::Refused(_), _) | (writes, None) => writes,
+        (Writes::Stored | Writes::RefusedForTeams(_), Some(failure)) => {
+            Writes::Refused(failure.into())
         }
     }
 }

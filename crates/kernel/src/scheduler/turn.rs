@@ -224,7 +224,7 @@ impl Kernel {
         }
     }
 
-    async fn settle(
+    pub(super) async fn settle(
         &self,
         card: &Card,
         id: AttemptId,

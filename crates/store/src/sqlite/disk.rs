@@ -16,7 +16,7 @@ use super::{
     file_guard::FileFault,
     opener::{Location, Session},
     rescue::{self, Rescued},
-    writer::{Ask, Batch, Probe, Request, execute},
+    writer::{Ask, Batch, Request, execute},
 };
 use crate::error::{Error, Result};
 
@@ -78,7 +78,8 @@ impl Disk {
     ) -> Self {
         let mut session = match self.ready(open, surface) {
             Ok(session) => session,
-            Err((disk, error)) => {
+            Err(refused) => {
+                let (disk, error) = *refused;
                 first.answer(Err(error));
                 return disk;
             }
@@ -93,6 +94,7 @@ impl Disk {
             first.answer(Err(error.into()));
             return disk;
         }
+        let changes = session.db.total_changes();
         let mut batch = Batch::default();
         let committed = batch.carry_out(&session.db, first, queue);
         // Also after a failure: the connection is about to be closed, and may have the only copy.
@@ -104,7 +106,9 @@ impl Disk {
         }
         match committed {
             Ok(()) => {
-                surface.succeeded(batch.probe());
+                if session.db.total_changes() > changes {
+                    surface.succeeded();
+                }
                 surface.changes.tell(&batch.news);
                 batch.answer(|| Ok(()));
                 Self::Writable(session)
@@ -124,7 +128,7 @@ impl Disk {
         self,
         open: Open<'_>,
         surface: &Surface,
-    ) -> std::result::Result<Session, (Self, Error)> {
+    ) -> std::result::Result<Session, Box<(Self, Error)>> {
         match self {
             Self::Writable(mut session) => match session.check() {
                 Ok(()) => Ok(session),
@@ -132,23 +136,23 @@ impl Disk {
                     let lost = Lost::new(session, fault, surface);
                     surface.changes.tell_all();
                     let error = Error::ReadOnly(lost.why());
-                    Err((Self::Lost(lost), error))
+                    Err(Box::new((Self::Lost(lost), error)))
                 }
             },
             Self::Failing { retry: Retry::At(at), .. } if Instant::now() >= at => {
                 open().map_err(|error| {
                     let why = reason(&error);
-                    (Self::failing(why.clone(), surface), Error::ReadOnly(why))
+                    Box::new((Self::failing(why.clone(), surface), Error::ReadOnly(why)))
                 })
             }
             Self::Failing { why, retry } => {
                 let error = Error::ReadOnly(why.clone());
-                Err((Self::Failing { why, retry }, error))
+                Err(Box::new((Self::Failing { why, retry }, error)))
             }
             Self::Lost(mut lost) => {
                 lost.copy_again(surface);
                 let error = Error::ReadOnly(lost.why());
-                Err((Self::Lost(lost), error))
+                Err(Box::new((Self::Lost(lost), error)))
             }
         }
     }
@@ -253,8 +257,8 @@ impl Lost {
 
 impl Surface {
     /// Notes that a batch was stored: writes go through again.
-    fn succeeded(&self, probe: Probe) {
-        self.faults.clear(probe, self.files.as_ref().map(|files| files.database.as_path()));
+    fn succeeded(&self) {
+        self.faults.clear(self.files.as_ref().map(|files| files.database.as_path()));
     }
 }
 

@@ -7,15 +7,13 @@ use std::{
 
 use rustix::fs::statvfs;
 
-use super::writer::Probe;
-
-/// With less room than this a disk counts as full: a probe fits where a message does not.
-const LEAST_FREE: u64 = 1 << 20;
+/// With less room than this a disk that was full still is: a small write may fit where a message does not.
+const LEAST_FREE: u64 = 1 << 18;
 
 /// How a fault can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The disk has no room. Ends with the next write that is stored.
+    /// The disk has no room. Ends with the next write that is stored when there is room.
     Full,
     /// Ends with the next write that is stored.
     Failed,
@@ -54,13 +52,13 @@ impl Faults {
         }
     }
 
-    /// Ends a fault after a write was stored. A probe alone does not show that a full disk has room again.
-    pub(super) fn clear(&self, probe: Probe, database: Option<&Path>) {
+    /// Ends a fault after a write was stored.
+    pub(super) fn clear(&self, database: Option<&Path>) {
         let mut current = self.lock();
-        let ends = match (current.as_ref().map(|fault| fault.cause), probe) {
-            (None | Some(Cause::Lasting), _) => false,
-            (Some(Cause::Full), Probe::Yes) => database.is_none_or(has_room),
-            (Some(Cause::Full | Cause::Failed), _) => true,
+        let ends = match current.as_ref().map(|fault| fault.cause) {
+            None | Some(Cause::Lasting) => false,
+            Some(Cause::Full) => database.is_none_or(has_room),
+            Some(Cause::Failed) => true,
         };
         if ends {
             *current = None;
@@ -85,21 +83,15 @@ mod tests {
 
     #[test]
     fn a_fault_ends_with_a_stored_write_and_a_lasting_one_never() {
-        for (cause, probe, ends) in [
-            (Cause::Full, Probe::No, true),
-            (Cause::Failed, Probe::No, true),
-            (Cause::Failed, Probe::Yes, true),
-            (Cause::Lasting, Probe::No, false),
-            (Cause::Lasting, Probe::Yes, false),
-        ] {
+        for (cause, ends) in [(Cause::Full, true), (Cause::Failed, true), (Cause::Lasting, false)] {
             let faults = Faults::default();
             faults.set(cause, "why".to_owned());
             faults.set(Cause::Failed, "later".to_owned());
             let expected = if cause == Cause::Lasting { "why" } else { "later" };
             assert_eq!(faults.current().unwrap().why, expected);
             faults.set(cause, "why".to_owned());
-            faults.clear(probe, None);
-            assert_eq!(faults.current().is_none(), ends, "{cause:?} {probe:?}");
+            faults.clear(None);
+            assert_eq!(faults.current().is_none(), ends, "{cause:?}");
         }
     }
 }

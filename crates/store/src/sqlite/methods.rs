@@ -221,7 +221,7 @@ store! {
 
         // The store itself
         read integrity() -> Vec<String> = tokens::integrity;
-        probe pulse(now: Millis) -> () = move |tx| tokens::pulse(tx, now);
+        write pulse(now: Millis) -> () = move |tx| tokens::pulse(tx, now);
         read pulse_last() -> Option<Millis> = tokens::pulse_last;
         write effect_expire(before: Millis) -> u32 = move |tx| effects::expire(tx, before);
     }

@@ -41,14 +41,6 @@ pub(super) enum Ask {
 pub(super) trait Request: Send {
     fn carry_out(&mut self, tx: &Tx<'_>) -> Done;
     fn answer(self: Box<Self>, batch: Result<()>);
-    fn probe(&self) -> Probe;
-}
-
-/// Whether a request only tries whether the disk takes writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Probe {
-    Yes,
-    No,
 }
 
 /// What a request left behind.
@@ -87,24 +79,8 @@ impl Writer {
         &self,
         work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.submit(work, Probe::No).await
-    }
-
-    /// The same for a write that only tries whether the disk takes writes.
-    pub(super) async fn probe(
-        &self,
-        work: impl FnOnce(&Tx<'_>) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
-        self.submit(work, Probe::Yes).await
-    }
-
-    async fn submit<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
-        probe: Probe,
-    ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
-        let request = Pending { work: Some(work), result: None, answer, probe };
+        let request = Pending { work: Some(work), result: None, answer };
         self.asks.send(Ask::Write(Box::new(request))).await.map_err(|_| Error::Closed)?;
         answered.await.map_err(|_| Error::Closed)?
     }
@@ -145,7 +121,6 @@ struct Pending<W, T> {
     work: Option<W>,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Result<T>>,
-    probe: Probe,
 }
 
 impl<W, T> Request for Pending<W, T>
@@ -173,10 +148,6 @@ where
         };
         // A caller that went away does not need its answer.
         drop(self.answer.send(answer));
-    }
-
-    fn probe(&self) -> Probe {
-        self.probe
     }
 }
 
@@ -226,12 +197,6 @@ impl Batch {
             next = if self.requests.len() < BATCH { look(queue) } else { None };
         }
         execute(db, "COMMIT")
-    }
-
-    /// Whether nothing but a probe was stored.
-    pub(super) fn probe(&self) -> Probe {
-        let all = self.requests.iter().all(|request| request.probe() == Probe::Yes);
-        if all { Probe::Yes } else { Probe::No }
     }
 
     /// Answers every request with its own result, or with the failure of the batch.
