@@ -27,14 +27,13 @@ use tempfile::TempDir;
 use crate::world::{World, kill, skipped, wait_for};
 
 const TEAM: &str = "name: load\nagents:\n  a: { mock: [ { say: ok } ] }\n";
-/// The agent says when it is about to call a tool of the daemon, a second after its turn has begun.
+/// The agent calls a tool of the daemon when the file `go` is there.
 const SLOW: &str = "name: load
 agents:
   a:
     mock:
-      - sleep: 1s
-        calls:
-          - { tool: shell, args: { command: 'touch called' } }
+      - calls:
+          - { tool: shell, args: { command: 'touch begun; until [ -e go ]; do sleep 0.05; done; touch called' } }
           - { tool: channel_send, args: { message: 'carried out' } }
         say: done
 ";
@@ -258,17 +257,16 @@ fn a_tool_call_is_held_while_the_disk_is_full_and_carried_out_once() {
     let mut daemon = world.daemon();
     start(&world, SLOW);
     world.json(&["send", "a@load", "go", "--json"]);
-    wait_for("the turn", || {
-        (world.json(&["ls", "@load", "--json"])[0]["state"] == "running").then_some(())
-    });
+    let in_project = |name: &str| world.project().join(name);
+    wait_for("the turn", || in_project("begun").exists().then_some(()));
     mount.fill();
     refusal(&home, &world.project());
+    world.file("go", "");
     let messages = |world: &World| {
         let said = world.json(&["peek", "@load", "--find", "carried out", "--json"]);
         said["messages"].as_array().unwrap().len()
     };
-    let called = world.project().join("called");
-    wait_for("the call", || called.exists().then_some(()));
+    wait_for("the call", || in_project("called").exists().then_some(()));
     // Long enough for a few tries; the call itself leaves no trace on a full disk.
     thread::park_timeout(Duration::from_millis(600));
     assert_eq!(world.json(&["ls", "@load", "--json"])[0]["state"], "running");

@@ -1,5 +1,5 @@
 //! A database that another program removes, replaces or truncates while the store has it open.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{
     collections::BTreeSet,
@@ -69,7 +69,7 @@ fn copies(folder: &Path) -> Vec<PathBuf> {
     let paths = entries.map(|entry| entry.unwrap().path());
     let is_copy = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name.starts_with("rescued-") && name.ends_with(".db")
+        name.starts_with("rescued-") && path.extension().is_some_and(|ending| ending == "db")
     };
     paths.filter(is_copy).collect()
 }

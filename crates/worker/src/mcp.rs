@@ -236,29 +236,31 @@ mod tests {
                 r#"{"code":"unavailable","message":"starting"}"#,
                 Err(CallError::Away("starting".to_owned())),
             ),
-            (
-                503,
-                json,
-                r#"{"code":"read_only","message":"the store takes no writes"}"#,
-                Err(CallError::Away("the store takes no writes".to_owned())),
-            ),
-            (
-                200,
-                json,
-                r#"{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[{"type":"text","text":"x"}],
-                    "structuredContent":{"code":"unavailable","message":"the disk is full"}}}"#,
-                Err(CallError::Away("the disk is full".to_owned())),
-            ),
-            (
-                200,
-                json,
-                r#"{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[{"type":"text","text":"x"}],
-                    "structuredContent":{"code":"conflict","message":"it is at revision 2"}}}"#,
-                failed("x"),
-            ),
             (502, "text/html", "<html>", refused("status 502: <html>")),
         ] {
             assert_eq!(answer(status, kind, body), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_for_reasons_of_the_daemon_may_be_tried_again() {
+        let away = |why: &str| Err(CallError::Away(why.to_owned()));
+        let tool = |code: &str| {
+            let problem = json!({"code": code, "message": "why"});
+            let content = json!([{"type": "text", "text": "no"}]);
+            let result = json!({"isError": true, "content": content, "structuredContent": problem});
+            json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string()
+        };
+        let door = |code: &str| json!({"code": code, "message": "why"}).to_string();
+        for (status, body, expected) in [
+            (503, door("unavailable"), away("why")),
+            (503, door("read_only"), away("why")),
+            (200, tool("unavailable"), away("why")),
+            (200, tool("read_only"), away("why")),
+            (200, tool("conflict"), Ok(ToolResult::Failed("no".to_owned()))),
+            (200, tool("internal"), Ok(ToolResult::Failed("no".to_owned()))),
+        ] {
+            assert_eq!(answer(status, "application/json", &body), expected, "{body}");
         }
     }
 
