@@ -13,6 +13,7 @@ mod commands;
 mod conformance;
 mod crash;
 mod deciding;
+mod disks;
 mod drawers;
 mod ending;
 mod exits;

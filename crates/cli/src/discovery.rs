@@ -232,7 +232,12 @@ async fn start(settings: &Settings) -> Result<Found, CliError> {
         .mode(0o700)
         .create(settings.home.join("logs"))
         .and_then(|()| private_file(&log));
-    let stderr = stderr.map_err(|error| failed("could not make the daemon's log", error))?;
+    let stderr = match stderr {
+        Ok(file) => Stdio::from(file),
+        // A daemon can start on a full disk; only its complaint, if it does not, has nowhere to go.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Stdio::null(),
+        Err(error) => return Err(failed("could not make the daemon's log", error)),
+    };
     let child = spawn(settings, stderr);
     let child = child.map_err(|error| failed("could not start the daemon", error))?;
     match timeout(BIRTH, readiness(child)).await {
@@ -287,7 +292,7 @@ fn private_file(path: &Path) -> io::Result<File> {
 }
 
 /// Its own process group, so that a Ctrl-C meant for us does not reach it; no pipe but the one it says `ready` on.
-fn spawn(settings: &Settings, stderr: File) -> io::Result<Child> {
+fn spawn(settings: &Settings, stderr: Stdio) -> io::Result<Child> {
     let env =
         settings.env_only(|name| INHERITED.contains(&name) || name.starts_with("AGENT_WORKER_"));
     Command::new(&settings.exe)

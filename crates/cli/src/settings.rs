@@ -28,9 +28,14 @@ impl Settings {
         self.home.join("daemon.sock")
     }
 
-    /// Whether a daemon has ever kept anything in this home.
+    /// Whether a daemon has ever kept anything in this home. A copy of a database that was removed counts.
     pub(crate) fn has_history(&self) -> bool {
+        let is_copy = |entry: std::fs::DirEntry| {
+            let name = entry.file_name();
+            name.to_string_lossy().starts_with("rescued-")
+        };
         self.home.join("agent-worker.db").exists()
+            || std::fs::read_dir(&self.home).is_ok_and(|entries| entries.flatten().any(is_copy))
     }
 
     /// The variables of the caller that `wanted` names.

@@ -61,7 +61,9 @@ impl Home {
         if owner != rustix::process::geteuid().as_raw() {
             return Err(HomeError::NotOurs { path: root, owner });
         }
-        fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        if fs::metadata(&root).map_err(failed)?.permissions().mode() & 0o777 != 0o700 {
+            fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        }
         let home = Self { root };
         let socket = home.socket();
         let length = socket.as_os_str().len();
@@ -69,7 +71,11 @@ impl Home {
             return Err(HomeError::TooLong { path: socket, over: length - LONGEST_SOCKET });
         }
         for name in ["logs", "runs"] {
-            folder(&home.root.join(name)).map_err(failed)?;
+            match folder(&home.root.join(name)) {
+                // A daemon without room for them can still be asked for what it knows.
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+                made => made.map_err(failed)?,
+            }
         }
         Ok(home)
     }

@@ -7,7 +7,7 @@ use std::{
     io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr},
     os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -124,7 +124,7 @@ struct Card {
 pub async fn serve(settings: Settings) -> Result<(), Error> {
     let home = Home::open(&settings.home)?;
     let lock = take_home(&home).await?;
-    log::begin(&home, settings.started_by).map_err(doing("opening the log"))?;
+    log::begin(&home, settings.started_by).map_err(doing("starting the log"))?;
     become_daemon(settings.started_by);
     let shutdown = Shutdown::default();
     let store = Cabinet::open(home.root()).await?;
@@ -171,8 +171,15 @@ async fn live(
         options: settings.options,
     });
     let signals = catch_signals().map_err(doing("catching signals"))?;
-    let recovered = kernel.recover().await?;
-    tracing::info!(?recovered, version = settings.version, "ready");
+    match kernel.recover().await {
+        Ok(recovered) => tracing::info!(?recovered, version = settings.version, "ready"),
+        // Everything can be read, and workers that live find a daemon; nothing new begins before the disk takes writes.
+        Err(error) if error.is_disk_fault() => {
+            tracing::error!(%error, version = settings.version, "ready, but the disk takes no writes");
+            kernel.recover_later();
+        }
+        Err(error) => return Err(error.into()),
+    }
     let tracker = TaskTracker::new();
     let closing = CancellationToken::new();
     tracker.spawn(obey(signals, shutdown.clone(), closing.clone()));
@@ -180,7 +187,7 @@ async fn live(
     wind_down(&kernel, settings.drain_grace.duration(), shutdown).await;
     // The socket goes first: whoever comes now finds nobody, and starts the next one.
     for path in [home.socket(), home.card()] {
-        if let Err(error) = std::fs::remove_file(&path) {
+        if let Err(error) = remove(&path) {
             tracing::error!(path = %path.display(), %error, "could not be removed");
         }
     }
@@ -202,13 +209,10 @@ async fn open_doors(
 ) -> Result<(), Error> {
     let tcp = listen(settings.port).await;
     let address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
-    // We hold the lock, so a socket that is there is a dead daemon's.
-    match std::fs::remove_file(home.socket()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(doing("removing a dead daemon's socket")(error));
-        }
-        Ok(()) | Err(_) => {}
-    }
+    // We hold the lock, so a socket that is there is a dead daemon's. Both files go first: they make room for the new
+    // socket, and a card that cannot be written again would name a dead process.
+    remove(&home.socket()).map_err(doing("removing a dead daemon's socket"))?;
+    remove(&home.card()).map_err(doing("removing a dead daemon's daemon.json"))?;
     let unix = UnixListener::bind(home.socket()).map_err(doing("opening the socket"))?;
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(home.socket(), private)
@@ -241,7 +245,9 @@ async fn open_doors(
     if let Some(tcp) = tcp {
         doorway.open_port(tcp);
     }
-    write_card(home, address, started, &settings.version).map_err(doing("writing daemon.json"))?;
+    if let Err(error) = write_card(home, address, started, &settings.version) {
+        tracing::error!(%error, "daemon.json cannot be written; the daemon is found by its socket");
+    }
     if settings.started_by == StartedBy::Command {
         // Whoever waited for it may have given up; it is ready all the same.
         if let Err(error) = announce() {
@@ -334,8 +340,21 @@ fn write_card(
         version: version.to_owned(),
     };
     let new = home.card().with_extension("new");
-    std::fs::write(&new, serde_json::to_vec_pretty(&card)?)?;
-    std::fs::rename(new, home.card())
+    let written = std::fs::write(&new, serde_json::to_vec_pretty(&card)?)
+        .and_then(|()| std::fs::rename(&new, home.card()));
+    if written.is_err() {
+        // What is left of it is of no use to anybody.
+        remove(&new)?;
+    }
+    written
+}
+
+/// Removes a file that may not be there.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Says `ready` and lets go of stdout and stderr, heard or not, so that a pipe's reader is not kept waiting for more.

@@ -7,7 +7,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Mutex,
 };
 
@@ -33,26 +33,30 @@ pub(crate) fn begin(home: &Home, started_by: StartedBy) -> io::Result<()> {
             all.with(format.with_writer(io::stderr).with_filter(wanted)).try_init()
         }
         StartedBy::Command => {
-            let log = Mutex::new(Log::open(home.log(), LONGEST)?);
+            let log = Mutex::new(Log::open(home.log(), LONGEST));
             all.with(format.with_ansi(false).with_writer(log).with_filter(wanted)).try_init()
         }
     };
     begun.map_err(io::Error::other)
 }
 
-/// A file that is put aside when it is full; one old one is kept.
+/// A file that is put aside when it is full; one old one is kept. A disk without room for it does not keep a daemon from
+/// starting: opening is tried again with every line.
 struct Log {
     path: PathBuf,
-    file: File,
-    length: u64,
+    open: Option<Open>,
     longest: u64,
 }
 
+struct Open {
+    file: File,
+    length: u64,
+}
+
 impl Log {
-    fn open(path: PathBuf, longest: u64) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-        let length = file.metadata()?.len();
-        Ok(Self { path, file, length, longest })
+    fn open(path: PathBuf, longest: u64) -> Self {
+        let open = Open::at(&path).ok();
+        Self { path, open, longest }
     }
 
     fn put_aside(&mut self) -> io::Result<()> {
@@ -61,31 +65,44 @@ impl Log {
             // Gone is as good as put aside.
             Ok(()) | Err(_) => {}
         }
-        *self = Self::open(self.path.clone(), self.longest)?;
+        self.open = Some(Open::at(&self.path)?);
         Ok(())
+    }
+}
+
+impl Open {
+    fn at(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let length = file.metadata()?.len();
+        Ok(Self { file, length })
     }
 }
 
 impl Write for Log {
     /// Takes a whole line at a time, as the log is written; a line is never cut in two by a change of files.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.length > 0 && self.length + line.len() as u64 > self.longest {
+        let length = self.open.as_ref().map_or(0, |open| open.length);
+        if length > 0 && length + line.len() as u64 > self.longest {
             // Words in a file that is too long are better than none.
             let _ = self.put_aside();
         }
-        let written = self.file.write(line)?;
-        self.length += written as u64;
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(Open::at(&self.path)?),
+        };
+        let written = open.file.write(line)?;
+        open.length += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.open.as_mut().map_or(Ok(()), |open| open.file.flush())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::PermissionsExt as _, path::Path};
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -98,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.log");
         let old = folder.path().join("daemon.log.old");
-        let mut log = Log::open(path.clone(), 100).unwrap();
+        let mut log = Log::open(path.clone(), 100);
         for n in 0..1000 {
             writeln!(log, "line {n}").unwrap();
             for file in [&path, &old] {
@@ -118,10 +135,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.log");
         for n in 0..30 {
-            writeln!(Log::open(path.clone(), 100).unwrap(), "line {n}").unwrap();
+            writeln!(Log::open(path.clone(), 100), "line {n}").unwrap();
             assert!(fs::metadata(&path).unwrap().len() <= 100, "{n}");
         }
         assert_eq!(lines(&path).last().unwrap(), "line 29");
+    }
+
+    #[test]
+    fn a_log_that_could_not_be_opened_begins_with_the_first_line_that_can_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("later/daemon.log");
+        let mut log = Log::open(path.clone(), 100);
+        writeln!(log, "lost").unwrap_err();
+        fs::create_dir(folder.path().join("later")).unwrap();
+        writeln!(log, "kept").unwrap();
+        assert_eq!(lines(&path), ["kept"]);
     }
 
     #[test]
@@ -130,7 +158,7 @@ mod tests {
         let path = folder.path().join("daemon.log");
         // A folder that is not empty stands where the old one would go.
         fs::create_dir_all(folder.path().join("daemon.log.old/in the way")).unwrap();
-        let mut log = Log::open(path.clone(), 20).unwrap();
+        let mut log = Log::open(path.clone(), 20);
         for n in 0..9 {
             writeln!(log, "line {n}").unwrap();
         }

@@ -6,8 +6,8 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    io::{self, Read as _},
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
@@ -78,11 +78,15 @@ impl LockFile {
         Ok(text.trim().parse().ok())
     }
 
-    /// Writes our pid into a file we have locked.
-    fn sign(mut file: File) -> io::Result<Self> {
-        file.set_len(0)?;
-        file.rewind()?;
-        file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+    /// Writes our pid into a file we have locked. It is for people only, so a full disk is no reason to fail: the old
+    /// text is overwritten before it is cut, which needs no room, and an empty file stays unsigned.
+    fn sign(file: File) -> io::Result<Self> {
+        let pid = format!("{}\n", std::process::id());
+        match file.write_all_at(pid.as_bytes(), 0) {
+            Ok(()) => file.set_len(pid.len() as u64)?,
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => file.set_len(0)?,
+            Err(error) => return Err(error),
+        }
         Ok(Self { _file: file })
     }
 }

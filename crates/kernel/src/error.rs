@@ -121,7 +121,7 @@ pub enum Error {
     #[error("the daemon is stopping and starts nothing new")]
     Draining,
     /// A run's private folder could not be used.
-    #[error("the run's private folder failed")]
+    #[error("the run's private folder failed: {0}")]
     Folder(#[source] std::io::Error),
     /// No randomness.
     #[error(transparent)]
@@ -131,7 +131,25 @@ pub enum Error {
 impl Error {
     /// Whether the log should have the cause.
     pub fn is_internal(&self) -> bool {
-        matches!(self.code(), Code::Internal | Code::ReadOnly)
+        matches!(self.code(), Code::Internal | Code::ReadOnly) || self.is_disk_fault()
+    }
+
+    /// Whether the disk keeps the daemon from doing what was asked, so that the same request may succeed later.
+    pub fn is_disk_fault(&self) -> bool {
+        match self {
+            Self::Folder(_) => true,
+            Self::Store(error) => matches!(
+                error,
+                store::Error::Full
+                    | store::Error::Disk(_)
+                    | store::Error::File(_)
+                    | store::Error::Unknown(_)
+                    | store::Error::ReadOnly(_)
+                    | store::Error::Malformed(_)
+                    | store::Error::RescuedCopy { .. }
+            ),
+            _ => false,
+        }
     }
 
     fn code(&self) -> Code {
@@ -151,8 +169,8 @@ impl Error {
             Self::StillLimited { .. } | Self::TooFar(_) => Code::Limit,
             Self::NoRun(_) => Code::NoRun,
             Self::TooLarge { .. } => Code::TooLarge,
-            Self::Draining => Code::Unavailable,
-            Self::Folder(_) | Self::NoDice(_) => Code::Internal,
+            Self::Draining | Self::Folder(_) => Code::Unavailable,
+            Self::NoDice(_) => Code::Internal,
         }
     }
 
@@ -253,6 +271,12 @@ fn store_hint(error: &store::Error) -> Option<String> {
         store::Error::InUse(_) | store::Error::NotATeams(_) => {
             "give the team another `context.config.db`".into()
         }
+        store::Error::Full => {
+            "free some space; writes work again as soon as there is room, without a restart".into()
+        }
+        store::Error::Unknown(_) => {
+            "ask again with the same idempotency key: then it happens once".into()
+        }
         store::Error::KeyReused => "use a new idempotency_key for a new call".into(),
         _ => return None,
     };
@@ -301,13 +325,17 @@ fn store_code(error: &store::Error) -> Code {
         store::Error::OnePlace => Code::BadRequest,
         store::Error::NoRun => Code::RunEnded,
         store::Error::Fenced => Code::StaleEpoch,
-        store::Error::Closed | store::Error::Full => Code::Unavailable,
-        store::Error::ReadOnly(_) => Code::ReadOnly,
+        store::Error::Closed
+        | store::Error::Full
+        | store::Error::Disk(_)
+        | store::Error::File(_)
+        | store::Error::Unknown(_) => Code::Unavailable,
+        store::Error::ReadOnly(_)
+        | store::Error::Malformed(_)
+        | store::Error::RescuedCopy { .. } => Code::ReadOnly,
         store::Error::Corrupt(_)
-        | store::Error::Unknown
         | store::Error::Newer { .. }
         | store::Error::Database(_)
-        | store::Error::Garbled(_)
-        | store::Error::File(_) => Code::Internal,
+        | store::Error::Garbled(_) => Code::Internal,
     }
 }

@@ -101,11 +101,25 @@ impl Scheduler {
         }
     }
 
-    /// Starts caring for a run; the token ends that.
-    fn adopt_run(&self, run: RunId) -> CancellationToken {
+    /// Starts caring for a run; the token ends that. None if somebody does already.
+    fn adopt_run(&self, run: RunId) -> Option<CancellationToken> {
+        let mut runs = self.lock_runs();
+        if runs.contains_key(&run) {
+            return None;
+        }
         let token = self.closing.child_token();
-        self.lock_runs().insert(run, token.clone());
-        token
+        runs.insert(run, token.clone());
+        Some(token)
+    }
+
+    /// Whether a run is cared for.
+    fn has_run(&self, run: RunId) -> bool {
+        self.lock_runs().contains_key(&run)
+    }
+
+    /// Whether the worker of an attempt is held.
+    fn is_held(&self, attempt: AttemptId) -> bool {
+        self.leashes().contains_key(&attempt)
     }
 
     fn leave_run(&self, run: RunId) {

@@ -17,7 +17,7 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     AgentRow, Approval, Instance, InstanceQuery, Now, Question, RunFacts, RunQuery, RunRow,
-    RunSnapshot, RunStep, Wait,
+    RunSnapshot, RunStep, StoreFault, Wait,
 };
 use serde::Deserialize;
 
@@ -111,14 +111,20 @@ impl Kernel {
         Ok(Tally { runs: count(runs), attempts: count(attempts) })
     }
 
-    /// Writes to disk, to know that writes go through; what went through a moment ago still counts.
+    /// Writes to disk, to know that writes go through; what went through a moment ago still counts, unless a write has
+    /// failed since.
     pub async fn pulse(&self) -> Result<()> {
-        if self.live.felt_within(MOMENT) {
+        if self.live.felt_within(MOMENT) && self.faults().await?.is_empty() {
             return Ok(());
         }
         self.store.pulse(self.now().store).await?;
         self.live.feel();
         Ok(())
+    }
+
+    /// The databases that refuse writes.
+    pub async fn faults(&self) -> Result<Vec<StoreFault>> {
+        Ok(self.store.fault_list().await?)
     }
 
     /// The instances a caller means: one by its name, else those that are near, else all.

@@ -21,7 +21,7 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 use crate::{
     error::{Error, Result},
     model::InstanceQuery,
-    sqlite::{Sqlite, drawers},
+    sqlite::{Sqlite, drawers, rescue},
     store::Store as _,
 };
 
@@ -66,12 +66,20 @@ impl Cabinet {
                 },
                 Ok(State::Deleted) => {
                     tracing::warn!(database = %path.display(), "is gone, and its teams with it");
-                    cabinet.0.home.drawer_forget(path).await?;
+                    if let Err(error) = cabinet.0.home.drawer_forget(path).await {
+                        tracing::warn!(%error, "it will be looked for again at the next start");
+                    }
                 }
                 Err(error) => cabinet.leave_shut(path, &error.into()).await,
             }
         }
         Ok(cabinet)
+    }
+
+    /// The databases beside the home's that are open.
+    fn opened(&self) -> Vec<Drawer> {
+        let drawers = self.0.drawers.read().unwrap_or_else(PoisonError::into_inner);
+        drawers.values().cloned().collect()
     }
 
     async fn leave_shut(&self, path: PathBuf, why: &Error) {
@@ -152,11 +160,7 @@ impl Cabinet {
         instance: &InstanceRef,
         wanted: Option<&Path>,
     ) -> Result<()> {
-        let drawers: Vec<Drawer> = {
-            let drawers = self.0.drawers.read().unwrap_or_else(PoisonError::into_inner);
-            drawers.values().cloned().collect()
-        };
-        let others = drawers.into_iter().map(|drawer| (Some(drawer.path), drawer.store));
+        let others = self.opened().into_iter().map(|drawer| (Some(drawer.path), drawer.store));
         for (path, store) in std::iter::once((None, self.0.home.clone())).chain(others) {
             if path.as_deref() == wanted {
                 continue;
@@ -252,9 +256,10 @@ enum State {
     Deleted,
 }
 
-/// An error where that cannot be said: without its folder it may only not be mounted, and must not be made anew.
+/// An error where that cannot be said: without its folder it may only not be mounted, and must not be made anew. One
+/// whose data was rescued is not given up.
 fn state(database: &Path) -> io::Result<State> {
-    if database.try_exists()? {
+    if database.try_exists()? || rescue::newest(&beside(database))?.is_some() {
         return Ok(State::There);
     }
     fs::read_dir(database.parent().unwrap_or(database))?;

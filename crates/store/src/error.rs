@@ -1,5 +1,7 @@
 //! What can go wrong in this room.
 
+use std::{io, path::PathBuf};
+
 use agent_worker_protocol::{
     AgentName, ApprovalId, Consent, DeliveryState, DocumentPath, ProposalId, QuestionId, Revision,
     RunId, RunState, Sender, Seq, SuggestionState,
@@ -88,12 +90,30 @@ pub enum Error {
     /// A stored message is missing or is not what was written.
     #[error("message {0} is missing or does not match its hash")]
     Corrupt(Seq),
-    /// The commit failed, so nobody knows whether the write will be found; ask again with its key.
-    #[error("the disk refused the commit; the write may or may not be there")]
-    Unknown,
+    /// The commit failed or its file is gone: the write may be found later or not; ask again with its key.
+    #[error("the write may or may not be stored: {0}")]
+    Unknown(String),
     /// The store takes no writes.
     #[error("the store takes no writes: {0}")]
     ReadOnly(String),
+    /// The disk or the file system failed.
+    #[error("the disk failed: {0}")]
+    Disk(String),
+    /// The database file is no database any more, or its structure is damaged.
+    #[error("the database file is damaged: {0}")]
+    Malformed(String),
+    /// A rescued copy waits for a decision: it may have data that the database lacks.
+    #[error(
+        "{copy} was rescued from {database} and may have data that it lacks; to use the copy: rm -f {database}-wal \
+         {database}-shm && mv {copy} {database}; to go on without it, move it to another folder",
+        copy = copy.display(), database = database.display()
+    )]
+    RescuedCopy {
+        /// The copy.
+        copy: PathBuf,
+        /// The database it was made from.
+        database: PathBuf,
+    },
     /// There is no room for it.
     #[error("the disk is full; nothing was written")]
     Full,
@@ -127,6 +147,22 @@ pub enum Error {
     #[error("a stored value is not what it should be: {0}")]
     Garbled(String),
     /// A file of the store could not be opened, written or read.
-    #[error("a file of the store failed")]
-    File(#[from] std::io::Error),
+    #[error("a file of the store failed: {0}")]
+    File(std::io::Error),
+}
+
+impl Error {
+    /// Whether a connection that gave this error is better closed.
+    pub(crate) fn spoils_connection(&self) -> bool {
+        matches!(self, Self::Database(_) | Self::Disk(_) | Self::Malformed(_) | Self::Full)
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            _ => Self::File(error),
+        }
+    }
 }

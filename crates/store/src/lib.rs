@@ -24,7 +24,7 @@ pub use model::{
     NewRun, NewSuggestion, NotBefore, Once, Order, OutSlot, PendingAside, ProposalQuery,
     ProposalStep, Question, QuestionQuery, ReadyAgent, Recipient, ResourceInfo, ResourcePart,
     Right, RunFacts, RunQuery, RunRow, RunSnapshot, RunStep, Said, Settlement, ShownMessage,
-    SuggestionAnswer, SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
+    StoreFault, SuggestionAnswer, SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
 };
 
 pub use sqlite::{Sqlite, wall_clock};

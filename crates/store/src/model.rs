@@ -31,6 +31,8 @@ pub use runs::{
     NotBefore, ReadyAgent, RunFacts, RunQuery, RunRow, RunSnapshot, RunStep, Wait,
 };
 
+use std::path::PathBuf;
+
 use agent_worker_protocol::{AgentName, EffectKey, Epoch, Sender, WorkflowId};
 
 /// Names one attempt; a write passes only while that attempt is its agent's live one.
@@ -42,6 +44,17 @@ pub struct Fence {
     pub agent: AgentName,
     /// The attempt.
     pub epoch: Epoch,
+}
+
+/// A database that refuses writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreFault {
+    /// The file of a team; none for the daemon's own database.
+    pub database: Option<PathBuf>,
+    /// The reason.
+    pub why: String,
+    /// The copy that was made of a database whose files were taken away.
+    pub copy: Option<PathBuf>,
 }
 
 /// Who writes, and under what key.

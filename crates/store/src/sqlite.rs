@@ -11,11 +11,14 @@ mod columns;
 mod connection;
 mod content;
 mod deliveries;
+mod disk;
 mod documents;
 pub(crate) mod drawers;
 mod effects;
 mod events;
+mod faults;
 mod feedback;
+mod file_guard;
 mod file_states;
 mod file_takes;
 mod head;
@@ -27,12 +30,13 @@ mod members;
 mod messages;
 mod methods;
 mod notices;
+mod opener;
 #[cfg(test)]
 mod plans;
-
 mod proposals;
 mod questions;
 mod readers;
+pub(crate) mod rescue;
 mod resources;
 mod revisions;
 mod roles;
@@ -46,13 +50,19 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    model::StoreFault,
+};
 use changes::Changes;
 use clock::StoreClock;
 pub use clock::wall_clock;
+use disk::Surface;
+use faults::{Fault, Faults};
 use looks::Looks;
+use opener::{Opener, Session};
 use readers::Readers;
 use resources::Files;
 use writer::{Tx, Writer};
@@ -66,6 +76,7 @@ pub struct Sqlite {
     writer: Writer,
     changes: Changes,
     clock: StoreClock,
+    faults: Faults,
     place: Place,
 }
 
@@ -93,35 +104,52 @@ impl Sqlite {
         Self::open_file(path, folder, |db| clock.join(db).map(|()| clock.clone()))
     }
 
-    /// Opens the database at `path`, with the folder of what is too large for it.
+    /// Opens the database at `path`, with the folder of what is too large for it. A rescued copy in that folder may have
+    /// data that the database lacks: somebody has to decide which of the two counts before anything is written.
     fn open_file(
         path: &Path,
         folder: &Path,
         clock: impl FnOnce(&Connection) -> Result<StoreClock>,
     ) -> Result<Self> {
-        let path = path.to_owned();
-        let changes = Changes::default();
+        if let Some(copy) = rescue::newest(folder)? {
+            return Err(Error::RescuedCopy { copy, database: path.to_owned() });
+        }
+        let (opener, session) = Opener::open(path)?;
+        let clock = clock(&session.db)?;
+        let location = opener.location();
+        let (changes, faults) = (Changes::default(), Faults::default());
         let files = Files::in_folder(folder)?;
-        let readers = Readers::start(&path)?;
-        let looks = Looks::at(&path);
-        let db = connection::writing(&path)?;
-        let clock = clock(&db)?;
-        let mut first = Some(db);
-        let open = move || first.take().map_or_else(|| connection::writing(&path), Ok);
-        let writer = Writer::start(open, Some(clock.clone()), changes.clone())?;
-        Ok(Self { writer, changes, clock, place: Place::File { readers, looks, files } })
+        let readers = Readers::start(&location)?;
+        let looks = Looks::at(location.clone());
+        let surface = Surface {
+            changes: changes.clone(),
+            faults: faults.clone(),
+            clock: Some(clock.clone()),
+            files: Some(disk::Files {
+                database: path.to_owned(),
+                folder: folder.to_owned(),
+                location,
+            }),
+        };
+        let writer = Writer::start(session, move || opener.session(), surface)?;
+        Ok(Self { writer, changes, clock, faults, place: Place::File { readers, looks, files } })
     }
 
     /// A store that is gone with its last handle.
     pub fn in_memory() -> std::result::Result<Self, Error> {
-        let changes = Changes::default();
+        let (changes, faults) = (Changes::default(), Faults::default());
         let db = connection::in_memory()?;
         let clock = StoreClock::start(&db)?;
-        let mut first = Some(db);
-        let gone = || Error::ReadOnly("what was in memory is gone".to_owned());
-        let open = move || first.take().ok_or_else(gone);
-        let writer = Writer::start(open, Some(clock.clone()), changes.clone())?;
-        Ok(Self { writer, changes, clock, place: Place::Memory })
+        let session = Session::unguarded(db);
+        let gone = || Err(Error::ReadOnly("the database in memory is gone".to_owned()));
+        let surface = Surface {
+            changes: changes.clone(),
+            faults: faults.clone(),
+            clock: Some(clock.clone()),
+            files: None,
+        };
+        let writer = Writer::start(session, gone, surface)?;
+        Ok(Self { writer, changes, clock, faults, place: Place::Memory })
     }
 
     /// Waits until everything asked for is done and the file is closed; what other handles ask from then on is refused.
@@ -156,13 +184,24 @@ impl Sqlite {
         self.write(move |tx| drawers::give_number(tx, number)).await
     }
 
+    /// The reason why writes are refused, if they are; `database` names this one.
+    pub(crate) fn fault(&self, database: Option<PathBuf>) -> Option<StoreFault> {
+        let Fault { why, copy, .. } = self.faults.current()?;
+        Some(StoreFault { database, why, copy })
+    }
+
+    /// Checks the files without writing; a fault is reported by [`Self::fault`].
+    pub(crate) async fn check_files(&self) -> Result<()> {
+        self.write(|_| Ok(())).await
+    }
+
     /// Runs `work` on one snapshot: it sees everything that was answered before.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         match &self.place {
-            Place::File { readers, .. } => readers.read(work).await,
+            Place::File { readers, .. } => self.explained(readers.read(work).await).await,
             Place::Memory => self.writer.write(|tx| work(tx)).await,
         }
     }
@@ -173,9 +212,19 @@ impl Sqlite {
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         match &self.place {
-            Place::File { looks, .. } => looks.look(work),
+            Place::File { looks, .. } => self.explained(looks.look(work)).await,
             Place::Memory => self.writer.write(|tx| work(tx)).await,
         }
+    }
+
+    /// A failure of the file with its cause: the files are checked at once, not only with the next write.
+    async fn explained<T>(&self, read: Result<T>) -> Result<T> {
+        let failed = matches!(read, Err(Error::Disk(_) | Error::Malformed(_)));
+        if failed && matches!(self.check_files().await, Err(Error::ReadOnly(_))) {
+            let fault = self.fault(None);
+            return fault.map_or(read, |fault| Err(Error::ReadOnly(fault.why)));
+        }
+        read
     }
 
     /// Runs `work` in the writer thread and answers when it is on disk.
@@ -198,8 +247,19 @@ impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         match error {
             rusqlite::Error::FromSqlConversionFailure(_, _, why) => Self::Garbled(why.to_string()),
-            other if other.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) => Self::Full,
-            other => Self::Database(Box::new(other)),
+            other => match other.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => Self::Full,
+                Some(
+                    ErrorCode::SystemIoFailure
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::FileLockingProtocolFailed,
+                ) => Self::Disk(other.to_string()),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                    Self::Malformed(other.to_string())
+                }
+                _ => Self::Database(Box::new(other)),
+            },
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::{
         Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
         NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
         QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
-        RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
+        RunStep, Settlement, ShownMessage, StoreFault, SuggestionAnswer, Turn,
     },
     time::{Now, StoreTime},
 };
@@ -468,6 +468,9 @@ pub trait Store: Send + Sync {
 
     /// Looks through the whole database for damage; answers with what is wrong.
     async fn integrity(&self) -> Result<Vec<String>>;
+
+    /// The databases that refuse writes at the moment, without trying one.
+    async fn fault_list(&self) -> Result<Vec<StoreFault>>;
 
     /// Writes the time to disk: proof that writes go through, and for the next start when this one was last alive.
     async fn pulse(&self, now: StoreTime) -> Result<()>;

@@ -153,9 +153,12 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
     store.pulse(NOW.store).await.unwrap();
     assert!(!store.integrity().await.unwrap().is_empty());
     let damaged = store.token_put("ci".into(), [1; 32], Scopes::default(), NOW.wall).await;
-    assert!(matches!(damaged, Err(Error::Database(_))), "{damaged:?}");
+    assert!(matches!(damaged, Err(Error::Malformed(_))), "{damaged:?}");
     let refused = store.pulse(NOW.store).await;
-    assert!(matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("orrupt")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("malformed")),
+        "{refused:?}"
+    );
     assert_eq!(store.run_get(run).await.unwrap().messages, 1);
     assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(1));
 }

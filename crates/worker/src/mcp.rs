@@ -26,7 +26,7 @@ pub(crate) struct McpClient(Daemon);
 /// Why a call has no result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CallError {
-    /// The daemon is not there, or broke off: it may be tried again with the same key.
+    /// The daemon is not there, broke off, or cannot store anything now: it may be tried again with the same key.
     Away(String),
     /// It will not be otherwise next time.
     Refused(String),
@@ -120,7 +120,10 @@ fn result(answer: &Response<Bytes>) -> Result<Value, CallError> {
 /// What the result of a call means.
 fn meaning(result: Value) -> Result<ToolResult, CallError> {
     match serde_json::from_value::<CallResult>(result) {
-        Ok(result) => Ok(result.meaning()),
+        Ok(result) => match result.unavailable() {
+            Some(why) => Err(CallError::Away(why)),
+            None => Ok(result.meaning()),
+        },
         Err(error) => Err(not_understood(&error)),
     }
 }
@@ -132,7 +135,7 @@ fn not_understood(error: &serde_json::Error) -> CallError {
 /// An answer that is no JSON-RPC: the door's own.
 fn refused(answer: &Response<Bytes>) -> CallError {
     match serde_json::from_slice::<Problem>(answer.body()) {
-        Ok(problem) if problem.code == Code::Unavailable => CallError::Away(problem.message),
+        Ok(problem) if is_daemons_reason(problem.code) => CallError::Away(problem.message),
         Ok(problem) => CallError::Refused(problem.message),
         Err(_) => {
             let text = String::from_utf8_lossy(answer.body());
@@ -140,6 +143,11 @@ fn refused(answer: &Response<Bytes>) -> CallError {
             CallError::Refused(format!("status {}: {start}", answer.status().as_u16()))
         }
     }
+}
+
+/// Whether a refusal comes from the state of the daemon and not from the call.
+fn is_daemons_reason(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::ReadOnly)
 }
 
 /// The answer in a stream of events: the last one that is a response and no notification.
@@ -153,6 +161,13 @@ fn last_reply(stream: &str) -> Option<Value> {
 }
 
 impl CallResult {
+    /// The message of a refusal that comes from the state of the daemon.
+    fn unavailable(&self) -> Option<String> {
+        let content = self.structured_content.as_ref().filter(|_| self.is_error)?;
+        let problem = Problem::deserialize(content).ok()?;
+        is_daemons_reason(problem.code).then_some(problem.message)
+    }
+
     fn meaning(self) -> ToolResult {
         if let Some(other) = self.result_type.filter(|kind| kind != "complete") {
             return ToolResult::Failed(format!("it wants `{other}`, which a worker cannot give"));
@@ -224,6 +239,28 @@ mod tests {
             (502, "text/html", "<html>", refused("status 502: <html>")),
         ] {
             assert_eq!(answer(status, kind, body), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_for_reasons_of_the_daemon_may_be_tried_again() {
+        let away = |why: &str| Err(CallError::Away(why.to_owned()));
+        let tool = |code: &str| {
+            let problem = json!({"code": code, "message": "why"});
+            let content = json!([{"type": "text", "text": "no"}]);
+            let result = json!({"isError": true, "content": content, "structuredContent": problem});
+            json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string()
+        };
+        let door = |code: &str| json!({"code": code, "message": "why"}).to_string();
+        for (status, body, expected) in [
+            (503, door("unavailable"), away("why")),
+            (503, door("read_only"), away("why")),
+            (200, tool("unavailable"), away("why")),
+            (200, tool("read_only"), away("why")),
+            (200, tool("conflict"), Ok(ToolResult::Failed("no".to_owned()))),
+            (200, tool("internal"), Ok(ToolResult::Failed("no".to_owned()))),
+        ] {
+            assert_eq!(answer(status, "application/json", &body), expected, "{body}");
         }
     }
 

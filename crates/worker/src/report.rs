@@ -240,6 +240,11 @@ impl Report {
         self.desk().trouble.take()
     }
 
+    /// Whether something did not get onto the disk.
+    pub(crate) fn has_trouble(&self) -> bool {
+        self.desk().trouble.is_some()
+    }
+
     /// Posts whatever is there, whenever it is time. Runs beside the attempt for as long as it lives.
     pub(crate) async fn post_forever(&self) -> Infallible {
         loop {

@@ -5,12 +5,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use agent_worker_protocol::{
-    EffectKey, Hash, ResourceId, SHELL_TOOL, ToolName, WorkerEvent, canonical, hash,
+    EffectKey, FailureClass, Hash, ResourceId, SHELL_TOOL, ToolName, WorkerEvent, canonical, hash,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::{
     log::Log,
     mcp::{CallError, McpClient},
-    model::{Call, ToolResult},
+    model::{Call, Failure, ToolResult},
     report::Report,
     shell::Shell,
     text::start,
@@ -32,7 +32,7 @@ const READ: &str = ToolName::ResourceRead.word();
 const INLINE: usize = 32 * 1024;
 const PREVIEW: usize = 2 * 1024;
 
-/// How long a call is held while the daemon is away, and how often it is tried.
+/// How long a call is held while the daemon is away or cannot store anything, and how often it is tried.
 const HELD: Duration = Duration::from_secs(45);
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 /// No tool of the daemon takes longer than 50 s.
@@ -52,11 +52,43 @@ pub(crate) struct Toolbox {
     log: Log,
     /// How often each call was made in this attempt, by tool and arguments.
     made: Mutex<HashMap<Hash, u32>>,
+    /// The first call that the daemon did not carry out for reasons of its own.
+    unserved: Unserved,
+}
+
+/// The first call of an attempt that the daemon did not carry out for reasons of its own. Clones share it.
+///
+/// Invariant: an attempt with such a call does not end `ok`. Its model read a failure that says nothing about the work.
+#[derive(Clone, Default)]
+pub(crate) struct Unserved(Arc<Mutex<Option<String>>>);
+
+impl Unserved {
+    fn note(&self, why: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| why.to_owned());
+    }
+
+    /// The outcome of a turn: its answer does not count if a call was not carried out. The next attempt repeats it.
+    pub(crate) fn judge(&self, done: Result<String, Failure>) -> Result<String, Failure> {
+        let why = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match (done, why) {
+            (Ok(_), Some(why)) => {
+                let why = format!("the daemon did not carry out a tool call: {why}");
+                Err(Failure::new(FailureClass::Transient, why))
+            }
+            (done, _) => done,
+        }
+    }
 }
 
 impl Toolbox {
     pub(crate) fn new(daemon: McpClient, shell: Option<Shell>, log: Log) -> Self {
-        Self { daemon, shell, log, made: Mutex::default() }
+        let (made, unserved) = (Mutex::default(), Unserved::default());
+        Self { daemon, shell, log, made, unserved }
+    }
+
+    /// The calls of this toolbox that the daemon did not carry out.
+    pub(crate) fn unserved(&self) -> Unserved {
+        self.unserved.clone()
     }
 
     /// Carries out a call, with an event before and after. Whatever goes wrong is its result: the model reads it.
@@ -145,9 +177,10 @@ impl Toolbox {
         let mut away_since = None;
         loop {
             let Ok(answer) = timeout(LONGEST_CALL, self.daemon.call(tool, args)).await else {
-                return ToolResult::Failed(format!(
-                    "{tool}: no answer within a minute; it may or may not have happened"
-                ));
+                let why =
+                    format!("{tool}: no answer within a minute; it may or may not have happened");
+                self.unserved.note(&why);
+                return ToolResult::Failed(why);
             };
             let why = match answer {
                 Ok(result) => return result,
@@ -161,10 +194,9 @@ impl Toolbox {
                 Instant::now()
             });
             if since.elapsed() >= HELD {
-                return ToolResult::Failed(format!(
-                    "{tool}: {why}; given up after {} s",
-                    HELD.as_secs()
-                ));
+                let why = format!("{tool}: {why}; given up after {} s", HELD.as_secs());
+                self.unserved.note(&why);
+                return ToolResult::Failed(why);
             }
             sleep(BETWEEN_TRIES).await;
         }
@@ -180,13 +212,36 @@ mod tests {
 
     /// A call to whatever is at `daemon.sock` in `folder`, and how long it took on a virtual clock.
     async fn call(folder: &std::path::Path) -> (ToolResult, Duration) {
+        let (result, took, done) = attempt(folder).await;
+        let why = done.unwrap_err();
+        assert_eq!(why.class, FailureClass::Transient);
+        assert!(why.why.contains(result.text()), "{why:?}");
+        (result, took)
+    }
+
+    /// The same, with the outcome of a turn that ends with `done` after that call.
+    async fn attempt(folder: &std::path::Path) -> (ToolResult, Duration, Result<String, Failure>) {
         let daemon = Daemon::at(folder.join("daemon.sock"));
         let attempt = AttemptId::new(uuid::Uuid::nil());
         let report = Report::open(folder, attempt, daemon.clone(), HELD).unwrap();
         let tools = Toolbox::new(McpClient::new(daemon), None, Log::nowhere());
         let call = Call { id: "1".into(), tool: "vote".into(), args: Map::new() };
         let began = Instant::now();
-        (tools.call(&call, &report).await, began.elapsed())
+        let result = tools.call(&call, &report).await;
+        (result, began.elapsed(), tools.unserved().judge(Ok("done".to_owned())))
+    }
+
+    #[test]
+    fn a_turn_ends_as_it_does_unless_a_call_was_not_carried_out() {
+        let unserved = Unserved::default();
+        let failed = Err(Failure::new(FailureClass::Fatal, "why"));
+        assert_eq!(unserved.judge(Ok("done".to_owned())), Ok("done".to_owned()));
+        unserved.note("vote: the disk is full");
+        unserved.note("later");
+        assert_eq!(unserved.judge(failed.clone()), failed);
+        let why = "the daemon did not carry out a tool call: vote: the disk is full";
+        let expected = Err(Failure::new(FailureClass::Transient, why));
+        assert_eq!(unserved.judge(Ok("done".to_owned())), expected);
     }
 
     #[tokio::test(start_paused = true)]

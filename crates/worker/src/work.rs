@@ -171,6 +171,7 @@ impl Attempt {
             Backend::Native(_) | Backend::Acp(_) | Backend::Command { .. } => None,
         };
         let tools = Toolbox::new(daemon, shell, log.clone());
+        let unserved = tools.unserved();
         let gate = Gate::new(self.daemon.clone(), job.attempt, report.clone());
         let program = match &job.backend {
             Backend::Mock { rules } => {
@@ -180,13 +181,16 @@ impl Attempt {
                     exchanges: Vec::new(),
                 };
                 let mut model = Mock::new(rules, job);
-                return tool_loop(&mut model, &tools, conversation, job.max_steps, report).await;
+                let done = tool_loop(&mut model, &tools, conversation, job.max_steps, report).await;
+                return unserved.judge(done);
             }
             Backend::Native(native) => Program::native(native),
             Backend::Acp(acp) => Program::acp(acp),
             Backend::Command { command } => Program::other(command),
         };
-        program::turn(&program, job, (tools, gate), (report, &log), &self.stopping).await
+        let done =
+            program::turn(&program, job, (tools, gate), (report, &log), &self.stopping).await;
+        unserved.judge(done)
     }
 
     /// Waits until a clock has run out.
@@ -208,7 +212,8 @@ impl Attempt {
 
     /// Says the last word, and waits until it is heard: for as long as a daemon may be away.
     ///
-    /// It is on disk by then. A daemon that comes later reads it there.
+    /// It is on disk by then. A daemon that comes later reads it there. Where the disk did not take it, this process has
+    /// the only copy, and waits for as long as a daemon answers.
     async fn say_farewell(&self, finished: Finished) -> Result<(), Error> {
         let (_, answered) = self.report.last_signs();
         let last = self.report.record(WorkerEvent::Finished(finished));
@@ -218,7 +223,17 @@ impl Attempt {
                 problem = self.report.unwanted() => Err(Error::Unwanted(problem)),
             }
         };
-        let heard = timeout_at(answered + self.job.limits.orphan_grace.duration(), heard).await;
+        let mut heard = pin!(heard);
+        let mut answered = answered;
+        let heard = loop {
+            let deadline = answered + self.job.limits.orphan_grace.duration();
+            let heard = timeout_at(deadline, &mut heard).await;
+            let (_, latest) = self.report.last_signs();
+            if heard.is_ok() || latest <= answered || !self.report.has_trouble() {
+                break heard;
+            }
+            answered = latest;
+        };
         if let Some(source) = self.report.trouble() {
             let folder = self.job.folder.clone();
             return Err(Error::Folder { doing: "write events.jsonl", folder, source });

@@ -130,6 +130,9 @@ fn show(health: &Health, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let word = match health.status {
         HealthStatus::Ok => Line::of(Tone::Good, "ok"),
         HealthStatus::Draining => Line::of(Tone::Warn, "stopping"),
+        HealthStatus::Degraded => {
+            Line::of(Tone::Warn, "degraded: the database of a team takes no writes")
+        }
         HealthStatus::ReadOnly => Line::of(Tone::Bad, "read only: the store takes no writes"),
     };
     ctx.console

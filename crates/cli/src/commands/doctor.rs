@@ -145,6 +145,21 @@ async fn started(ctx: &Context<'_>) -> Result<Found, CliError> {
     Ok(Found { client, health })
 }
 
+/// The next step for a store that refuses writes.
+fn hint_for(health: &Health) -> String {
+    let rescued = health.detail.as_ref().map_or(&[][..], |detail| detail.rescued.as_slice());
+    if rescued.is_empty() {
+        return "free space or repair the disk; writes are tried again without a restart"
+            .to_owned();
+    }
+    let copies: Vec<String> = rescued.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "stop the daemon (agent-worker daemon stop), then put the copy in the place of its database, or move it to \
+         another folder to go on without it: {}",
+        copies.join(", ")
+    )
+}
+
 fn how_it_is(health: &Health) -> Finding {
     let version = one_line(&health.version);
     let trouble = health.detail.as_ref().and_then(|detail| detail.trouble.as_deref());
@@ -153,10 +168,15 @@ fn how_it_is(health: &Health) -> Finding {
         HealthStatus::Draining => {
             Finding::note("daemon", format!("version {version}, is stopping"))
         }
+        HealthStatus::Degraded => {
+            let why = one_line(trouble.unwrap_or("no reason given"));
+            Finding::broken("daemon", format!("the database of a team takes no writes: {why}"))
+                .hint(hint_for(health))
+        }
         HealthStatus::ReadOnly => {
-            let why = one_line(trouble.unwrap_or("it does not say why"));
+            let why = one_line(trouble.unwrap_or("no reason given"));
             Finding::broken("daemon", format!("its store takes no writes: {why}"))
-                .hint("free space or mend the disk, then: agent-worker daemon restart")
+                .hint(hint_for(health))
         }
     }
 }

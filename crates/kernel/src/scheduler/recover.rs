@@ -24,6 +24,9 @@ const KEYS_KEPT: Duration = Duration::from_hours(7 * 24);
 /// The logs of a run's workers are kept so long after its end.
 const LOGS_KEPT: Duration = Duration::from_hours(7 * 24);
 
+/// How often a takeover that the disk refused is tried again.
+const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// What was found of the daemon before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
@@ -36,15 +39,21 @@ pub struct Recovered {
 }
 
 impl Kernel {
-    /// Takes over from the daemon before. Called once, before anybody can ask for anything.
+    /// Takes over from the daemon before, before anybody can ask for anything. After a fault of the disk it is called
+    /// again, and skips the attempts and runs that are taken over already.
     pub async fn recover(&self) -> Result<Recovered> {
         let now = self.now();
-        self.store.effect_expire(now.store.minus(KEYS_KEPT)).await?;
         let last = self.store.pulse_last().await?;
+        // The same value again: it changes nothing, and shows whether the disk takes writes before any worker is touched.
+        self.store.pulse(last.unwrap_or(now.store)).await?;
+        self.store.effect_expire(now.store.minus(KEYS_KEPT)).await?;
         let mut recovered = Recovered::default();
         let nobody = || Busy::new(self.scheduler.options.workers_per_instance);
         let mut busy: HashMap<RunId, Busy> = HashMap::new();
         for attempt in self.store.attempt_live().await? {
+            if self.scheduler.is_held(attempt.id) {
+                continue;
+            }
             let Some(card) = self.readable(attempt.run).await else { continue };
             match self.runner.attempt_look(card.run, attempt.id).await {
                 Sighting::Alive => {
@@ -59,13 +68,16 @@ impl Kernel {
                 }
                 Sighting::Gone => {
                     self.runner.attempt_sweep(attempt.id).await;
-                    self.conclude(&card, attempt.id, &Departure::default(), None).await;
+                    self.conclude_once(&card, attempt.id).await?;
                     recovered.settled += 1;
                 }
             }
         }
         self.sweep_ended().await?;
         for run in self.store.run_list(RunQuery::Live).await? {
+            if self.scheduler.has_run(run.id) {
+                continue;
+            }
             let Some(card) = self.readable(run.id).await else { continue };
             self.pause_stale(&run, last, now).await?;
             if run.state == RunState::Setup {
@@ -82,6 +94,39 @@ impl Kernel {
         self.beat();
         self.index();
         Ok(recovered)
+    }
+
+    /// Takes over as soon as the disk takes writes. Until then everything can be read, and nothing runs.
+    pub fn recover_later(&self) {
+        let kernel = self.clone();
+        self.scheduler.tracker.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = kernel.scheduler.closing.cancelled() => return,
+                    () = tokio::time::sleep(RECOVERY_INTERVAL) => {}
+                }
+                match kernel.recover().await {
+                    Ok(recovered) => {
+                        tracing::info!(?recovered, "the disk takes writes; taken over");
+                        return;
+                    }
+                    Err(error) if error.is_disk_fault() => {}
+                    Err(error) => tracing::error!(%error, "taking over failed; trying again"),
+                }
+            }
+        });
+    }
+
+    /// Settles an attempt whose worker is gone. A fault of the disk is returned: the start does not wait for its end.
+    async fn conclude_once(&self, card: &Card, attempt: AttemptId) -> Result<()> {
+        match self.settle(card, attempt, &Departure::default(), None).await {
+            Err(error) if error.is_disk_fault() => Err(error),
+            Err(_) => {
+                self.conclude(card, attempt, &Departure::default(), None).await;
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Waits for a worker of the daemon before, as if it were our own.

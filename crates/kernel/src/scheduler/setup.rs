@@ -33,7 +33,7 @@ impl Kernel {
     /// Cares for a run from wherever it stands. `busy` are agents that already have a turn.
     pub(crate) fn begin_run(&self, card: Arc<Card>, busy: Busy) {
         let kernel = self.clone();
-        let stop = self.scheduler.adopt_run(card.run);
+        let Some(stop) = self.scheduler.adopt_run(card.run) else { return };
         self.begin_files(&card);
         self.scheduler.tracker.spawn(async move {
             let settled = tokio::select! {

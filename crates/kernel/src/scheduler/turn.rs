@@ -95,7 +95,7 @@ impl Kernel {
             Ok(Leased::Attempt(lease)) => self.work(card, &lease, token, held).await,
             Ok(Leased::Nothing | Leased::Paused(_) | Leased::Stopped(_)) => Ok(0),
             // It may be there all the same; then it is one whose worker never began.
-            Err(StoreError::Unknown) => {
+            Err(StoreError::Unknown(_)) => {
                 self.conclude(card, id, &Departure::default(), held.why()).await;
                 Ok(0)
             }
@@ -224,7 +224,7 @@ impl Kernel {
         }
     }
 
-    async fn settle(
+    pub(super) async fn settle(
         &self,
         card: &Card,
         id: AttemptId,

@@ -166,6 +166,14 @@ impl Machine {
         }
     }
 
+    /// Waits until the workers of an agent have left by themselves.
+    pub(crate) async fn left(&self, agent: &str) {
+        let processes: Vec<_> = self.state().processes.values().cloned().collect();
+        for process in processes.into_iter().filter(|process| process.agent.to_string() == agent) {
+            process.life.gone.cancelled().await;
+        }
+    }
+
     /// How many shell commands live.
     pub(crate) fn shells(&self) -> usize {
         self.state().shells.iter().filter(|(_, life)| life.is_alive()).count()

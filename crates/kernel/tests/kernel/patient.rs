@@ -27,7 +27,7 @@ use agent_worker_store::{
     MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
     NewQuestion, NewRun, NewSuggestion, Now, Once, ProposalQuery, Question, QuestionQuery,
     ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
-    ShownMessage, Sqlite, Store, StoreTime, SuggestionAnswer, Turn,
+    ShownMessage, Sqlite, Store, StoreFault, StoreTime, SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -197,8 +197,8 @@ macro_rules! patient {
                 let held = hold();
                 let answer = match self.fault(stringify!($method)) {
                     None => self.inner.$method($($arg),*).await,
-                    Some(Fault::Done) => self.inner.$method($($arg),*).await.and(Err(Error::Unknown)),
-                    Some(Fault::Undone) => Err(Error::Unknown),
+                    Some(Fault::Done) => self.inner.$method($($arg),*).await.and(Err(Error::Unknown("the disk refused the commit".into()))),
+                    Some(Fault::Undone) => Err(Error::Unknown("the disk refused the commit".into())),
                     Some(Fault::Broken) => Err(Error::Database("the file fails".into())),
                     Some(Fault::Full) => Err(Error::Full),
                 };
@@ -304,6 +304,7 @@ patient! {
     fn feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView, now: Now) -> Once<FeedbackView>;
     fn feedback_list(limit: u32) -> Vec<FeedbackView>;
     fn integrity() -> Vec<String>;
+    fn fault_list() -> Vec<StoreFault>;
     fn pulse(now: StoreTime) -> ();
     fn pulse_last() -> Option<StoreTime>;
     fn effect_expire(before: StoreTime) -> u32;

@@ -103,6 +103,38 @@ async fn a_worker_that_vanished_is_interrupted_and_its_mail_tried_again_without_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_takeover_that_a_full_disk_stopped_anywhere_is_made_later_and_once() {
+    for method in ["pulse", "effect_expire", "attempt_events", "attempt_finish", "run_list"] {
+        let mut world = World::on_disk().await;
+        let gates = ["one", "two"].map(|agent| {
+            let gate = Gate::default();
+            let waits = gate.clone();
+            world.machine.plays(agent, move |_| {
+                let gate = waits.clone();
+                async move {
+                    gate.pass().await;
+                    End::done("finished")
+                }
+            });
+            gate
+        });
+        let run = world.run(&team("one two", "kickoff: '@one @two go'")).await;
+        world.working(run, "one", 1).await;
+        world.working(run, "two", 1).await;
+        world.leave().await;
+        // One finishes while no daemon is there, the other lives on.
+        gates[1].open();
+        within(world.machine.left("two")).await;
+        world.come_back_on_a_full_disk(method).await;
+        gates[0].open();
+        let view = world.over(run).await;
+        assert_eq!((view.state, view.turns), (DONE, 2), "{method}");
+        assert_eq!(world.machine.turns().len(), 2, "{method}: nothing ran twice");
+        assert!(world.store.has_spoilt_all(), "{method}: nothing went wrong");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_is_adopted_still_counts_as_one_of_those_allowed() {
     let options = Options { workers: 1, ..Options::default() };
     let mut world = World::with(Disk::Memory, options, 1).await;

@@ -21,7 +21,10 @@ use agent_worker_store::{Now, Sqlite, Store};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-use crate::{machine::Machine, patient::Patient};
+use crate::{
+    machine::Machine,
+    patient::{Fault, Patient},
+};
 
 /// What must happen happens within this, by the virtual clock.
 const PATIENCE: Duration = Duration::from_hours(24);
@@ -116,6 +119,23 @@ impl World {
 
     /// The next daemon comes, on what the one before left.
     pub(crate) async fn come_back(&mut self) -> Recovered {
+        self.replace_kernel().await;
+        let recovered = self.kernel.recover().await.unwrap();
+        self.machine.attend(self.kernel.clone());
+        recovered
+    }
+
+    /// The next daemon comes while the disk is full for the next question of `method`, and takes over later.
+    pub(crate) async fn come_back_on_a_full_disk(&mut self, method: &'static str) {
+        self.replace_kernel().await;
+        self.store.spoil(method, Fault::Full);
+        let refused = self.kernel.recover().await.unwrap_err();
+        assert!(refused.is_disk_fault(), "{method}: {refused}");
+        self.kernel.recover_later();
+        self.machine.attend(self.kernel.clone());
+    }
+
+    async fn replace_kernel(&mut self) {
         if self.disk == Disk::File {
             self.sqlite.clone().close().await;
             self.sqlite = open(self.disk, &self.folder);
@@ -123,9 +143,6 @@ impl World {
         }
         let parts = parts(&self.store, &self.machine, &self.clock, &self.dice, self.options);
         self.kernel = Kernel::new(parts);
-        let recovered = self.kernel.recover().await.unwrap();
-        self.machine.attend(self.kernel.clone());
-        recovered
     }
 
     /// `agent-worker run` with this file.

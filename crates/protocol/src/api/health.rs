@@ -10,7 +10,7 @@ use crate::time::Millis;
 /// `GET /health`, for anybody.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// `ok`, `draining`, or `read_only` when the store takes no writes.
+    /// `ok`, `draining`, `degraded` when the database of a team refuses writes, or `read_only` when the store does.
     pub status: HealthStatus,
     /// The daemon's version.
     pub version: String,
@@ -27,6 +27,8 @@ pub enum HealthStatus {
     Ok,
     /// It is stopping and leases nothing more.
     Draining,
+    /// The database of one or more teams refuses writes; everything else is written.
+    Degraded,
     /// The store takes no writes.
     ReadOnly,
 }
@@ -53,6 +55,9 @@ pub struct HealthDetail {
     /// What is wrong, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// Copies of databases that were removed, replaced or truncated while the daemon had them open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rescued: Vec<PathBuf>,
 }
 
 /// `POST /shutdown`

@@ -21,7 +21,7 @@ use crate::{
         Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
         NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
         QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
-        RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
+        RunStep, Settlement, ShownMessage, StoreFault, SuggestionAnswer, Turn,
     },
     sqlite::drawers,
     store::Store,
@@ -121,7 +121,6 @@ cabinet! {
         home() feedback_put(said: FeedbackView) -> ();
         of(workflow) feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView, now: Now)
             -> Once<FeedbackView>;
-        home() pulse(now: StoreTime) -> ();
         home() pulse_last() -> Option<StoreTime>;
     }
     {
@@ -227,6 +226,33 @@ cabinet! {
         let shut = self.0.shut.lock().await;
         all.extend(shut.iter().map(|(path, why)| format!("{} is not open: {why}", path.display())));
         Ok(all)
+    }
+    async fn fault_list(&self) -> Result<Vec<StoreFault>> {
+        let mut all = self.0.home.fault_list().await?;
+        let opened = self.opened().into_iter();
+        all.extend(opened.filter_map(|drawer| drawer.store.fault(Some(drawer.path))));
+        let shut = self.0.shut.lock().await;
+        let shut = shut.iter().map(|(path, why)| StoreFault {
+            database: Some(path.clone()),
+            why: format!("it is not open: {why}"),
+            copy: None,
+        });
+        all.extend(shut);
+        Ok(all)
+    }
+    /// Writes to the daemon's own database. The files of the teams are only checked, unless the last write failed.
+    async fn pulse(&self, now: StoreTime) -> Result<()> {
+        let written = self.0.home.pulse(now).await;
+        for drawer in self.opened() {
+            let checked = match drawer.store.fault(None) {
+                Some(_) => drawer.store.pulse(now).await,
+                None => drawer.store.check_files().await,
+            };
+            if let Err(error) = checked {
+                tracing::debug!(database = %drawer.path.display(), %error, "refuses writes");
+            }
+        }
+        written
     }
     async fn effect_expire(&self, before: StoreTime) -> Result<u32> {
         let mut expired = 0;

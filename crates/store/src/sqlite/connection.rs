@@ -1,13 +1,14 @@
 //! Opening the database: who may read the file, how it is set up, which schema it has.
 
 use std::{
-    fs::{OpenOptions, Permissions},
+    fs::{self, OpenOptions, Permissions},
+    io,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::Path,
     time::Duration,
 };
 
-use rusqlite::{Connection, config::DbConfig};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use crate::error::{Error, Result};
 
@@ -33,13 +34,37 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
 const STATEMENTS: usize = 256;
 
+/// The mode of the database; SQLite gives it to the files it makes next to it.
+const MODE: u32 = 0o600;
+
+/// Who shares the index of a database's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// Every process, by a shared-memory file next to the database.
+    Processes,
+    /// The connections of this process, in its memory: for a disk that has no room for that file. Other processes cannot
+    /// open the database meanwhile.
+    Connections,
+}
+
+/// Makes the file, which only we may read; SQLite would make it readable for everybody. An existing file is not opened:
+/// closing it again would release the locks of connections that are open in this process.
+pub(super) fn create(path: &Path) -> Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if fs::metadata(path)?.permissions().mode() & 0o777 != MODE {
+                fs::set_permissions(path, Permissions::from_mode(MODE))?;
+            }
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The connection that writes, its schema brought up to date and looked at.
-pub(super) fn writing(path: &Path) -> Result<Connection> {
-    // Made by us first: SQLite would make it readable for everybody, and its companions copy this mode.
-    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    drop(file);
-    let mut db = at(path)?;
+pub(super) fn writing(path: &Path, sharing: Sharing) -> Result<Connection> {
+    let mut db = at(path, sharing)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
     ready(&mut db)?;
@@ -47,8 +72,8 @@ pub(super) fn writing(path: &Path) -> Result<Connection> {
 }
 
 /// A connection that cannot write.
-pub(super) fn reading(path: &Path) -> Result<Connection> {
-    let db = at(path)?;
+pub(super) fn reading(path: &Path, sharing: Sharing) -> Result<Connection> {
+    let db = at(path, sharing)?;
     db.pragma_update(None, "query_only", true)?;
     Ok(db)
 }
@@ -61,9 +86,13 @@ pub(super) fn in_memory() -> Result<Connection> {
     Ok(db)
 }
 
-fn at(path: &Path) -> Result<Connection> {
-    #[expect(clippy::disallowed_methods, reason = "this is the store")]
-    let db = Connection::open(path)?;
+/// Opens a file that exists: one that was removed is never made again behind the writer's back.
+fn at(path: &Path, sharing: Sharing) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = match sharing {
+        Sharing::Processes => Connection::open_with_flags(path, flags)?,
+        Sharing::Connections => Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?,
+    };
     settings(&db)?;
     Ok(db)
 }
@@ -112,13 +141,18 @@ mod tests {
     };
     use crate::model::FileSlot;
 
+    fn made(path: &Path) -> Result<Connection> {
+        create(path)?;
+        writing(path, Sharing::Processes)
+    }
+
     #[test]
     fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        writing(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        assert!(matches!(writing(&path), Err(Error::Newer { found: 99, known }) if known < 99));
-        let version: i64 = reading(&path)
+        made(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        assert!(matches!(made(&path), Err(Error::Newer { found: 99, known }) if known < 99));
+        let version: i64 = reading(&path, Sharing::Processes)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .unwrap();
@@ -129,7 +163,8 @@ mod tests {
     fn a_file_of_an_older_program_keeps_what_it_holds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        let old = at(&path).unwrap();
+        create(&path).unwrap();
+        let old = at(&path, Sharing::Processes).unwrap();
         old.execute_batch(STEPS[0]).unwrap();
         old.execute_batch(
             "PRAGMA user_version = 1;
@@ -157,7 +192,7 @@ mod tests {
         )
         .unwrap();
         drop(old);
-        let db = writing(&path).unwrap();
+        let db = made(&path).unwrap();
         let workflow: (i64, String, i64, i64) = db
             .query_row("SELECT id, name, last_event, cleared FROM workflow", [], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
@@ -193,7 +228,7 @@ mod tests {
         assert_eq!(kept.unwrap().content, "all\n");
         // Opened again, nothing is left to do.
         drop(db);
-        writing(&path).unwrap();
+        made(&path).unwrap();
     }
 
     /// The last revision put into a file is its base, the one before the out slot's; the texts taken from it are known,
@@ -202,7 +237,7 @@ mod tests {
     fn files_that_an_older_program_kept_have_bases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        let old = at(&path).unwrap();
+        let old = at(&path, Sharing::Processes).unwrap();
         for step in &STEPS[..14] {
             old.execute_batch(step).unwrap();
         }
@@ -216,7 +251,7 @@ mod tests {
         )
         .unwrap();
         drop(old);
-        let db = writing(&path).unwrap();
+        let db = writing(&path, Sharing::Processes).unwrap();
         let workflow = WorkflowId::new(7);
         let state = |path: &str| file_states::get(&db, workflow, &path.parse().unwrap()).unwrap();
         let a = state("a.md");
@@ -235,7 +270,7 @@ mod tests {
         let path = folder.path().join("x.db");
         std::fs::write(&path, "").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        let _open = writing(&path).unwrap();
+        let _open = made(&path).unwrap();
         let mut modes = Vec::new();
         for entry in std::fs::read_dir(folder.path()).unwrap() {
             modes.push(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777);
@@ -247,7 +282,9 @@ mod tests {
     fn a_reader_cannot_write() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        let _open = writing(&path).unwrap();
-        assert!(reading(&path).unwrap().execute("DELETE FROM meta", []).is_err());
+        let _open = made(&path).unwrap();
+        assert!(
+            reading(&path, Sharing::Processes).unwrap().execute("DELETE FROM meta", []).is_err()
+        );
     }
 }

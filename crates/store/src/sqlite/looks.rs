@@ -4,51 +4,50 @@
 //! with history is the readers' work: whoever looks holds up what else its thread has to do.
 //! Invariant: nobody waits for a connection; there are as many as threads have ever looked at once.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 use tokio::sync::watch;
 
-use super::{connection, readers::snapshot};
+use super::{
+    opener::{Location, Reader},
+    readers::snapshot,
+};
 use crate::error::{Error, Result};
 
 /// A handle to the connections, which are closed when it says so or the last handle is gone.
 #[derive(Clone)]
 pub(super) struct Looks {
-    path: Arc<PathBuf>,
+    location: Location,
     rack: Arc<Mutex<Option<Rack>>>,
     open: watch::Receiver<()>,
 }
 
 /// The connections nobody uses at the moment. There is none once it is closed.
 struct Rack {
-    free: Vec<Connection>,
+    free: Vec<Reader>,
     /// Held by whoever looks, until its connection is back or closed.
     alive: Arc<watch::Sender<()>>,
 }
 
 impl Looks {
-    /// Looks at the file at `path`, which has its schema by the first of them.
-    pub(super) fn at(path: &Path) -> Self {
+    /// Looks at the database at `location`, which has its schema.
+    pub(super) fn at(location: Location) -> Self {
         let (alive, open) = watch::channel(());
         let rack = Rack { free: Vec::new(), alive: Arc::new(alive) };
-        let path = Arc::new(path.to_owned());
-        Self { path, rack: Arc::new(Mutex::new(Some(rack))), open }
+        Self { location, rack: Arc::new(Mutex::new(Some(rack))), open }
     }
 
     /// Runs `work` on one snapshot of the database, here and now.
     pub(super) fn look<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let (_alive, kept) = self.take().ok_or(Error::Closed)?;
-        let db = kept.map_or_else(|| connection::reading(&self.path), Ok)?;
-        let result = snapshot(&db, work);
+        let reader = self.location.reader(kept)?;
+        let result = snapshot(&reader.db, work);
         // After a failure of the file, a fresh connection is the better one.
-        if !matches!(result, Err(Error::Database(_)))
+        if !result.as_ref().is_err_and(Error::spoils_connection)
             && let Some(rack) = self.rack().as_mut()
         {
-            rack.free.push(db);
+            rack.free.push(reader);
         }
         result
     }
@@ -59,7 +58,7 @@ impl Looks {
         while self.open.changed().await.is_ok() {}
     }
 
-    fn take(&self) -> Option<(Arc<watch::Sender<()>>, Option<Connection>)> {
+    fn take(&self) -> Option<(Arc<watch::Sender<()>>, Option<Reader>)> {
         let mut guard = self.rack();
         let rack = guard.as_mut()?;
         Some((Arc::clone(&rack.alive), rack.free.pop()))
@@ -74,12 +73,16 @@ impl Looks {
 mod tests {
     use std::{sync::mpsc, thread};
 
-    use super::*;
+    use super::{
+        super::connection::{Sharing, create, writing},
+        *,
+    };
 
     fn start(folder: &tempfile::TempDir) -> Looks {
         let path = folder.path().join("x.db");
-        drop(connection::writing(&path).unwrap());
-        Looks::at(&path)
+        create(&path).unwrap();
+        drop(writing(&path, Sharing::Processes).unwrap());
+        Looks::at(Location::at(&path))
     }
 
     #[tokio::test]

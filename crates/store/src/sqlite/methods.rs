@@ -30,7 +30,7 @@ use crate::{
         Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
         NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
         QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
-        RunStep, Settlement, ShownMessage, SuggestionAnswer, Turn,
+        RunStep, Settlement, ShownMessage, StoreFault, SuggestionAnswer, Turn,
     },
     store::Store,
     time::{Now, StoreTime},
@@ -326,6 +326,9 @@ store! {
     }
     fn now_saved(&self) -> Option<Now> {
         self.clock.saved()
+    }
+    async fn fault_list(&self) -> Result<Vec<StoreFault>> {
+        Ok(self.fault(None).into_iter().collect())
     }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         self.changes.wait(workflow, seen).await

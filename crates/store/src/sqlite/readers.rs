@@ -4,7 +4,6 @@
 
 use std::{
     collections::VecDeque,
-    path::Path,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
 };
@@ -12,7 +11,7 @@ use std::{
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
-use super::connection;
+use super::opener::{Location, Reader};
 use crate::error::{Error, Result};
 
 const READERS: usize = 4;
@@ -40,21 +39,21 @@ struct Line {
 }
 
 trait Read: Send {
-    /// Answers from `db`; hands back what it is worth as a reader from now on.
-    fn carry_out(self: Box<Self>, db: Result<Connection>) -> Option<Connection>;
+    /// Answers from `reader`; hands back what it is worth as a reader from now on.
+    fn carry_out(self: Box<Self>, reader: Result<Reader>) -> Option<Reader>;
 }
 
 impl Readers {
-    /// Readers of the file at `path`, which has its schema by the first read. Each opens it when it is first needed.
-    pub(super) fn start(path: &Path) -> Result<Self> {
+    /// Readers of the database at `location`, which has its schema. Each opens it when it is first needed.
+    pub(super) fn start(location: &Location) -> Result<Self> {
         let desk = Arc::<Desk>::default();
         let (alive, open) = watch::channel(());
         let alive = Arc::new(alive);
         let handle = Handle { desk: Arc::clone(&desk), open };
         for _ in 0..READERS {
-            let (desk, alive, path) = (Arc::clone(&desk), Arc::clone(&alive), path.to_owned());
+            let (desk, alive, location) = (Arc::clone(&desk), Arc::clone(&alive), location.clone());
             let serve = move || {
-                desk.serve(&path);
+                desk.serve(&location);
                 drop(alive);
             };
             thread::Builder::new().name("store-reader".to_owned()).spawn(serve)?;
@@ -115,11 +114,10 @@ impl Desk {
     }
 
     /// One thread's life.
-    fn serve(&self, path: &Path) {
+    fn serve(&self, location: &Location) {
         let mut kept = None;
         while let Some(read) = self.next() {
-            let db = kept.take().map_or_else(|| connection::reading(path), Ok);
-            kept = read.carry_out(db);
+            kept = read.carry_out(location.reader(kept.take()));
         }
     }
 }
@@ -134,13 +132,14 @@ where
     W: FnOnce(&Connection) -> Result<T> + Send,
     T: Send,
 {
-    fn carry_out(self: Box<Self>, db: Result<Connection>) -> Option<Connection> {
-        let (result, db) = match db {
-            Ok(db) => (snapshot(&db, self.work), Some(db)),
+    fn carry_out(self: Box<Self>, reader: Result<Reader>) -> Option<Reader> {
+        let (result, reader) = match reader {
+            Ok(reader) => (snapshot(&reader.db, self.work), Some(reader)),
             Err(error) => (Err(error), None),
         };
         // After a failure of the file, a fresh connection is the better reader.
-        let kept = db.filter(|_| !matches!(result, Err(Error::Database(_))));
+        let spoiled = result.as_ref().is_err_and(Error::spoils_connection);
+        let kept = reader.filter(|_| !spoiled);
         // A caller that went away does not need its answer.
         drop(self.answer.send(result));
         kept
@@ -165,12 +164,16 @@ pub(super) fn snapshot<T>(
 mod tests {
     use std::{cell::Cell, sync::mpsc};
 
-    use super::*;
+    use super::{
+        super::connection::{Sharing, create, writing},
+        *,
+    };
 
     fn start(folder: &tempfile::TempDir) -> Readers {
         let path = folder.path().join("x.db");
-        drop(connection::writing(&path).unwrap());
-        Readers::start(&path).unwrap()
+        create(&path).unwrap();
+        drop(writing(&path, Sharing::Processes).unwrap());
+        Readers::start(&Location::at(&path)).unwrap()
     }
 
     #[tokio::test]

@@ -259,15 +259,19 @@ impl Sqlite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::{changes::Changes, connection, instances, writer::Writer};
+    use crate::sqlite::{
+        changes::Changes, disk::Surface, faults::Faults, instances, opener::Opener, writer::Writer,
+    };
 
     #[tokio::test]
     async fn a_file_that_went_while_its_row_was_on_the_way_is_missed() {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::in_folder(folder.path()).unwrap();
         let path = folder.path().join("x.db");
-        let writer =
-            Writer::start(move || connection::writing(&path), None, Changes::default()).unwrap();
+        let (opener, session) = Opener::open(&path).unwrap();
+        let (changes, faults) = (Changes::default(), Faults::default());
+        let surface = Surface { changes, faults, clock: None, files: None };
+        let writer = Writer::start(session, move || opener.session(), surface).unwrap();
         let came_to = writer.write(move |tx| {
             let workflow = instances::open(tx, "/p", &"w".parse().unwrap())?;
             let new = NewResource::new(workflow, "t".into(), vec![7; LARGEST_ROW + 1]);

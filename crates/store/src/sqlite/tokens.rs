@@ -68,7 +68,12 @@ pub(super) fn integrity(db: &Connection) -> Result<Vec<String>> {
     };
     match check() {
         Ok(said) => Ok(said.into_iter().filter(|line| line != "ok").collect()),
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+        Err(error)
+            if matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+            ) =>
+        {
             Ok(vec![error.to_string()])
         }
         Err(error) => Err(error.into()),

@@ -1,7 +1,7 @@
 //! The one thread that writes, and its group commit.
 //!
 //! Invariant: nobody is answered, not even with a refusal, before the COMMIT of the batch it was part of:
-//! a refusal may rest on another request of the same batch.
+//! a refusal may rest on another request of the same batch. The state of the database below is `disk.rs`.
 
 use std::{cell::RefCell, ops::Deref, thread};
 
@@ -10,8 +10,10 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    changes::{Changes, News},
+    changes::News,
     clock::StoreClock,
+    disk::{Disk, Surface},
+    opener::Session,
 };
 use crate::error::{Error, Result};
 
@@ -32,40 +34,41 @@ pub(super) struct Tx<'a> {
     news: RefCell<News>,
 }
 
-enum Ask {
+pub(super) enum Ask {
     Write(Box<dyn Request>),
     Close,
 }
 
-trait Request: Send {
+pub(super) trait Request: Send {
     fn carry_out(&mut self, tx: &Tx<'_>) -> Done;
     fn answer(self: Box<Self>, batch: Result<()>);
 }
 
 /// What a request left behind.
-enum Done {
+pub(super) enum Done {
     Kept,
     Refused,
     /// The database itself failed, so the whole batch is in doubt.
-    Broken(ErrorCode),
+    Broken(rusqlite::Error),
 }
 
 impl Writer {
-    /// Starts the thread on a connection made by `open`, which is asked again after a failed COMMIT. `clock` dates each
-    /// batch that changes anything.
+    /// Starts the thread on `session`; `open` makes another one after a failed COMMIT.
     pub(super) fn start(
-        mut open: impl FnMut() -> Result<Connection> + Send + 'static,
-        clock: Option<StoreClock>,
-        changes: Changes,
+        session: Session,
+        mut open: impl FnMut() -> Result<Session> + Send + 'static,
+        surface: Surface,
     ) -> Result<Self> {
         let (asks, mut queue) = mpsc::channel(QUEUE);
         let (alive, is_open) = watch::channel(());
-        let mut disk = Disk::Writable(open()?);
+        let mut disk = Disk::Writable(session);
         let run = move || {
             while let Some(first) = wait(&mut queue) {
-                disk = disk.write(first, &mut queue, &mut open, (clock.as_ref(), &changes));
+                disk = disk.write(first, &mut queue, &mut open, &surface);
             }
-            drop(disk);
+            disk.close(&surface);
+            // Its descriptor of the database is closed after the connection.
+            drop(open);
             drop(alive);
         };
         thread::Builder::new().name("store-writer".to_owned()).spawn(run)?;
@@ -141,7 +144,7 @@ where
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(Error::Closed),
             // Its own work failed in the database and is not there, whatever became of the others.
-            (Err(_), Some(Err(own @ (Error::Database(_) | Error::Full)))) => Err(own),
+            (Err(_), Some(Err(own))) if broken(&own).is_some() => Err(own),
             (Err(error), _) => Err(error),
         };
         // A caller that went away does not need its answer.
@@ -150,104 +153,28 @@ where
 }
 
 /// After these, SQLite may have rolled back more than the statement that failed.
-fn broken(error: &Error) -> Option<ErrorCode> {
-    let source = match error {
-        Error::Full => return Some(ErrorCode::DiskFull),
-        Error::Database(source) => source,
-        _ => return None,
-    };
-    let code = source.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()?;
-    let breaks = matches!(
-        code,
-        ErrorCode::DiskFull
-            | ErrorCode::SystemIoFailure
-            | ErrorCode::OutOfMemory
-            | ErrorCode::DatabaseCorrupt
-            | ErrorCode::NotADatabase
-    );
-    breaks.then_some(code)
-}
-
-enum Disk {
-    Writable(Connection),
-    /// Says why; stays so until the next start.
-    ReadOnly(String),
-}
-
-impl Disk {
-    /// Carries out `first` and what waits behind it, as one batch.
-    fn write(
-        self,
-        first: Box<dyn Request>,
-        queue: &mut mpsc::Receiver<Ask>,
-        open: &mut dyn FnMut() -> Result<Connection>,
-        (clock, changes): (Option<&StoreClock>, &Changes),
-    ) -> Self {
-        let db = match self {
-            Self::Writable(db) => db,
-            Self::ReadOnly(why) => {
-                first.answer(Err(Error::ReadOnly(why.clone())));
-                return Self::ReadOnly(why);
-            }
-        };
-        if let Err(error) = execute(&db, "BEGIN IMMEDIATE") {
-            let busy = error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
-            let again = if busy { Self::Writable(db) } else { Self::reopen(db, &error, open) };
-            first.answer(Err(error.into()));
-            return again;
+fn broken(error: &Error) -> Option<rusqlite::Error> {
+    match error {
+        Error::Full => Some(failure(ErrorCode::DiskFull, "the disk is full")),
+        Error::Disk(why) => Some(failure(ErrorCode::SystemIoFailure, why)),
+        Error::Malformed(why) => Some(failure(ErrorCode::DatabaseCorrupt, why)),
+        Error::Database(source) => {
+            let code = source.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()?;
+            (code == ErrorCode::OutOfMemory).then(|| failure(code, "out of memory"))
         }
-        let mut batch = Batch::default();
-        match batch.carry_out(&db, first, queue, clock) {
-            Ok(()) => {
-                changes.tell(&batch.news);
-                batch.requests.into_iter().for_each(|request| request.answer(Ok(())));
-                Self::Writable(db)
-            }
-            Err(error) => {
-                let disk = Self::reopen(db, &error, open);
-                changes.tell_all();
-                batch.requests.into_iter().for_each(|request| request.answer(Err(Error::Unknown)));
-                disk
-            }
-        }
-    }
-
-    /// What the connection believes is worth nothing now: takes a fresh one, which looks at the schema.
-    fn reopen(
-        db: Connection,
-        error: &rusqlite::Error,
-        open: &mut dyn FnMut() -> Result<Connection>,
-    ) -> Self {
-        tracing::error!(%error, "a write failed; opening the database again");
-        drop(db);
-        let damaged = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase];
-        let fresh = if error.sqlite_error_code().is_some_and(|code| damaged.contains(&code)) {
-            Err(error.to_string())
-        } else {
-            open().map_err(|error| match &error {
-                Error::Database(source) => format!("{error}: {source}"),
-                _ => error.to_string(),
-            })
-        };
-        match fresh {
-            Ok(db) => Self::Writable(db),
-            Err(why) => {
-                tracing::error!(why, "the store takes no writes any more");
-                Self::ReadOnly(why)
-            }
-        }
+        _ => None,
     }
 }
 
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     requests: Vec<Box<dyn Request>>,
-    news: News,
+    pub(super) news: News,
 }
 
 impl Batch {
     /// Runs each request in its own savepoint, so that a refused one takes nobody with it, and commits.
-    fn carry_out(
+    pub(super) fn carry_out(
         &mut self,
         db: &Connection,
         first: Box<dyn Request>,
@@ -264,10 +191,10 @@ impl Batch {
             match done? {
                 Done::Kept => self.news.append(tx.news.into_inner()),
                 Done::Refused => execute(db, "ROLLBACK TO request")?,
-                Done::Broken(code) => return Err(failure(code)),
+                Done::Broken(error) => return Err(error),
             }
             if db.is_autocommit() {
-                return Err(failure(ErrorCode::OperationAborted));
+                return Err(failure(ErrorCode::OperationAborted, "rolled back"));
             }
             execute(db, "RELEASE request")?;
             next = if self.requests.len() < BATCH { look(queue) } else { None };
@@ -278,15 +205,20 @@ impl Batch {
         }
         execute(db, "COMMIT")
     }
+
+    /// Answers every request with its own result, or with the failure of the batch.
+    pub(super) fn answer(self, batch: impl Fn() -> Result<()>) {
+        self.requests.into_iter().for_each(|request| request.answer(batch()));
+    }
 }
 
-fn execute(db: &Connection, sql: &str) -> rusqlite::Result<()> {
+pub(super) fn execute(db: &Connection, sql: &str) -> rusqlite::Result<()> {
     db.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-fn failure(code: ErrorCode) -> rusqlite::Error {
-    let what = format!("{code:?}");
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error { code, extended_code: 0 }, Some(what))
+fn failure(code: ErrorCode, why: &str) -> rusqlite::Error {
+    let error = rusqlite::ffi::Error { code, extended_code: 0 };
+    rusqlite::Error::SqliteFailure(error, Some(why.to_owned()))
 }
 
 /// Waits for the next request; none comes once all handles are gone or the queue is closed and empty.
@@ -313,23 +245,30 @@ fn look(queue: &mut mpsc::Receiver<Ask>) -> Option<Box<dyn Request>> {
 mod tests {
     use std::sync::mpsc as channel;
 
-    use super::*;
+    use super::{
+        super::{changes::Changes, faults::Faults},
+        *,
+    };
 
     /// A table in which `parent` must exist by the time of the COMMIT.
     const TABLES: &str = "CREATE TABLE IF NOT EXISTS thing (id INTEGER PRIMARY KEY, body BLOB);
         CREATE TABLE IF NOT EXISTS child (parent INTEGER REFERENCES thing DEFERRABLE INITIALLY DEFERRED);
         PRAGMA foreign_keys = ON; PRAGMA max_page_count = 20;";
 
-    fn open(path: &std::path::Path) -> Result<Connection> {
+    fn open(path: &std::path::Path) -> Result<Session> {
         #[expect(clippy::disallowed_methods, reason = "this is the store")]
         let db = Connection::open(path)?;
         db.execute_batch(TABLES)?;
-        Ok(db)
+        Ok(Session::unguarded(db))
+    }
+
+    fn surface() -> Surface {
+        Surface { changes: Changes::default(), faults: Faults::default(), clock: None, files: None }
     }
 
     fn start(folder: &tempfile::TempDir) -> Writer {
         let path = folder.path().join("x.db");
-        Writer::start(move || open(&path), None, Changes::default()).unwrap()
+        Writer::start(open(&path).unwrap(), move || open(&path), surface()).unwrap()
     }
 
     async fn add(writer: &Writer, id: i64) -> Result<usize> {
@@ -382,7 +321,7 @@ mod tests {
         let answers =
             batch(&writer, |tx| Ok(tx.execute("INSERT INTO child VALUES (99)", [])?)).await;
         for answer in answers {
-            assert!(matches!(answer, Err(Error::Unknown)), "{answer:?}");
+            assert!(matches!(answer, Err(Error::Unknown(_))), "{answer:?}");
         }
         assert_eq!(ids(&writer).await, [0; 0]);
         add(&writer, 4).await.unwrap();
@@ -399,7 +338,7 @@ mod tests {
         .await;
         assert!(matches!(odd, Err(Error::Full)), "{odd:?}");
         // Whoever came after it was not tried in that batch, and is now.
-        assert!(matches!((first, last), (Err(Error::Unknown), Ok(1))));
+        assert!(matches!((first, last), (Err(Error::Unknown(_)), Ok(1))));
         assert_eq!(ids(&writer).await, [2]);
     }
 
@@ -407,15 +346,11 @@ mod tests {
     async fn without_a_database_to_go_on_with_every_write_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        let mut opened = 0;
-        let once = move || {
-            opened += 1;
-            if opened > 1 { Err(Error::NotFound("disk")) } else { open(&path) }
-        };
-        let writer = Writer::start(once, None, Changes::default()).unwrap();
+        let session = open(&path).unwrap();
+        let writer = Writer::start(session, || Err(Error::NotFound("disk")), surface()).unwrap();
         let answers =
             batch(&writer, |tx| Ok(tx.execute("INSERT INTO child VALUES (99)", [])?)).await;
-        assert!(answers.iter().all(|answer| matches!(answer, Err(Error::Unknown))));
+        assert!(answers.iter().all(|answer| matches!(answer, Err(Error::Unknown(_)))));
         for id in 0..2 {
             let refused = add(&writer, id).await;
             assert!(matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("disk")));
@@ -449,7 +384,8 @@ mod tests {
         let kept = answers.join_all().await.into_iter().flatten().count();
         assert!(matches!(add(&writer, 200).await, Err(Error::Closed)));
         let db = open(&folder.path().join("x.db")).unwrap();
-        let stored: u32 = db.query_row("SELECT count(*) FROM thing", [], |row| row.get(0)).unwrap();
+        let stored: u32 =
+            db.db.query_row("SELECT count(*) FROM thing", [], |row| row.get(0)).unwrap();
         assert_eq!((kept, stored), (100_usize, 100_u32));
     }
 }

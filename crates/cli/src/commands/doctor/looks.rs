@@ -7,8 +7,8 @@ use rustix::fs::{Access, access, statvfs};
 use super::Finding;
 use crate::{discovery::LONGEST_SOCKET, settings::Settings};
 
-/// Less than this is too little to work with, and less than that is worth knowing.
-const TOO_LITTLE: u64 = 50 << 20;
+/// With less than this, messages are refused sooner or later; less than that is worth knowing.
+const TOO_LITTLE: u64 = 4 << 20;
 const LITTLE: u64 = 1 << 30;
 /// What only its owner may open.
 const PRIVATE: [&str; 7] = [
@@ -86,22 +86,32 @@ fn files(home: &Path) -> Option<Finding> {
 pub(super) fn disk(settings: &Settings) -> Option<Finding> {
     let there = settings.home.ancestors().find(|folder| folder.exists())?;
     let disk = statvfs(there).ok()?;
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    // Root may use the blocks that are reserved for it.
+    let is_root = rustix::process::geteuid().is_root();
+    let blocks = if is_root { disk.f_bfree } else { disk.f_bavail };
+    let files = if is_root { disk.f_ffree } else { disk.f_favail };
+    let free = blocks.saturating_mul(disk.f_frsize);
     let told = format!("{} free where the home is", size(free));
+    // A file system without a limit counts no files at all.
+    if disk.f_files > 0 && files == 0 {
+        let told = format!("{told}, and no file can be made");
+        return Some(Finding::broken("disk", told).hint("delete files: its inodes are used up"));
+    }
     Some(match free {
         ..TOO_LITTLE => {
-            Finding::broken("disk", told).hint("make room: nothing can be written soon")
+            Finding::broken("disk", told).hint("free some space: the disk is full or almost full")
         }
         TOO_LITTLE..LITTLE => Finding::note("disk", told),
         LITTLE.. => Finding::ok("disk", told),
     })
 }
 
-/// `12.3 GiB`, `40 MiB`.
+/// `12.3 GiB`, `40 MiB`, `12 KiB`.
 fn size(bytes: u64) -> String {
     let mib = bytes >> 20;
     match mib {
-        ..1024 => format!("{mib} MiB"),
+        0 => format!("{} KiB", bytes >> 10),
+        1..1024 => format!("{mib} MiB"),
         1024.. => format!("{}.{} GiB", mib / 1024, mib % 1024 * 10 / 1024),
     }
 }
@@ -112,7 +122,9 @@ mod tests {
 
     #[test]
     fn sizes_are_told_in_the_unit_people_think_in() {
-        for (bytes, shown) in [(0, "0 MiB"), (40 << 20, "40 MiB"), (3 << 29, "1.5 GiB")] {
+        for (bytes, shown) in
+            [(0, "0 KiB"), (12 << 10, "12 KiB"), (40 << 20, "40 MiB"), (3 << 29, "1.5 GiB")]
+        {
             assert_eq!(size(bytes), shown);
         }
     }

@@ -1,0 +1,131 @@
+//! One database file: how its connections are opened, and where its readers find it.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use rusqlite::{Connection, config::DbConfig};
+
+use super::{
+    connection::{self, Sharing},
+    file_guard::{FileFault, FileGuard},
+};
+use crate::error::{Error, Result};
+
+/// Opens the connection that writes. Owns the descriptor that the guards of all its sessions share: it is closed after
+/// every connection of the writer.
+pub(super) struct Opener {
+    path: PathBuf,
+    sharing: Sharing,
+    database: Arc<File>,
+}
+
+/// The connection that writes, with the guard of its files.
+pub(super) struct Session {
+    pub(super) db: Connection,
+    /// None for a database in memory.
+    guard: Option<FileGuard>,
+}
+
+/// Where readers find the database. It changes once, when a rescue moves them to the copy.
+#[derive(Clone)]
+pub(super) struct Location(Arc<Spot>);
+
+struct Spot {
+    current: RwLock<(PathBuf, Sharing)>,
+    moves: AtomicU64,
+}
+
+/// A connection that reads, and the location it was opened at.
+pub(super) struct Reader {
+    pub(super) db: Connection,
+    moves: u64,
+}
+
+impl Opener {
+    /// Opens the database at `path`, making it if it is missing. A disk without room for a shared-memory file is no
+    /// obstacle: the index of the log is then kept in this process, and writes fail until there is room.
+    pub(super) fn open(path: &Path) -> Result<(Self, Session)> {
+        let first = Self::open_as(path, Sharing::Processes);
+        let Err(error @ (Error::Full | Error::Disk(_))) = first else { return first };
+        let second = Self::open_as(path, Sharing::Connections);
+        if second.is_ok() {
+            tracing::error!(database = %path.display(), %error, "opened without a shared-memory file");
+        }
+        second.map_err(|_| error)
+    }
+
+    fn open_as(path: &Path, sharing: Sharing) -> Result<(Self, Session)> {
+        connection::create(path)?;
+        let database = Arc::new(File::open(path)?);
+        let opener = Self { path: path.to_owned(), sharing, database };
+        let session = opener.session()?;
+        Ok((opener, session))
+    }
+
+    /// Opens another connection that writes, after one has failed.
+    pub(super) fn session(&self) -> Result<Session> {
+        let db = connection::writing(&self.path, self.sharing)?;
+        let mut guard = FileGuard::new(&self.path, Arc::clone(&self.database))?;
+        guard.check().map_err(|fault| Error::ReadOnly(fault.to_string()))?;
+        Ok(Session { db, guard: Some(guard) })
+    }
+
+    pub(super) fn location(&self) -> Location {
+        let current = RwLock::new((self.path.clone(), self.sharing));
+        Location(Arc::new(Spot { current, moves: AtomicU64::new(0) }))
+    }
+}
+
+impl Session {
+    /// A connection without files to guard.
+    pub(super) fn unguarded(db: Connection) -> Self {
+        Self { db, guard: None }
+    }
+
+    /// Checks that the files on disk are still those of this connection.
+    pub(super) fn check(&mut self) -> std::result::Result<(), FileFault> {
+        self.guard.as_mut().map_or(Ok(()), FileGuard::check)
+    }
+
+    /// Keeps the connection from writing when it is closed: it would copy a damaged log into the database.
+    pub(super) fn leave_files_alone(&self) {
+        if let Err(error) = self.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        {
+            tracing::error!(%error, "the log may be copied into the database at the end");
+        }
+    }
+}
+
+impl Location {
+    #[cfg(test)]
+    pub(super) fn at(path: &Path) -> Self {
+        let current = RwLock::new((path.to_owned(), Sharing::Processes));
+        Self(Arc::new(Spot { current, moves: AtomicU64::new(0) }))
+    }
+
+    /// The reader that was kept, unless the database has moved since; else a new one.
+    pub(super) fn reader(&self, kept: Option<Reader>) -> Result<Reader> {
+        let moves = self.0.moves.load(Ordering::Acquire);
+        match kept {
+            Some(kept) if kept.moves == moves => Ok(kept),
+            Some(_) | None => {
+                let (path, sharing) =
+                    self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+                Ok(Reader { db: connection::reading(&path, sharing)?, moves })
+            }
+        }
+    }
+
+    /// Sends readers to the copy at `path`.
+    pub(super) fn move_to(&self, path: &Path) {
+        let current = (path.to_owned(), Sharing::Processes);
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = current;
+        self.0.moves.fetch_add(1, Ordering::Release);
+    }
+}

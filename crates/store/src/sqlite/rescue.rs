@@ -1,0 +1,112 @@
+//! Copies a database whose file was taken away, from the connection that still has it open.
+//!
+//! A copy has its final name only when it is complete and on disk.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use agent_worker_protocol::Millis;
+use rusqlite::{
+    Connection,
+    backup::{Backup, StepResult},
+};
+
+use super::tokens;
+use crate::error::{Error, Result};
+
+const PREFIX: &str = "rescued-";
+const SUFFIX: &str = ".db";
+/// How long a copy waits for a connection that holds the database, and how often it asks.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+const BUSY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A finished copy.
+#[derive(Clone, Debug)]
+pub(super) struct Rescued {
+    pub(super) path: PathBuf,
+    /// Damage that the copy has inherited; a copy without any is complete.
+    pub(super) problems: Vec<String>,
+}
+
+/// Copies the whole content of `db` into `rescued-<time>.db` in `folder`.
+pub(super) fn rescue(db: &Connection, folder: &Path) -> Result<Rescued> {
+    // The folder may have been removed together with the database.
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let copy = free_name(folder)?;
+    let partial = copy.with_extension("partial");
+    let problems = copy_into(db, &partial).inspect_err(|_| {
+        // Half a copy is of no use, and may be what fills the disk.
+        drop(fs::remove_file(&partial));
+    })?;
+    fs::rename(&partial, &copy)?;
+    File::open(folder)?.sync_all()?;
+    Ok(Rescued { path: copy, problems })
+}
+
+/// The newest copy in `folder`.
+pub(crate) fn newest(folder: &Path) -> io::Result<Option<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut newest = None;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
+            newest = newest.max(Some(entry.path()));
+        }
+    }
+    Ok(newest)
+}
+
+fn free_name(folder: &Path) -> Result<PathBuf> {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut now = Millis::new(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX));
+    loop {
+        let time = now.to_string().replace(':', "-");
+        let path = folder.join(format!("{PREFIX}{time}{SUFFIX}"));
+        let partial = path.with_extension("partial");
+        if !path.try_exists()? && !partial.try_exists()? {
+            return Ok(path);
+        }
+        now = now.plus(Duration::from_millis(1));
+    }
+}
+
+/// Returns the damage found in the copy.
+fn copy_into(db: &Connection, path: &Path) -> Result<Vec<String>> {
+    let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
+    drop(options.open(path)?);
+    #[expect(clippy::disallowed_methods, reason = "this is the store")]
+    let mut copy = Connection::open(path)?;
+    run(&Backup::new(db, &mut copy)?)?;
+    // One file, without a log of its own: it can be moved as it is.
+    copy.pragma_update(None, "journal_mode", "DELETE")?;
+    let problems = tokens::integrity(&copy)?;
+    copy.close().map_err(|(_, error)| error)?;
+    File::open(path)?.sync_all()?;
+    Ok(problems)
+}
+
+fn run(backup: &Backup<'_, '_>) -> Result<()> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match backup.step(-1)? {
+            StepResult::Done => return Ok(()),
+            _ if waited < BUSY_TIMEOUT => {
+                thread::sleep(BUSY_INTERVAL);
+                waited += BUSY_INTERVAL;
+            }
+            _ => return Err(Error::Disk("the database stayed busy".to_owned())),
+        }
+    }
+}
