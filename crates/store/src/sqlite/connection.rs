@@ -184,9 +184,6 @@ mod tests {
              INSERT INTO event (workflow, position, run, kind, agent, at)
              VALUES (7, 1, 2, 'run.running', NULL, 31), (7, 2, 2, 'agent.stopped', 'b', 35),
                     (7, 3, 2, 'run.paused', NULL, 40), (7, 4, 2, 'attempt.ended', 'a', 41);
-             UPDATE agent SET not_before = 77 WHERE name = 'a';
-             UPDATE attempt SET finished = '{\"text\":\"\",\"outcome\":\"failed\",\"class\":\"rate_limited\",\"why\":\"\",\"retry_at\":\"1970-01-01T00:00:09.007Z\"}'
-             WHERE id = x'03';
              INSERT INTO token VALUES ('ci', x'01', 5);
              INSERT INTO document VALUES (7, 'notes.md', 1, 1, 'user', NULL, 4, 5, 'all' || char(10));",
         )
@@ -215,12 +212,6 @@ mod tests {
             (how("agent ORDER BY place"), how("run ORDER BY id")),
             (vec![0, 2], vec![0, 2, 0])
         );
-        // Times that were wall-clock times are valid in store time.
-        assert_eq!(numbers("store_started", "run ORDER BY id"), [10, 30, 50]);
-        assert_eq!(numbers("store_ended", "run WHERE store_ended IS NOT NULL"), [20]);
-        assert_eq!(numbers("store_since", "agent ORDER BY place"), [30, 35]);
-        assert_eq!(numbers("store_ended", "attempt WHERE turn = 1"), [2]);
-        assert_eq!(numbers("store_retry", "attempt WHERE store_retry IS NOT NULL"), [9_007]);
         let token = tokens::list(&db).unwrap().pop().unwrap();
         assert_eq!(token.scopes, Scopes::default(), "what every token could do before");
         let path_there = "notes.md".parse().unwrap();
@@ -262,6 +253,44 @@ mod tests {
         let b = state("b.md");
         assert_eq!(b.base(FileSlot::File).map(|base| base.hash), Some(hash(&[b"b1"])));
         assert_eq!((b.out, b.marks.len()), (None, 0));
+    }
+
+    #[test]
+    fn the_times_of_an_older_program_are_valid_in_store_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let old = at(&path).unwrap();
+        for step in &STEPS[..13] {
+            old.execute_batch(step).unwrap();
+        }
+        old.execute_batch(
+            "PRAGMA user_version = 13;
+             INSERT INTO run (workflow, id, uuid, mode, state, limits, keep, started, ended, after_seq, script)
+             VALUES (7, 1, x'01', 'run', 'ended', '{}', 'always', 10, 20, 0, '');
+             INSERT INTO agent (workflow, name, run, place, settings, since) VALUES (7, 'a', 1, 0, '{}', 30);
+             INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started, ended, turn)
+             VALUES (7, 'a', 1, x'01', 1, 1, 1, 0, '[]', x'01', 40, 50, 1);
+             INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started, finished)
+             VALUES (7, 'a', 2, x'02', 1, 1, 1, 0, '[]', x'02', 60,
+             '{\"text\":\"\",\"outcome\":\"failed\",\"class\":\"rate_limited\",\"why\":\"\",\"retry_at\":\"1970-01-01T00:00:09.007Z\"}');
+             INSERT INTO proposal (workflow, id, run, creator, created, deadline, hops, seq, terms, state)
+             VALUES (7, 1, 1, 'user', 70, 80, 0, 1, '{}', '{}');",
+        )
+        .unwrap();
+        drop(old);
+        let db = writing(&path).unwrap();
+        for (sql, expected) in [
+            ("SELECT store_started FROM run", 10),
+            ("SELECT store_ended FROM run", 20),
+            ("SELECT store_since FROM agent", 30),
+            ("SELECT store_started FROM attempt WHERE epoch = 1", 40),
+            ("SELECT store_ended FROM attempt WHERE turn = 1", 50),
+            ("SELECT store_retry FROM attempt WHERE epoch = 2", 9_007),
+            ("SELECT due FROM proposal", 80),
+        ] {
+            let found: i64 = db.query_row(sql, [], |row| row.get(0)).unwrap();
+            assert_eq!(found, expected, "{sql}");
+        }
     }
 
     #[test]

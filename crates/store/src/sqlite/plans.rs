@@ -34,6 +34,8 @@ fn names_of_long_tables(sql: &str) -> Vec<&str> {
     pairs.flat_map(|pair| [pair[0], pair[1]]).collect()
 }
 
+const DAY: &str = "INDEX attempt_turn (workflow=? AND run=? AND store_ended>?)";
+
 #[test]
 fn nothing_that_is_asked_often_walks_through_history() {
     let db = connection::in_memory().unwrap();
@@ -68,14 +70,8 @@ fn nothing_that_is_asked_often_walks_through_history() {
             "INDEX proposal_decided (workflow=? AND run=?)",
         ),
         (runs::STOPPED.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),
-        (
-            runs::TURNS_TODAY.to_owned(),
-            "INDEX attempt_turn (workflow=? AND run=? AND store_ended>?)",
-        ),
-        (
-            runs::TURNS_TODAY_OF.to_owned(),
-            "INDEX attempt_turn (workflow=? AND run=? AND store_ended>?)",
-        ),
+        (runs::TURNS_TODAY.to_owned(), DAY),
+        (runs::TURNS_TODAY_OF.to_owned(), DAY),
         (settle::HELD_MAIL.to_owned(), open),
         (approvals::list_sql(ApprovalQuery::Open), "INDEX approval_unused (workflow=?)"),
         (approvals::list_sql(ApprovalQuery::One(ApprovalId::new(1))), "(workflow=? AND id=?)"),
