@@ -27,6 +27,6 @@ pub use model::{
     StoreFault, SuggestionAnswer, SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
 };
 
-pub use sqlite::{Sqlite, wall_clock};
+pub use sqlite::Sqlite;
 pub use store::Store;
 pub use time::{Now, StoreTime};

@@ -58,7 +58,6 @@ use crate::{
 };
 use changes::Changes;
 use clock::StoreClock;
-pub use clock::wall_clock;
 use disk::Surface;
 use faults::{Fault, Faults};
 use looks::Looks;

@@ -33,6 +33,9 @@ struct Inner {
     boot: Option<String>,
     /// Store time minus boot time. It only grows: when another database of the store is ahead.
     offset: AtomicI64,
+    /// Wall-clock time minus store time, in whole milliseconds. It changes only when the wall clock is set, so that a deadline
+    /// is shown as the same time by every call.
+    wall_offset: AtomicI64,
     /// Both clocks as the previous process last saved them.
     saved: Option<Now>,
 }
@@ -45,12 +48,22 @@ struct Anchor {
     at: Now,
 }
 
-/// The machine's clocks at one instant.
+/// The machine's clocks at one instant, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Reading<'a> {
     boot: Option<&'a str>,
-    boottime: i64,
-    wall: Millis,
+    boottime_us: i64,
+    wall_us: i64,
+}
+
+impl Reading<'_> {
+    fn boottime(&self) -> i64 {
+        self.boottime_us.div_euclid(1_000)
+    }
+
+    fn wall(&self) -> Millis {
+        Millis::new(self.wall_us.div_euclid(1_000))
+    }
 }
 
 impl StoreClock {
@@ -61,6 +74,7 @@ impl StoreClock {
         let clock = Self(Arc::new(Inner {
             boot,
             offset: AtomicI64::new(i64::MIN),
+            wall_offset: AtomicI64::new(i64::MIN),
             saved: anchor.as_ref().map(|anchor| anchor.at),
         }));
         clock.advance(anchor.as_ref(), newest(db)?);
@@ -78,11 +92,11 @@ impl StoreClock {
     fn advance(&self, anchor: Option<&Anchor>, newest: StoreTime) {
         let reading = self.read();
         let at = continued(anchor, newest, reading);
-        self.0.offset.fetch_max(at.get().saturating_sub(reading.boottime), Ordering::Relaxed);
+        self.0.offset.fetch_max(at.get().saturating_sub(reading.boottime()), Ordering::Relaxed);
     }
 
     fn read(&self) -> Reading<'_> {
-        Reading { boot: self.0.boot.as_deref(), boottime: boottime(), wall: wall_clock() }
+        Reading { boot: self.0.boot.as_deref(), boottime_us: boottime_us(), wall_us: wall_us() }
     }
 
     /// The current time.
@@ -92,8 +106,15 @@ impl StoreClock {
 
     fn at(&self, reading: Reading<'_>) -> Now {
         let offset = self.0.offset.load(Ordering::Relaxed);
-        let store = StoreTime::new(reading.boottime.saturating_add(offset));
-        Now { store, wall: reading.wall }
+        let store = reading.boottime().saturating_add(offset);
+        let store_us = reading.boottime_us.saturating_add(offset.saturating_mul(1_000));
+        let lead_us = reading.wall_us.saturating_sub(store_us);
+        let kept = self.0.wall_offset.load(Ordering::Relaxed);
+        let lead = wall_offset(kept, lead_us);
+        if lead != kept {
+            self.0.wall_offset.store(lead, Ordering::Relaxed);
+        }
+        Now { store: StoreTime::new(store), wall: Millis::new(store.saturating_add(lead)) }
     }
 
     /// Both clocks as the previous process last saved them; none in a new database.
@@ -110,21 +131,31 @@ impl StoreClock {
              ON CONFLICT (id) DO UPDATE SET boot = excluded.boot, boottime = excluded.boottime,
              store_time = excluded.store_time, wall = excluded.wall",
         )?
-        .execute(params![reading.boot, reading.boottime, now.store.get(), now.wall.get()])
+        .execute(params![reading.boot, reading.boottime(), now.store.get(), now.wall.get()])
         .map(drop)
     }
 }
 
 /// The store time at `reading`. A database without an anchor starts at the wall-clock time, but not before its newest row.
 fn continued(anchor: Option<&Anchor>, newest: StoreTime, reading: Reading<'_>) -> StoreTime {
-    let Some(anchor) = anchor else { return StoreTime::new(reading.wall.get()).max(newest) };
+    let Some(anchor) = anchor else { return StoreTime::new(reading.wall().get()).max(newest) };
     let same_boot = anchor.boot.is_some() && anchor.boot.as_deref() == reading.boot;
-    let passed = match reading.boottime.saturating_sub(anchor.boottime) {
+    let passed = match reading.boottime().saturating_sub(anchor.boottime) {
         passed if same_boot && passed >= 0 => passed,
         // Another boot, or another time namespace of the same one.
-        _ => reading.wall.get().saturating_sub(anchor.at.wall.get()).max(0),
+        _ => reading.wall().get().saturating_sub(anchor.at.wall.get()).max(0),
     };
     StoreTime::new(anchor.at.store.get().saturating_add(passed))
+}
+
+/// The difference of the two clocks in milliseconds, rounded up, from a new reading in microseconds. The one that is kept
+/// stays while the reading is within the error of rounding and of reading two clocks one after the other.
+fn wall_offset(kept: i64, lead_us: i64) -> i64 {
+    let error_us = kept.saturating_mul(1_000).saturating_sub(lead_us);
+    if (-1_000..=2_000).contains(&error_us) {
+        return kept;
+    }
+    lead_us.div_euclid(1_000) + i64::from(lead_us.rem_euclid(1_000) != 0)
 }
 
 fn load(db: &Connection) -> Result<Option<Anchor>> {
@@ -143,16 +174,16 @@ fn newest(db: &Connection) -> Result<StoreTime> {
     Ok(db.prepare(sql)?.query_row([], |row| row.get(0).map(StoreTime::new))?)
 }
 
-/// Milliseconds since the machine's boot, with the time it was suspended.
-fn boottime() -> i64 {
+/// Microseconds since the machine's boot, with the time it was suspended.
+fn boottime_us() -> i64 {
     let since = clock_gettime(ClockId::Boottime);
-    since.tv_sec.saturating_mul(1_000).saturating_add(since.tv_nsec / 1_000_000)
+    since.tv_sec.saturating_mul(1_000_000).saturating_add(since.tv_nsec / 1_000)
 }
 
-/// The time of day: for display and for file times, never for a timer.
-pub fn wall_clock() -> Millis {
+/// The time of day, in microseconds since 1970 UTC: for display and for file times, never for a timer.
+fn wall_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::default().plus(since)
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -160,6 +191,10 @@ mod tests {
     use super::*;
 
     const HOUR: i64 = 3_600_000;
+
+    fn reading(boot: Option<&str>, boottime: i64, wall: i64) -> Reading<'_> {
+        Reading { boot, boottime_us: boottime * 1_000 + 999, wall_us: wall * 1_000 }
+    }
 
     fn anchor(boot: Option<&str>) -> Anchor {
         let at = Now { store: StoreTime::new(10 * HOUR), wall: Millis::new(20 * HOUR) };
@@ -201,7 +236,7 @@ mod tests {
             ("that, with the wall clock set back", Some("a"), Some("a"), 7, HOUR, 10 * HOUR),
             ("no boot id", None, None, HOUR + 5, 20 * HOUR + 9, 10 * HOUR + 9),
         ] {
-            let reading = Reading { boot, boottime, wall: Millis::new(wall) };
+            let reading = reading(boot, boottime, wall);
             let store = continued(Some(&anchor(saved)), StoreTime::new(0), reading);
             assert_eq!(store, StoreTime::new(expected), "{what}");
         }
@@ -209,11 +244,35 @@ mod tests {
 
     #[test]
     fn a_database_without_an_anchor_starts_at_the_wall_clock_but_not_before_its_newest_row() {
-        let reading = Reading { boot: Some("a"), boottime: 7, wall: Millis::new(50) };
+        let reading = reading(Some("a"), 7, 50);
         for (newest, expected) in [(0, 50), (40, 50), (60, 60)] {
             let store = continued(None, StoreTime::new(newest), reading);
             assert_eq!(store, StoreTime::new(expected));
         }
+    }
+
+    #[test]
+    fn a_deadline_is_shown_as_the_same_time_until_the_wall_clock_is_set() {
+        let clock = StoreClock::start(&database()).unwrap();
+        let due = clock.now().store;
+        let mut shown = Vec::new();
+        // The store's clock and the wall clock tick at different microseconds, and are read one after the other.
+        for (boottime_us, wall_us) in [
+            (1_000_000, 7_000_400),
+            (1_000_999, 7_001_399),
+            (1_001_000, 7_001_400),
+            (1_001_300, 7_002_500),
+            (1_001_700, 7_002_101),
+            // The wall clock is set forward by five milliseconds.
+            (1_002_000, 7_007_400),
+            (1_002_700, 7_008_100),
+        ] {
+            let now = clock.at(Reading { boot: None, boottime_us, wall_us });
+            assert!((0..=2).contains(&(now.wall.get() - wall_us / 1_000)), "{now:?} {wall_us}");
+            shown.push(now.wall_at(due).get());
+        }
+        let first = shown[0];
+        assert_eq!(shown, [0, 0, 0, 0, 0, 5, 5].map(|set| first + set));
     }
 
     fn database() -> Connection {
@@ -246,7 +305,7 @@ mod tests {
     #[test]
     fn a_database_of_an_earlier_version_starts_at_its_newest_time() {
         let db = database();
-        let ahead = wall_clock().get() + HOUR;
+        let ahead = wall_us() / 1_000 + HOUR;
         db.execute("INSERT INTO meta VALUES ('pulse', ?1)", [ahead - 5]).unwrap();
         db.execute_batch(&format!(
             "INSERT INTO workflow (id, project, name, tag, last_event) VALUES (7, '/p', 'w', 'main', 2);
