@@ -18,6 +18,7 @@ mod feedback;
 mod head;
 mod inbox;
 mod instances;
+mod integrity;
 mod known;
 mod looks;
 mod members;
@@ -66,6 +67,7 @@ pub struct Sqlite {
 #[derive(Clone)]
 enum Place {
     File {
+        path: PathBuf,
         readers: Readers,
         looks: Looks,
         files: Files,
@@ -87,8 +89,9 @@ impl Sqlite {
         let files = Files::in_folder(folder)?;
         let readers = Readers::start(&path)?;
         let looks = Looks::at(&path);
+        let place = Place::File { path: path.clone(), readers, looks, files };
         let writer = Writer::start(move || connection::writing(&path), changes.clone())?;
-        Ok(Self { writer, changes, place: Place::File { readers, looks, files } })
+        Ok(Self { writer, changes, place })
     }
 
     /// A store that is gone with its last handle.

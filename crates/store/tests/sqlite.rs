@@ -161,6 +161,32 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
 }
 
 #[tokio::test]
+async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    let (workflow, _) = instance(&store, Keep::Always).await;
+    let search = || MessageQuery {
+        run: None,
+        search: Some("needle".into()),
+        after: Seq::new(0),
+        order: Order::OldestFirst,
+        limit: 1,
+    };
+    for round in 0..10 {
+        // A reader keeps its connection, and with it the structure of the index that FTS5 has cached.
+        for _ in 0..8 {
+            store.message_list(workflow, search()).await.unwrap();
+        }
+        for n in 0..20 {
+            say(&store, workflow, &format!("round {round} message {n} needle")).await;
+        }
+        while store.message_index(5).await.unwrap() {}
+        let problems = store.integrity().await.unwrap();
+        assert!(problems.is_empty(), "round {round}: {problems:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_document_that_grows_line_by_line_takes_little_more_room_than_its_text() {
     const LINES: usize = 10_000;
     let folder = tempfile::tempdir().unwrap();

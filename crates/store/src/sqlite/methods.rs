@@ -220,7 +220,6 @@ store! {
         read feedback_list(limit: u32) -> Vec<FeedbackView> = move |db| feedback::list(db, limit);
 
         // The store itself
-        read integrity() -> Vec<String> = tokens::integrity;
         write pulse(now: Millis) -> () = move |tx| tokens::pulse(tx, now);
         read pulse_last() -> Option<Millis> = tokens::pulse_last;
         write effect_expire(before: Millis) -> u32 = move |tx| effects::expire(tx, before);
@@ -317,6 +316,9 @@ store! {
     async fn token_find(&self, hash: Hash) -> Result<Option<TokenView>> {
         let look = || self.look(move |db| tokens::find(db, &hash));
         self.changes.tokens.find(&hash, look).await
+    }
+    async fn integrity(&self) -> Result<Vec<String>> {
+        self.check().await
     }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         self.changes.wait(workflow, seen).await
