@@ -5,6 +5,8 @@ use agent_worker_protocol::{
     RunId, RunState, Sender, Seq, SuggestionState,
 };
 
+use crate::damage::DamagedRow;
+
 /// The room's result.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -88,6 +90,9 @@ pub enum Error {
     /// A stored message is missing or is not what was written.
     #[error("message {0} is missing or does not match its hash")]
     Corrupt(Seq),
+    /// A stored row is not what was written.
+    #[error(transparent)]
+    Damaged(DamagedRow),
     /// The commit failed, so nobody knows whether the write will be found; ask again with its key.
     #[error("the disk refused the commit; the write may or may not be there")]
     Unknown,

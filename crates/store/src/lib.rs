@@ -2,9 +2,11 @@
 //!
 //! Invariant: every method of [`Store`] is one atomic operation; no transaction leaves the room.
 //! Invariant: every operation that changes an instance's rows locks the instance's own row first and saves it last.
+//! Invariant: a row that does not match its checksum is never returned as data; `damage.rs` says what is.
 //! Invariant: the store has no clock, no randomness and no policy; it is told the time and handed the decisions.
 
 mod cabinet;
+mod damage;
 mod error;
 mod model;
 mod sqlite;
@@ -12,16 +14,17 @@ mod sqlite;
 mod store;
 
 pub use cabinet::Cabinet;
+pub use damage::{DamagedRow, observe_damage};
 pub use error::Error;
 pub use model::{
     AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, Base, Blame, By, Change,
     DeadNote, Decide, Deciding, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit,
     EventQuery, Fence, FileMemory, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery,
-    JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery,
-    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
-    NewRun, NewSuggestion, NotBefore, Once, Order, ProposalQuery, ProposalStep, Question,
-    QuestionQuery, ReadyAgent, Recipient, ResourceInfo, ResourcePart, Right, RunFacts, RunQuery,
-    RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, SuggestionVerdict,
+    Integrity, JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased, LiveAttempt,
+    MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
+    NewQuestion, NewRun, NewSuggestion, NotBefore, Once, Order, ProposalQuery, ProposalStep,
+    Question, QuestionQuery, ReadyAgent, Recipient, ResourceInfo, ResourcePart, Right, RunFacts,
+    RunQuery, RunRow, RunStep, Said, Settlement, ShownMessage, SuggestionAnswer, SuggestionVerdict,
     TakeOutcome, Turn, Wait, Wake, Who, Whose,
 };
 

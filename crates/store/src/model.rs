@@ -2,6 +2,7 @@
 
 mod approvals;
 mod attempts;
+mod integrity;
 mod library;
 mod messages;
 mod proposals;
@@ -12,6 +13,7 @@ pub use attempts::{
     AttemptRow, Blame, DeadNote, FinishedAttempt, JournalEntry, Lease, LeaseFacts, LeaseRule,
     LeaseStep, Leased, NewAttempt, Settlement, ShownMessage, Turn, Whose,
 };
+pub use integrity::Integrity;
 pub use library::{
     Base, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, FileMemory,
     FileTake, NewSuggestion, ResourceInfo, ResourcePart, SuggestionAnswer, SuggestionVerdict,

@@ -6,6 +6,7 @@ mod attempts;
 mod author;
 mod binding;
 mod changes;
+mod checksum;
 mod columns;
 mod connection;
 mod content;
@@ -45,7 +46,10 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use crate::error::{Error, Result};
+use crate::{
+    damage::{self, DamageRegister},
+    error::{Error, Result},
+};
 use changes::Changes;
 use looks::Looks;
 use readers::Readers;
@@ -60,6 +64,7 @@ const FILE: &str = "agent-worker.db";
 pub struct Sqlite {
     writer: Writer,
     changes: Changes,
+    damage: DamageRegister,
     place: Place,
 }
 
@@ -91,7 +96,7 @@ impl Sqlite {
         let looks = Looks::at(&path);
         let place = Place::File { path: path.clone(), readers, looks, files };
         let writer = Writer::start(move || connection::writing(&path), changes.clone())?;
-        Ok(Self { writer, changes, place })
+        Ok(Self { writer, changes, damage: DamageRegister::default(), place })
     }
 
     /// A store that is gone with its last handle.
@@ -100,7 +105,7 @@ impl Sqlite {
         let mut first = Some(connection::in_memory()?);
         let gone = || Error::ReadOnly("what was in memory is gone".to_owned());
         let writer = Writer::start(move || first.take().ok_or_else(gone), changes.clone())?;
-        Ok(Self { writer, changes, place: Place::Memory })
+        Ok(Self { writer, changes, damage: DamageRegister::default(), place: Place::Memory })
     }
 
     /// Waits until everything asked for is done and the file is closed; what other handles ask from then on is refused.
@@ -140,10 +145,11 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        match &self.place {
-            Place::File { readers, .. } => readers.read(work).await,
-            Place::Memory => self.writer.write(|tx| work(tx)).await,
-        }
+        let watched = match &self.place {
+            Place::File { readers, .. } => readers.read(|db| damage::watch(|| work(db))).await,
+            Place::Memory => self.writer.write(|tx| damage::watch(|| work(tx))).await,
+        };
+        self.damage.record(watched)
     }
 
     /// The same for what is found by its key, which is quicker than a thread is woken.
@@ -151,10 +157,11 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        match &self.place {
-            Place::File { looks, .. } => looks.look(work),
-            Place::Memory => self.writer.write(|tx| work(tx)).await,
-        }
+        let watched = match &self.place {
+            Place::File { looks, .. } => looks.look(|db| damage::watch(|| work(db))),
+            Place::Memory => self.writer.write(|tx| damage::watch(|| work(tx))).await,
+        };
+        self.damage.record(watched)
     }
 
     /// Runs `work` in the writer thread and answers when it is on disk.
@@ -162,7 +169,7 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.writer.write(work).await
+        self.damage.record(self.writer.write(|tx| damage::watch(|| work(tx))).await)
     }
 
     fn files(&self) -> Option<Files> {
@@ -176,7 +183,10 @@ impl Sqlite {
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         match error {
-            rusqlite::Error::FromSqlConversionFailure(_, _, why) => Self::Garbled(why.to_string()),
+            rusqlite::Error::FromSqlConversionFailure(_, _, why) => match why.downcast() {
+                Ok(damaged) => Self::Damaged(*damaged),
+                Err(why) => Self::Garbled(why.to_string()),
+            },
             other if other.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) => Self::Full,
             other => Self::Database(Box::new(other)),
         }

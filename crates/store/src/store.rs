@@ -14,15 +14,16 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
+    damage::DamagedRow,
     error::{Error, Result},
     model::{
         AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
         DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake,
-        FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
-        NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
-        NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
-        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
-        ShownMessage, SuggestionAnswer, Turn,
+        FinishedAttempt, Hindrances, Instance, InstanceQuery, Integrity, LeaseRule, Leased,
+        MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
+        NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
+        QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep,
+        Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
 };
 
@@ -461,8 +462,10 @@ pub trait Store: Send + Sync {
 
     // The store itself
 
-    /// Looks through the whole database for damage; answers with what is wrong.
-    async fn integrity(&self) -> Result<Vec<String>>;
+    /// Checks the whole database: its structure and every row that has a checksum.
+    async fn integrity(&self) -> Result<Integrity>;
+    /// Returns the damaged rows that were met since the store was opened, or that the last check found.
+    async fn damage(&self) -> Vec<DamagedRow>;
 
     /// Writes the time to disk: proof that writes go through, and for the next start when this one was last alive.
     async fn pulse(&self, now: Millis) -> Result<()>;

@@ -151,7 +151,7 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
 
     let store = Sqlite::open(folder.path()).unwrap();
     store.pulse(NOW).await.unwrap();
-    assert!(!store.integrity().await.unwrap().is_empty());
+    assert!(!store.integrity().await.unwrap().problems.is_empty());
     let damaged = store.token_put("ci".into(), [1; 32], Scopes::default(), NOW).await;
     assert!(matches!(damaged, Err(Error::Database(_))), "{damaged:?}");
     let refused = store.pulse(NOW).await;
@@ -181,7 +181,7 @@ async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched
             say(&store, workflow, &format!("round {round} message {n} needle")).await;
         }
         while store.message_index(5).await.unwrap() {}
-        let problems = store.integrity().await.unwrap();
+        let problems = store.integrity().await.unwrap().problems;
         assert!(problems.is_empty(), "round {round}: {problems:?}");
     }
 }

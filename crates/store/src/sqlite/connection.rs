@@ -9,10 +9,11 @@ use std::{
 
 use rusqlite::{Connection, config::DbConfig};
 
+use super::checksum;
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -26,6 +27,7 @@ const STEPS: [&str; 13] = [
     include_str!("schema/11.sql"),
     include_str!("schema/12.sql"),
     include_str!("schema/13.sql"),
+    include_str!("schema/14.sql"),
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
@@ -69,6 +71,7 @@ fn at(path: &Path) -> Result<Connection> {
 fn settings(db: &Connection) -> Result<()> {
     db.busy_timeout(PATIENCE)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
+    checksum::install(db)?;
     // Savepoints copy each page they touch; in a temporary file that is half of all bytes written.
     db.pragma_update(None, "temp_store", "MEMORY")?;
     // Else the bundled build plans cached statements again for each new value bound: a third of the writer's time.

@@ -8,12 +8,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::{
+    checksum::EVENT,
     columns::{self, RunNo},
     head::Head,
     instances, messages,
     writer::Tx,
 };
 use crate::{
+    damage,
     error::{Error, Result},
     model::EventQuery,
 };
@@ -86,8 +88,9 @@ impl<'a> Entry<'a> {
     ) -> Result<()> {
         let data = if self.data.is_null() { None } else { Some(self.data.to_string()) };
         tx.prepare_cached(
-            "INSERT INTO event (workflow, position, run, kind, agent, attempt, seq, cause, whose, next, data, at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            "INSERT INTO event (workflow, position, run, kind, agent, attempt, seq, cause, whose, next, data, at, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
+             row_checksum('event', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12))",
         )?
         .execute(params![
             workflow.get(),
@@ -133,13 +136,18 @@ pub(super) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
         },
         None => None,
     };
-    let mut found = db
-        .prepare_cached(&list_sql(run))?
-        .query_map(
-            params![query.workflow.get(), query.after.get(), run.map(|run| run.0), query.limit],
-            |row| Ok((event(row, &instance)?, row.get::<_, Option<i64>>(10)?)),
-        )?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut found = Vec::new();
+    let mut statement = db.prepare_cached(&list_sql(run))?;
+    let mut rows = statement.query_map(
+        params![query.workflow.get(), query.after.get(), run.map(|run| run.0)],
+        |row| Ok((event(row, &instance)?, row.get::<_, Option<i64>>(10)?)),
+    )?;
+    // A damaged event takes nobody's place: only an empty page means that there are no more.
+    while found.len() < query.limit as usize
+        && let Some(row) = rows.next()
+    {
+        found.extend(damage::if_intact(row)?);
+    }
     join_messages(db, query.workflow, &mut found)?;
     Ok(found.into_iter().map(|(event, _)| event).collect())
 }
@@ -150,9 +158,10 @@ pub(super) fn list_sql(run: Option<RunNo>) -> String {
         None => ("NOT INDEXED", "?3 IS NULL"),
     };
     format!(
-        "SELECT e.position, e.at, r.uuid, e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq
+        "SELECT e.position, e.at, r.uuid, e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq, {}
          FROM event e {index} LEFT JOIN run r ON r.workflow = e.workflow AND r.id = e.run
-         WHERE e.workflow = ?1 AND e.position > ?2 AND {which} ORDER BY e.position LIMIT ?4"
+         WHERE e.workflow = ?1 AND e.position > ?2 AND {which} ORDER BY e.position",
+        EVENT.check
     )
 }
 
@@ -171,6 +180,7 @@ fn number(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<Option<Ru
 }
 
 fn event(row: &Row<'_>, instance: &InstanceRef) -> rusqlite::Result<Event> {
+    EVENT.verify(row, 11)?;
     Ok(Event {
         pos: Some(Position::new(row.get(0)?)),
         ts: columns::millis(row, 1)?,

@@ -8,6 +8,7 @@ use agent_worker_protocol::{
 use rusqlite::{Connection, Row, params};
 
 use super::{
+    checksum::MESSAGE,
     columns,
     effects::once,
     head::Head,
@@ -16,13 +17,18 @@ use super::{
     writer::Tx,
 };
 use crate::{
+    damage,
     error::{Error, Result},
     model::{By, MessageQuery, NewMessage, Once, Order},
 };
 
-/// What [`message`] reads, of a message `m` and its run `r`.
-pub(super) const MESSAGE: &str =
-    "m.seq, r.uuid, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource";
+/// The columns that [`message`] reads, of a message `m` and its run `r`.
+pub(super) fn columns_read() -> String {
+    format!(
+        "m.seq, r.uuid, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, {}",
+        MESSAGE.check
+    )
+}
 
 pub(super) fn append(
     tx: &Tx<'_>,
@@ -59,13 +65,19 @@ pub(super) fn list(
         Order::NewestFirst => "DESC",
     };
     let sql = format!(
-        "SELECT {MESSAGE} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
-         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order} LIMIT ?4"
+        "SELECT {} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order}",
+        columns_read()
     );
-    let mut messages = db
-        .prepare_cached(&sql)?
-        .query_map(params![workflow.get(), stretch.0, stretch.1, query.limit], message)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut messages = Vec::new();
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query_map(params![workflow.get(), stretch.0, stretch.1], message)?;
+    // A damaged message takes nobody's place: only an empty page means that there are no more.
+    while messages.len() < query.limit as usize
+        && let Some(row) = rows.next()
+    {
+        messages.extend(damage::if_intact(row)?);
+    }
     messages.sort_by_key(|message| message.seq);
     recipients(db, workflow, messages.iter_mut())?;
     Ok(messages)
@@ -107,19 +119,24 @@ fn require(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()> {
 /// The messages with these numbers, in their order.
 pub(super) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<Vec<Message>> {
     let sql = format!(
-        "SELECT {MESSAGE} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
-         WHERE m.workflow = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) ORDER BY m.seq"
+        "SELECT {} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+         WHERE m.workflow = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) ORDER BY m.seq",
+        columns_read()
     );
-    let mut messages = db
-        .prepare_cached(&sql)?
-        .query_map(params![workflow.get(), serde_json::to_string(seqs)?], message)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut statement = db.prepare_cached(&sql)?;
+    let rows =
+        statement.query_map(params![workflow.get(), serde_json::to_string(seqs)?], message)?;
+    let mut messages = damage::intact(rows)?;
     recipients(db, workflow, messages.iter_mut())?;
     Ok(messages)
 }
 
-/// Reads the columns of [`MESSAGE`]; whom it went to is filled in by [`recipients`].
+/// How many columns [`columns_read`] names.
+pub(super) const COLUMNS_READ: usize = 11;
+
+/// Reads the columns of [`columns_read`]; the recipients are filled in by [`recipients`].
 pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
+    MESSAGE.verify(row, COLUMNS_READ - 1)?;
     Ok(Message {
         seq: columns::seq(row, 0)?,
         run: columns::run_id(row, 1)?,
@@ -158,24 +175,44 @@ pub(super) fn recipients<'m>(
     Ok(())
 }
 
-/// With the answer of the attempt that acted on it; without one, what that agent last replied to it.
-pub(super) const RECEIPTS: &str = "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
-          (SELECT m.body FROM attempt t JOIN message m ON m.workflow = t.workflow AND m.seq = t.answer
+/// The last column is the message that has the answer: that of the attempt that acted on the delivery; without one, the
+/// agent's last reply.
+pub(super) const RECEIPTS: &str =
+    "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
+          (SELECT t.answer FROM attempt t
            WHERE t.workflow = d.workflow AND t.agent = d.agent AND t.epoch = d.epoch),
-          (SELECT m.body FROM message m INDEXED BY message_reply
+          (SELECT m.seq FROM message m INDEXED BY message_reply
            WHERE m.workflow = d.workflow AND m.reply_to = d.seq AND m.reply_to IS NOT NULL
            AND m.sender = d.agent COLLATE NOCASE ORDER BY m.seq DESC LIMIT 1)))
         FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent";
 
 pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
     require(db, workflow, seq)?;
-    let key = [workflow.get(), seq.get()];
-    let receipts =
-        db.prepare_cached(RECEIPTS)?.query_map(key, receipt)?.collect::<rusqlite::Result<_>>()?;
-    Ok(receipts)
+    let receipts = db
+        .prepare_cached(RECEIPTS)?
+        .query_map([workflow.get(), seq.get()], |row| {
+            Ok((receipt(row)?, row.get::<_, Option<i64>>(5)?))
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let seqs: Vec<_> = receipts.iter().filter_map(|(_, answer)| *answer).collect();
+    let answers = bodies(db, workflow, &seqs)?;
+    let with_answer = |(receipt, answer): (Receipt, Option<i64>)| {
+        let answer = answer.and_then(|seq| answers.get(&seq).cloned());
+        Receipt { answer, ..receipt }
+    };
+    Ok(receipts.into_iter().map(with_answer).collect())
 }
 
-/// Reads seq, agent, state, failures, why, answer.
+/// The texts of the messages with these numbers.
+fn bodies(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<HashMap<i64, String>> {
+    if seqs.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found = by_seq(db, workflow, seqs)?.into_iter();
+    Ok(found.map(|message| (message.seq.get(), message.body)).collect())
+}
+
+/// Reads seq, agent, state, failures, why. The answer is filled in by [`receipts`].
 pub(super) fn receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
     Ok(Receipt {
         seq: columns::seq(row, 0)?,
@@ -183,6 +220,6 @@ pub(super) fn receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
         state: columns::delivery(row, 2)?,
         failures: row.get(3)?,
         why: row.get(4)?,
-        answer: row.get(5)?,
+        answer: None,
     })
 }

@@ -22,15 +22,16 @@ use super::{
     roles, runs, search, settle, suggestions, tokens,
 };
 use crate::{
+    damage::DamagedRow,
     error::{Error, Result},
     model::{
         AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
         DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileMemory, FileTake,
-        FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
-        NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
-        NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery,
-        ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Settlement,
-        ShownMessage, SuggestionAnswer, Turn,
+        FinishedAttempt, Hindrances, Instance, InstanceQuery, Integrity, LeaseRule, Leased,
+        MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
+        NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
+        QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep,
+        Settlement, ShownMessage, SuggestionAnswer, Turn,
     },
     store::Store,
 };
@@ -243,10 +244,12 @@ store! {
     }
     async fn instance_remove(&self, workflow: WorkflowId) -> Result<()> {
         self.write(move |tx| instances::remove(tx, workflow)).await?;
+        self.damage.forget(workflow);
         self.sweep(workflow).await
     }
     async fn instance_forget(&self, workflow: WorkflowId) -> Result<()> {
         self.write(move |tx| instances::forget(tx, workflow)).await?;
+        self.damage.forget(workflow);
         self.sweep(workflow).await
     }
     async fn run_hindrances(&self, run: RunId) -> Result<Hindrances> {
@@ -317,8 +320,11 @@ store! {
         let look = || self.look(move |db| tokens::find(db, &hash));
         self.changes.tokens.find(&hash, look).await
     }
-    async fn integrity(&self) -> Result<Vec<String>> {
+    async fn integrity(&self) -> Result<Integrity> {
         self.check().await
+    }
+    async fn damage(&self) -> Vec<DamagedRow> {
+        self.damage.list()
     }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         self.changes.wait(workflow, seen).await

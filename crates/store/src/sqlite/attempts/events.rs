@@ -76,9 +76,11 @@ fn note(
 }
 
 fn finish(tx: &Tx<'_>, attempt: AttemptId, finished: &Finished) -> Result<()> {
-    tx.prepare_cached("UPDATE attempt SET finished = ?2 WHERE id = ?1")?
-        .execute(params![attempt.get().as_bytes(), serde_json::to_string(finished)?])?;
-    Ok(())
+    attempts::update(tx, attempt, || {
+        tx.prepare_cached("UPDATE attempt SET finished = ?2 WHERE id = ?1")?
+            .execute(params![attempt.get().as_bytes(), serde_json::to_string(finished)?])?;
+        Ok(())
+    })
 }
 
 fn keep_session(head: &Head<'_>, attempt: &AttemptRow, session: &Value) -> Result<()> {
