@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{
     author::{Author, Live},
-    checksum::APPROVAL,
+    checksum::{self, APPROVAL, ATTEMPT, RUN_ID},
     columns,
     effects::once,
     events::Entry,
@@ -226,8 +226,8 @@ pub(super) fn answer(
     })
 }
 
-const FROM: &str = "FROM approval p JOIN run r ON r.workflow = p.workflow AND r.id = p.run
-    JOIN attempt t ON t.workflow = p.workflow AND t.agent = p.agent AND t.epoch = p.epoch WHERE p.workflow = ?1";
+const FROM: &str = "FROM approval p LEFT JOIN run r ON r.workflow = p.workflow AND r.id = p.run
+    LEFT JOIN attempt t ON t.workflow = p.workflow AND t.agent = p.agent AND t.epoch = p.epoch WHERE p.workflow = ?1";
 
 fn find(db: &Connection, workflow: WorkflowId, id: ApprovalId) -> Result<Approval> {
     db.prepare_cached(&list_sql(ApprovalQuery::One(id)))?
@@ -262,8 +262,9 @@ pub(super) fn list(
 
 pub(super) fn list_sql(which: ApprovalQuery) -> String {
     let columns = format!(
-        "p.id, r.uuid, p.agent, t.id, p.tool, p.args, p.asked, p.answer, p.reason, p.whose, {}",
-        APPROVAL.check
+        "p.id, {RUN_ID}, p.agent, t.id, p.tool, p.args, p.asked, p.answer, p.reason, p.whose, {},
+        iif(t.id IS NULL, p.workflow || ' ' || p.agent || ' ' || p.epoch, {})",
+        APPROVAL.check, ATTEMPT.check
     );
     match which {
         ApprovalQuery::One(_) => format!("SELECT {columns} {FROM} AND p.id = ?2"),
@@ -276,6 +277,7 @@ pub(super) fn list_sql(which: ApprovalQuery) -> String {
 
 fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
     APPROVAL.verify(row, 10)?;
+    ATTEMPT.verify(row, 11)?;
     let answer = match columns::if_any(row, 7, |row, n| columns::word(row, n, Consent::from_word))?
     {
         None => None,
@@ -287,7 +289,7 @@ fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
     };
     Ok(Approval {
         id: ApprovalId::new(row.get(0)?),
-        run: columns::run_id(row, 1)?,
+        run: checksum::run_id(row, 1)?,
         agent: columns::parsed(row, 2)?,
         attempt: columns::attempt_id(row, 3)?,
         tool: row.get(4)?,

@@ -8,7 +8,7 @@ use agent_worker_protocol::{AgentName, AttemptId, Epoch, Hash, RunId, WorkflowId
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    checksum::{ATTEMPT, MESSAGE},
+    checksum::{self, ATTEMPT, MESSAGE, RUN_ID},
     columns,
     writer::Tx,
 };
@@ -20,9 +20,9 @@ use crate::{
 
 fn select(index: &str, condition: &str) -> String {
     format!(
-        "SELECT t.id, t.workflow, t.agent, t.epoch, r.uuid, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished,
+        "SELECT t.id, t.workflow, t.agent, t.epoch, {RUN_ID}, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished,
         t.started, t.how, t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how, {}
-        FROM attempt t {index} JOIN run r ON r.workflow = t.workflow AND r.id = t.run WHERE {condition}",
+        FROM attempt t {index} LEFT JOIN run r ON r.workflow = t.workflow AND r.id = t.run WHERE {condition}",
         ATTEMPT.check
     )
 }
@@ -36,7 +36,7 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
             agent: columns::parsed(row, 2)?,
             epoch: Epoch::new(row.get(3)?),
         },
-        run: columns::run_id(row, 4)?,
+        run: checksum::run_id(row, 4)?,
         oldest: columns::seq(row, 5)?,
         number: row.get(6)?,
         setbacks: row.get(7)?,

@@ -13,11 +13,13 @@
 //! on a processor without SHA instructions SHA-256 costs more than the 3 % of a read that verification may cost.
 //! `instance_verify` recomputes every SHA-256.
 //!
+//! `run` has a second checksum over its id alone, because the id is read with every row of the run ([`RUN_ID`]).
+//!
 //! A row whose `checksum` is NULL was written by an earlier version: it is read as it is, and `doctor` counts it.
 
 use std::cell::RefCell;
 
-use agent_worker_protocol::{WorkflowId, hash};
+use agent_worker_protocol::{AttemptId, RunId, WorkflowId, hash};
 use rusqlite::{
     Connection, OptionalExtension, Row, ToSql,
     functions::{Context, FunctionFlags},
@@ -25,8 +27,11 @@ use rusqlite::{
 };
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::writer::Tx;
-use crate::{damage::DamagedRow, error::Result};
+use super::{columns, writer::Tx};
+use crate::{
+    damage::{self, DamagedRow},
+    error::Result,
+};
 
 /// An xxh3-128.
 pub(super) type Checksum = [u8; 16];
@@ -65,7 +70,7 @@ macro_rules! tables {
 }
 
 tables! {
-    RUN = "run" "r" ["workflow", "id", "uuid", "mode", "keep", "started", "after_seq", "script", "limits", "error", "kickoff"]
+    RUN = "run" "r" ["workflow", "id", "uuid", "uuid_checksum", "mode", "keep", "started", "after_seq", "script", "limits", "error", "kickoff"]
         key "r.workflow || ' ' || r.id";
     ATTEMPT = "attempt" "t" ["workflow", "agent", "epoch", "id", "run", "oldest", "number", "setbacks", "shown", "token_hash",
         "started", "finished", "ended", "how", "answer"]
@@ -108,6 +113,34 @@ pub(super) const MESSAGE: Table = Table {
                m.priority, m.resource, m.ts)",
 };
 
+/// An expression: the id of a run `r`, for [`run_id`]; where that is damaged, the key of the run.
+pub(super) const RUN_ID: &str = "iif(r.uuid_checksum IS NULL AND r.uuid IS NOT NULL \
+    OR r.uuid_checksum = row_checksum('run', r.workflow, r.id, r.uuid), r.uuid, coalesce(r.workflow || ' ' || r.id, '?'))";
+
+/// Reads the column [`RUN_ID`].
+pub(super) fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {
+    match row.get_ref(column)? {
+        ValueRef::Text(key) => Err(RUN.error(column, key)),
+        _ => columns::run_id(row, column),
+    }
+}
+
+/// An expression: the id of an attempt `t`, or NULL without one; where the attempt is damaged, its key.
+pub(super) fn attempt_id_sql() -> String {
+    format!("iif(t.id IS NULL, NULL, coalesce({}, t.id))", ATTEMPT.check)
+}
+
+/// Reads the column of [`attempt_id_sql`]. A row is readable without the attempt that wrote it, which is reported.
+pub(super) fn attempt_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<AttemptId>> {
+    match row.get_ref(column)? {
+        ValueRef::Text(key) => {
+            damage::leave_out(ATTEMPT.damaged(&String::from_utf8_lossy(key)));
+            Ok(None)
+        }
+        _ => columns::if_any(row, column, columns::attempt_id),
+    }
+}
+
 /// Every table whose rows have checksums.
 pub(super) const TABLES: [&Table; 12] = [
     &RUN,
@@ -129,16 +162,13 @@ impl Table {
     pub(super) fn verify(&self, row: &Row<'_>, column: usize) -> rusqlite::Result<()> {
         match row.get_ref(column)? {
             ValueRef::Null => Ok(()),
-            key => {
-                let key = key.as_bytes().unwrap_or(b"?");
-                let damaged = self.damaged(&String::from_utf8_lossy(key));
-                Err(rusqlite::Error::FromSqlConversionFailure(
-                    column,
-                    Type::Null,
-                    Box::new(damaged),
-                ))
-            }
+            key => Err(self.error(column, key.as_bytes().unwrap_or(b"?"))),
         }
+    }
+
+    fn error(&self, column: usize, key: &[u8]) -> rusqlite::Error {
+        let damaged = self.damaged(&String::from_utf8_lossy(key));
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Null, Box::new(damaged))
     }
 
     /// Names a damaged row by its key, which begins with the instance.

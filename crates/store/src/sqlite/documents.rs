@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     author::{Author, Live},
-    checksum::DOCUMENT,
+    checksum::{self, DOCUMENT},
     columns,
     effects::once,
     events::Entry,
@@ -156,7 +156,11 @@ fn follows(base: Base, newest: Option<Revision>, seen: Option<Revision>) -> Resu
 
 /// The columns that [`info`] reads, of a document `d` and the attempt `t` that wrote it.
 fn info_columns() -> String {
-    format!("d.path, {}, d.author, d.at, d.bytes, t.id, d.revision", DOCUMENT.check)
+    format!(
+        "d.path, {}, d.author, d.at, d.bytes, {}, d.revision",
+        DOCUMENT.check,
+        checksum::attempt_id_sql()
+    )
 }
 const ATTEMPT: &str =
     "LEFT JOIN attempt t ON t.workflow = d.workflow AND t.agent = d.author AND t.epoch = d.epoch";
@@ -234,7 +238,7 @@ fn info(row: &Row<'_>, first: usize) -> rusqlite::Result<DocumentInfo> {
         author: row.get(first + 2)?,
         ts: columns::millis(row, first + 3)?,
         bytes: columns::size(row, first + 4)?,
-        attempt: columns::if_any(row, first + 5, columns::attempt_id)?,
+        attempt: checksum::attempt_id(row, first + 5)?,
         revision: Revision::new(row.get(first + 6)?),
     })
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::{
-    checksum::EVENT,
+    checksum::{self, EVENT, RUN_ID},
     columns::{self, RunNo},
     head::Head,
     instances, messages,
@@ -158,7 +158,7 @@ pub(super) fn list_sql(run: Option<RunNo>) -> String {
         None => ("NOT INDEXED", "?3 IS NULL"),
     };
     format!(
-        "SELECT e.position, e.at, r.uuid, e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq, {}
+        "SELECT e.position, e.at, iif(e.run IS NULL, NULL, {RUN_ID}), e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq, {}
          FROM event e {index} LEFT JOIN run r ON r.workflow = e.workflow AND r.id = e.run
          WHERE e.workflow = ?1 AND e.position > ?2 AND {which} ORDER BY e.position",
         EVENT.check
@@ -185,7 +185,7 @@ fn event(row: &Row<'_>, instance: &InstanceRef) -> rusqlite::Result<Event> {
         pos: Some(Position::new(row.get(0)?)),
         ts: columns::millis(row, 1)?,
         instance: instance.clone(),
-        run: columns::if_any(row, 2, columns::run_id)?,
+        run: columns::if_any(row, 2, checksum::run_id)?,
         kind: columns::word(row, 3, EventKind::from_word)?,
         agent: columns::if_any(row, 4, columns::parsed)?,
         attempt: columns::if_any(row, 5, columns::attempt_id)?,
@@ -211,8 +211,10 @@ fn join_messages(
     // Both are in the order in which they were written.
     let mut messages = messages::by_seq(db, workflow, &seqs)?.into_iter().peekable();
     for (event, seq) in events.iter_mut().filter(|(event, _)| told(event)) {
-        if let Some(message) = messages.next_if(|message| Some(message.seq.get()) == *seq) {
-            event.data = serde_json::to_value(message)?;
+        match messages.next_if(|message| Some(message.seq.get()) == *seq) {
+            Some(message) => event.data = serde_json::to_value(message)?,
+            // Followers go by positions, so that the event stays and says what it lacks.
+            None => event.cause = Some("its message is missing or damaged".to_owned()),
         }
     }
     Ok(())

@@ -69,7 +69,7 @@ pub(super) fn pending_sql(which: Which) -> String {
     format!(
         "SELECT {}, d.wakes FROM delivery d {index}
          JOIN message m ON m.workflow = d.workflow AND m.seq = d.seq
-         JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+         LEFT JOIN run r ON r.workflow = m.workflow AND r.id = m.run
          WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = ?2 AND {condition}
          ORDER BY d.wakes DESC, d.prio DESC, d.seq LIMIT ?3",
         messages::columns_read()

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use agent_worker_protocol::{
     AgentName, Hash, Message, Millis, PauseCause, Receipt, ResourceId, Seq, WorkflowId,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, params, types::ValueRef};
 
 use super::{
-    checksum::MESSAGE,
+    checksum::{self, ATTEMPT, MESSAGE, RUN_ID},
     columns,
     effects::once,
     head::Head,
@@ -25,7 +25,7 @@ use crate::{
 /// The columns that [`message`] reads, of a message `m` and its run `r`.
 pub(super) fn columns_read() -> String {
     format!(
-        "m.seq, r.uuid, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, {}",
+        "m.seq, {RUN_ID}, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, {}",
         MESSAGE.check
     )
 }
@@ -65,7 +65,7 @@ pub(super) fn list(
         Order::NewestFirst => "DESC",
     };
     let sql = format!(
-        "SELECT {} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+        "SELECT {} FROM message m LEFT JOIN run r ON r.workflow = m.workflow AND r.id = m.run
          WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order}",
         columns_read()
     );
@@ -119,7 +119,7 @@ fn require(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()> {
 /// The messages with these numbers, in their order.
 pub(super) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<Vec<Message>> {
     let sql = format!(
-        "SELECT {} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+        "SELECT {} FROM message m LEFT JOIN run r ON r.workflow = m.workflow AND r.id = m.run
          WHERE m.workflow = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) ORDER BY m.seq",
         columns_read()
     );
@@ -139,7 +139,7 @@ pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
     MESSAGE.verify(row, COLUMNS_READ - 1)?;
     Ok(Message {
         seq: columns::seq(row, 0)?,
-        run: columns::run_id(row, 1)?,
+        run: checksum::run_id(row, 1)?,
         ts: columns::millis(row, 2)?,
         from: row.get::<_, String>(3)?.into(),
         kind: columns::word(row, 4, columns::kind_read)?,
@@ -176,23 +176,25 @@ pub(super) fn recipients<'m>(
 }
 
 /// The last column is the message that has the answer: that of the attempt that acted on the delivery; without one, the
-/// agent's last reply.
-pub(super) const RECEIPTS: &str =
-    "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
-          (SELECT t.answer FROM attempt t
+/// agent's last reply. Where the attempt is damaged it is the key of the attempt.
+pub(super) fn receipts_sql() -> String {
+    format!(
+        "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
+          (SELECT coalesce({}, t.answer) FROM attempt t
            WHERE t.workflow = d.workflow AND t.agent = d.agent AND t.epoch = d.epoch),
           (SELECT m.seq FROM message m INDEXED BY message_reply
            WHERE m.workflow = d.workflow AND m.reply_to = d.seq AND m.reply_to IS NOT NULL
            AND m.sender = d.agent COLLATE NOCASE ORDER BY m.seq DESC LIMIT 1)))
-        FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent";
+        FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent",
+        ATTEMPT.check
+    )
+}
 
 pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
     require(db, workflow, seq)?;
     let receipts = db
-        .prepare_cached(RECEIPTS)?
-        .query_map([workflow.get(), seq.get()], |row| {
-            Ok((receipt(row)?, row.get::<_, Option<i64>>(5)?))
-        })?
+        .prepare_cached(&receipts_sql())?
+        .query_map([workflow.get(), seq.get()], |row| Ok((receipt(row)?, answer(row)?)))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let seqs: Vec<_> = receipts.iter().filter_map(|(_, answer)| *answer).collect();
     let answers = bodies(db, workflow, &seqs)?;
@@ -201,6 +203,17 @@ pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Resul
         Receipt { answer, ..receipt }
     };
     Ok(receipts.into_iter().map(with_answer).collect())
+}
+
+/// Reads which message has the answer.
+fn answer(row: &Row<'_>) -> rusqlite::Result<Option<i64>> {
+    match row.get_ref(5)? {
+        ValueRef::Text(key) => {
+            damage::leave_out(ATTEMPT.damaged(&String::from_utf8_lossy(key)));
+            Ok(None)
+        }
+        _ => row.get(5),
+    }
 }
 
 /// The texts of the messages with these numbers.

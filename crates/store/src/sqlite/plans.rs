@@ -77,7 +77,7 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (attempts::turns_sql(), "INDEX attempt_turn (workflow=? AND run=?)"),
         (settle::DROP_OPEN.to_owned(), "delivery_open (workflow=? AND state=?)"),
         (runs::FAILURES.to_owned(), "INDEX delivery_failed (workflow=? AND run=? AND state=?)"),
-        (messages::RECEIPTS.to_owned(), "INDEX message_reply (workflow=? AND reply_to=?)"),
+        (messages::receipts_sql(), "INDEX message_reply (workflow=? AND reply_to=?)"),
         (messages::THREAD.to_owned(), "INDEX message_reply (workflow=? AND reply_to=?)"),
         (effects::journal_sql(), "SEARCH t USING PRIMARY KEY (workflow=? AND agent=? AND epoch=?)"),
         (effects::CLEAR.to_owned(), "INDEX delivery_shown (workflow=? AND agent=?)"),

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{
     author::Author,
     binding,
-    checksum::{BALLOT, PROPOSAL},
+    checksum::{self, BALLOT, PROPOSAL, RUN_ID},
     columns,
     effects::once,
     events::Entry,
@@ -346,11 +346,11 @@ pub(super) fn ended(db: &Connection, workflow: WorkflowId) -> Result<u64> {
 
 fn columns_read() -> String {
     format!(
-        "p.id, r.uuid, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state, {}",
+        "p.id, {RUN_ID}, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state, {}",
         PROPOSAL.check
     )
 }
-const ITS_RUN: &str = "JOIN run r ON r.workflow = p.workflow AND r.id = p.run";
+const ITS_RUN: &str = "LEFT JOIN run r ON r.workflow = p.workflow AND r.id = p.run";
 
 pub(super) fn get(
     db: &Connection,
@@ -408,7 +408,7 @@ fn proposal(row: &Row<'_>) -> rusqlite::Result<Proposal> {
     PROPOSAL.verify(row, 9)?;
     Ok(Proposal {
         id: ProposalId::new(row.get(0)?),
-        run: columns::run_id(row, 1)?,
+        run: checksum::run_id(row, 1)?,
         created_by: row.get::<_, String>(2)?.into(),
         created: columns::millis(row, 3)?,
         deadline: columns::millis(row, 4)?,

@@ -7,7 +7,13 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
 
 use super::{
-    author::Author, checksum::QUESTION, columns, effects::once, events::Entry, head::Head, runs,
+    author::Author,
+    checksum::{self, QUESTION, RUN_ID},
+    columns,
+    effects::once,
+    events::Entry,
+    head::Head,
+    runs,
     writer::Tx,
 };
 use crate::{
@@ -117,8 +123,8 @@ struct Found {
 
 fn select(condition: &str) -> String {
     format!(
-        "SELECT q.id, r.uuid, q.agent, q.question, q.options, q.asked, q.answer, q.seq, {}
-        FROM question q JOIN run r ON r.workflow = q.workflow AND r.id = q.run WHERE q.workflow = ?1 AND {condition}",
+        "SELECT q.id, {RUN_ID}, q.agent, q.question, q.options, q.asked, q.answer, q.seq, {}
+        FROM question q LEFT JOIN run r ON r.workflow = q.workflow AND r.id = q.run WHERE q.workflow = ?1 AND {condition}",
         QUESTION.check
     )
 }
@@ -154,7 +160,7 @@ fn question(row: &Row<'_>) -> rusqlite::Result<Question> {
     QUESTION.verify(row, 8)?;
     Ok(Question {
         id: QuestionId::new(row.get(0)?),
-        run: columns::run_id(row, 1)?,
+        run: checksum::run_id(row, 1)?,
         agent: columns::parsed(row, 2)?,
         question: row.get(3)?,
         options: columns::json(row, 4)?,

@@ -106,9 +106,10 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Milli
     let (state, detail) = columns::state_columns(&RunState::Setup)?;
     let run = head.begin(new.id, |number, after| {
         tx.prepare_cached(
-            "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, since, after_seq, script, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11,
-             row_checksum('run', ?1, ?2, ?3, ?4, ?8, ?9, ?10, ?11, ?7, NULL, NULL))",
+            "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, since, after_seq, script,
+             uuid_checksum, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, row_checksum('run', ?1, ?2, ?3),
+             row_checksum('run', ?1, ?2, ?3, row_checksum('run', ?1, ?2, ?3), ?4, ?8, ?9, ?10, ?11, ?7, NULL, NULL))",
         )?
         .execute(params![
             workflow.get(),

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     author::Author,
-    checksum::SUGGESTION,
+    checksum::{self, SUGGESTION},
     columns,
     documents::{self, At},
     effects::once,
@@ -194,9 +194,10 @@ fn entry(kind: EventKind, author: &Author) -> Entry<'_> {
 
 fn select(condition: &str) -> String {
     format!(
-        "SELECT s.seq, s.path, s.author, t.id, s.body, s.old, s.new, s.state, s.answered_by, s.reason, s.revision, s.at, {}
+        "SELECT s.seq, s.path, s.author, {}, s.body, s.old, s.new, s.state, s.answered_by, s.reason, s.revision, s.at, {}
         FROM suggestion s LEFT JOIN attempt t ON t.workflow = s.workflow AND t.agent = s.author AND t.epoch = s.epoch
         WHERE s.workflow = ?1 AND {condition}",
+        checksum::attempt_id_sql(),
         SUGGESTION.check
     )
 }
@@ -226,7 +227,7 @@ fn view(row: &Row<'_>) -> rusqlite::Result<SuggestionView> {
         suggestion: columns::seq(row, 0)?,
         file: columns::parsed(row, 1)?,
         author: row.get(2)?,
-        attempt: columns::if_any(row, 3, columns::attempt_id)?,
+        attempt: checksum::attempt_id(row, 3)?,
         text: row.get(4)?,
         old: row.get(5)?,
         new: row.get(6)?,

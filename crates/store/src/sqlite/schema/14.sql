@@ -1,5 +1,8 @@
 -- Checksums of rows: xxh3-128 over table, key and columns (checksum.rs). Rows written before have none.
 
+-- The id of a run has a checksum of its own: it is read with every row of the run, and a damaged script must not make
+-- those unreadable.
+ALTER TABLE run ADD COLUMN uuid_checksum BLOB;
 ALTER TABLE run ADD COLUMN checksum BLOB;
 ALTER TABLE message ADD COLUMN checksum BLOB;
 ALTER TABLE attempt ADD COLUMN checksum BLOB;
