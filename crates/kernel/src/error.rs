@@ -131,7 +131,7 @@ pub enum Error {
 impl Error {
     /// Whether the log should have the cause.
     pub fn is_internal(&self) -> bool {
-        matches!(self.code(), Code::Internal | Code::ReadOnly)
+        matches!(self.code(), Code::Internal | Code::ReadOnly | Code::Damaged)
     }
 
     fn code(&self) -> Code {
@@ -253,6 +253,9 @@ fn store_hint(error: &store::Error) -> Option<String> {
         store::Error::InUse(_) | store::Error::NotATeams(_) => {
             "give the team another `context.config.db`".into()
         }
+        store::Error::Damaged(_) => {
+            "everything else can be read and exported; `agent-worker doctor` lists every damaged row".into()
+        }
         store::Error::KeyReused => "use a new idempotency_key for a new call".into(),
         _ => return None,
     };
@@ -303,6 +306,7 @@ fn store_code(error: &store::Error) -> Code {
         store::Error::Fenced => Code::StaleEpoch,
         store::Error::Closed | store::Error::Full => Code::Unavailable,
         store::Error::ReadOnly(_) => Code::ReadOnly,
+        store::Error::Damaged(_) => Code::Damaged,
         store::Error::Corrupt(_)
         | store::Error::Unknown
         | store::Error::Newer { .. }

@@ -465,7 +465,7 @@ pub trait Store: Send + Sync {
     /// Checks the whole database: its structure and every row that has a checksum.
     async fn integrity(&self) -> Result<Integrity>;
     /// Returns the damaged rows that were met since the store was opened, or that the last check found.
-    async fn damage(&self) -> Vec<DamagedRow>;
+    async fn damage(&self) -> Result<Vec<DamagedRow>>;
 
     /// Writes the time to disk: proof that writes go through, and for the next start when this one was last alive.
     async fn pulse(&self, now: Millis) -> Result<()>;

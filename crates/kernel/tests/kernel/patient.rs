@@ -21,12 +21,12 @@ use agent_worker_protocol::{
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, Decide, Deciding, Document,
-    DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileMemory, FileTake,
-    FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased, MessageQuery,
-    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
-    NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent, ResourceInfo,
-    ResourcePart, RunQuery, RunRow, RunStep, Settlement, ShownMessage, Sqlite, Store,
+    AgentRow, Approval, ApprovalQuery, AttemptRow, By, Change, DamagedRow, Decide, Deciding,
+    Document, DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileMemory,
+    FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, Integrity, LeaseRule, Leased,
+    MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
+    NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question, QuestionQuery, ReadyAgent,
+    ResourceInfo, ResourcePart, RunQuery, RunRow, RunStep, Settlement, ShownMessage, Sqlite, Store,
     SuggestionAnswer, Turn,
 };
 use async_trait::async_trait;
@@ -295,7 +295,8 @@ patient! {
     fn feedback_put(said: FeedbackView) -> ();
     fn feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView) -> Once<FeedbackView>;
     fn feedback_list(limit: u32) -> Vec<FeedbackView>;
-    fn integrity() -> Vec<String>;
+    fn integrity() -> Integrity;
+    fn damage() -> Vec<DamagedRow>;
     fn pulse(now: Millis) -> ();
     fn pulse_last() -> Option<Millis>;
     fn effect_expire(before: Millis) -> u32;

@@ -50,6 +50,9 @@ pub struct HealthDetail {
     /// What is wrong, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// Stored rows that are damaged, as far as anybody has read them since the daemon started or `GET /doctor` was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// `POST /shutdown`
@@ -78,6 +81,12 @@ pub struct StoreReport {
     pub instances: u32,
     /// Messages whose hashes were computed anew.
     pub messages: u64,
+    /// Rows that should have a checksum.
+    #[serde(default)]
+    pub rows: u64,
+    /// Rows without one: an earlier version wrote them.
+    #[serde(default)]
+    pub unhashed: u64,
     /// What is wrong, one line each.
     pub problems: Vec<String>,
 }

@@ -231,12 +231,12 @@ cabinet! {
         all.problems.extend(shut.iter().map(is_shut));
         Ok(all)
     }
-    async fn damage(&self) -> Vec<DamagedRow> {
+    async fn damage(&self) -> Result<Vec<DamagedRow>> {
         let mut all = Vec::new();
         for store in self.all() {
-            all.extend(store.damage().await);
+            all.extend(store.damage().await?);
         }
-        all
+        Ok(all)
     }
     async fn effect_expire(&self, before: Millis) -> Result<u32> {
         let mut expired = 0;

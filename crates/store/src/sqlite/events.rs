@@ -15,7 +15,7 @@ use super::{
     writer::Tx,
 };
 use crate::{
-    damage,
+    damage::{self, DamagedRow},
     error::{Error, Result},
     model::EventQuery,
 };
@@ -142,11 +142,19 @@ pub(super) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
         params![query.workflow.get(), query.after.get(), run.map(|run| run.0)],
         |row| Ok((event(row, &instance)?, row.get::<_, Option<i64>>(10)?)),
     )?;
-    // A damaged event takes nobody's place: only an empty page means that there are no more.
+    // Only an empty page means that there are no more events.
     while found.len() < query.limit as usize
         && let Some(row) = rows.next()
     {
-        found.extend(damage::if_intact(row)?);
+        match row.map_err(Error::from) {
+            Ok(event) => found.push(event),
+            Err(Error::Damaged(row)) => {
+                let last = found.last().map(|(event, _)| event.ts);
+                found.extend(placeholder(&row, &instance, last).map(|event| (event, None)));
+                damage::leave_out(row);
+            }
+            Err(error) => return Err(error),
+        }
     }
     join_messages(db, query.workflow, &mut found)?;
     Ok(found.into_iter().map(|(event, _)| event).collect())
@@ -193,6 +201,24 @@ fn event(row: &Row<'_>, instance: &InstanceRef) -> rusqlite::Result<Event> {
         by: row.get(7)?,
         next: columns::if_any(row, 8, columns::millis)?,
         data: columns::if_any(row, 9, columns::json)?.unwrap_or(Value::Null),
+    })
+}
+
+/// Stands in for a damaged event, because followers go by positions and must learn of it. Its time is not known: it is
+/// given that of the event before it.
+fn placeholder(row: &DamagedRow, instance: &InstanceRef, ts: Option<Millis>) -> Option<Event> {
+    Some(Event {
+        pos: Some(Position::new(row.key.parse().ok()?)),
+        ts: ts.unwrap_or(Millis::new(0)),
+        instance: instance.clone(),
+        run: None,
+        kind: EventKind::RowDamaged,
+        agent: None,
+        attempt: None,
+        cause: Some(row.to_string()),
+        by: None,
+        next: None,
+        data: Value::Null,
     })
 }
 

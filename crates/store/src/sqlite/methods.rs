@@ -323,8 +323,8 @@ store! {
     async fn integrity(&self) -> Result<Integrity> {
         self.check().await
     }
-    async fn damage(&self) -> Vec<DamagedRow> {
-        self.damage.list()
+    async fn damage(&self) -> Result<Vec<DamagedRow>> {
+        Ok(self.damage.list())
     }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         self.changes.wait(workflow, seen).await

@@ -155,7 +155,7 @@ async fn a_flipped_byte_is_an_error_that_names_the_row_and_everything_else_is_re
             let other = errors.iter().find(is_named);
             assert!(other.is_none(), "{case}: {other:?}");
             assert!(observed.iter().any(|row| row.table == table), "{case}: {observed:?}");
-            assert_eq!(handle.damage().await, observed, "{case}");
+            assert_eq!(handle.damage().await.unwrap(), observed, "{case}");
             let lost: Vec<_> = before.keys().filter(|label| !now.contains_key(*label)).collect();
             // The id of a run is in every row of the run.
             assert!(
@@ -165,7 +165,7 @@ async fn a_flipped_byte_is_an_error_that_names_the_row_and_everything_else_is_re
             );
             let Integrity { damaged, .. } = handle.integrity().await.unwrap();
             assert!(damaged.iter().any(|row| row.table == table), "{case}: {damaged:?}");
-            assert_eq!(handle.damage().await, damaged, "{case}");
+            assert_eq!(handle.damage().await.unwrap(), damaged, "{case}");
             drop(handle);
             store.close().await;
         }
@@ -234,7 +234,7 @@ async fn rows_of_an_earlier_version_are_read_and_counted() {
     let (store, handle) = open(folder.path());
     let (now, _) = read_everything(&handle, &written).await;
     assert_eq!(served(&now, &before), Vec::<String>::new());
-    assert_eq!(handle.damage().await.len(), 1);
+    assert_eq!(handle.damage().await.unwrap().len(), 1);
     drop(handle);
     store.close().await;
 }
@@ -249,7 +249,7 @@ async fn an_update_does_not_make_damage_look_intact() {
     flip(folder.path(), "attempt", "shown");
     let (store, handle) = open(folder.path());
     let live = handle.attempt_live().await.unwrap();
-    let known = handle.damage().await;
+    let known = handle.damage().await.unwrap();
     let workflow = written.workflow;
     let runs = handle.run_list(agent_worker_store::RunQuery::Live).await.unwrap();
     // Ending the run ends every attempt, damaged or not.
