@@ -115,7 +115,10 @@ impl Site {
             Ok(answer) => answer,
             Err(never) => match never {},
         };
-        damage::name(&left_out, answer.headers_mut());
+        // A refusal names the row itself.
+        if answer.status().is_success() {
+            damage::name(&left_out, answer.headers_mut());
+        }
         answer
     }
 }
