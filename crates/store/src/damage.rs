@@ -92,18 +92,20 @@ impl DamageRegister {
     pub(crate) fn record<T>(&self, watched: Result<(T, Vec<DamagedRow>)>) -> Result<T> {
         match watched {
             Ok((result, left_out)) => {
-                left_out.into_iter().for_each(|row| self.add(row));
+                for row in &left_out {
+                    self.add(row);
+                }
                 Ok(result)
             }
             Err(Error::Damaged(row)) => {
-                self.add(row.clone());
+                self.add(&row);
                 Err(Error::Damaged(row))
             }
             Err(other) => Err(other),
         }
     }
 
-    fn add(&self, row: DamagedRow) {
+    fn add(&self, row: &DamagedRow) {
         // Outside of `observe_damage`, nobody collects them.
         let _ = OBSERVED.try_with(|observed| observed.borrow_mut().push(row.clone()));
         if self.rows().insert(row.clone()) {

@@ -191,13 +191,11 @@ pub(super) fn get(
     let mut rows = statement.query(params![workflow.get(), path.as_str(), revision])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let info = info(row, 4)?;
-    match row.get(3)? {
-        Some(whole) => revisions::put_together(db, workflow, info, Revision::new(whole)).map(Some),
-        None => {
-            let content = revisions::content(row, workflow, path)?.to_owned();
-            Ok(Some(Document { info, content }))
-        }
+    if let Some(whole) = row.get(3)? {
+        return revisions::put_together(db, workflow, info, Revision::new(whole)).map(Some);
     }
+    let content = revisions::content(row, workflow, path)?.to_owned();
+    Ok(Some(Document { info, content }))
 }
 
 pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {

@@ -138,20 +138,20 @@ pub(super) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
     };
     let mut found = Vec::new();
     let mut statement = db.prepare_cached(&list_sql(run))?;
-    let mut rows = statement.query_map(
-        params![query.workflow.get(), query.after.get(), run.map(|run| run.0)],
-        |row| Ok((event(row, &instance)?, row.get::<_, Option<i64>>(10)?)),
-    )?;
-    // Only an empty page means that there are no more events.
+    let values = params![query.workflow.get(), query.after.get(), run.map(|run| run.0)];
+    let mut rows = statement.query(values)?;
     while found.len() < query.limit as usize
-        && let Some(row) = rows.next()
+        && let Some(row) = rows.next()?
     {
-        match row.map_err(Error::from) {
-            Ok(event) => found.push(event),
-            Err(Error::Damaged(row)) => {
-                let last = found.last().map(|(event, _)| event.ts);
-                found.extend(placeholder(&row, &instance, last).map(|event| (event, None)));
-                damage::leave_out(row);
+        match event(row, &instance).map_err(Error::from) {
+            Ok(event) => found.push((event, row.get::<_, Option<i64>>(10)?)),
+            Err(Error::Damaged(damaged)) => {
+                let at = (
+                    Position::new(row.get(0)?),
+                    found.last().map(|(event, _): &(Event, _)| event.ts),
+                );
+                found.push((placeholder(&damaged, &instance, at), None));
+                damage::leave_out(damaged);
             }
             Err(error) => return Err(error),
         }
@@ -204,11 +204,15 @@ fn event(row: &Row<'_>, instance: &InstanceRef) -> rusqlite::Result<Event> {
     })
 }
 
-/// Stands in for a damaged event, because followers go by positions and must learn of it. Its time is not known: it is
-/// given that of the event before it.
-fn placeholder(row: &DamagedRow, instance: &InstanceRef, ts: Option<Millis>) -> Option<Event> {
-    Some(Event {
-        pos: Some(Position::new(row.key.parse().ok()?)),
+/// Stands in for an event that is damaged, or whose run is: followers go by positions and must learn of it. Its time is
+/// not known: it is given that of the event before it.
+fn placeholder(
+    row: &DamagedRow,
+    instance: &InstanceRef,
+    (position, ts): (Position, Option<Millis>),
+) -> Event {
+    Event {
+        pos: Some(position),
         ts: ts.unwrap_or(Millis::new(0)),
         instance: instance.clone(),
         run: None,
@@ -219,7 +223,7 @@ fn placeholder(row: &DamagedRow, instance: &InstanceRef, ts: Option<Millis>) -> 
         by: None,
         next: None,
         data: Value::Null,
-    })
+    }
 }
 
 /// Gives each event of kind `message` the message itself.

@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use super::{
     attempts,
     author::Live,
+    checksum::RunIds,
     columns,
     head::Head,
     messages::{self, COLUMNS_READ},
@@ -50,9 +51,10 @@ pub(super) fn pending_of(
         Which::All | Which::NotAlone => None,
         Which::One(seq) => Some(seq.get()),
     };
+    let runs = RunIds::of(db);
     let mut statement = db.prepare_cached(&pending_sql(which))?;
     let mail = statement.query_map(params![workflow.get(), agent.as_str(), limit, seq], |row| {
-        Ok(ShownMessage { message: messages::message(row)?, wakes: row.get(COLUMNS_READ)? })
+        Ok(ShownMessage { message: messages::message(row, &runs)?, wakes: row.get(COLUMNS_READ)? })
     })?;
     match which {
         Which::All | Which::NotAlone => damage::intact(mail),
@@ -69,7 +71,6 @@ pub(super) fn pending_sql(which: Which) -> String {
     format!(
         "SELECT {}, d.wakes FROM delivery d {index}
          JOIN message m ON m.workflow = d.workflow AND m.seq = d.seq
-         LEFT JOIN run r ON r.workflow = m.workflow AND r.id = m.run
          WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = ?2 AND {condition}
          ORDER BY d.wakes DESC, d.prio DESC, d.seq LIMIT ?3",
         messages::columns_read()

@@ -8,7 +8,7 @@ use agent_worker_protocol::{
 use rusqlite::{Connection, Row, params, types::ValueRef};
 
 use super::{
-    checksum::{self, ATTEMPT, MESSAGE, RUN_ID},
+    checksum::{ATTEMPT, MESSAGE, RunIds},
     columns,
     effects::once,
     head::Head,
@@ -22,10 +22,11 @@ use crate::{
     model::{By, MessageQuery, NewMessage, Once, Order},
 };
 
-/// The columns that [`message`] reads, of a message `m` and its run `r`.
+/// The columns that [`message`] reads, of a message `m`. The last is whether a row without a checksum matches its SHA-256.
 pub(super) fn columns_read() -> String {
     format!(
-        "m.seq, {RUN_ID}, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, {}",
+        "m.seq, m.run, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, m.workflow, m.data,
+        m.checksum, iif(m.checksum IS NULL, {}, NULL)",
         MESSAGE.check
     )
 }
@@ -65,13 +66,15 @@ pub(super) fn list(
         Order::NewestFirst => "DESC",
     };
     let sql = format!(
-        "SELECT {} FROM message m LEFT JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+        "SELECT {} FROM message m
          WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order}",
         columns_read()
     );
+    let runs = RunIds::of(db);
     let mut messages = Vec::new();
     let mut statement = db.prepare_cached(&sql)?;
-    let mut rows = statement.query_map(params![workflow.get(), stretch.0, stretch.1], message)?;
+    let mut rows = statement
+        .query_map(params![workflow.get(), stretch.0, stretch.1], |row| message(row, &runs))?;
     // A damaged message takes nobody's place: only an empty page means that there are no more.
     while messages.len() < query.limit as usize
         && let Some(row) = rows.next()
@@ -119,27 +122,34 @@ fn require(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()> {
 /// The messages with these numbers, in their order.
 pub(super) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<Vec<Message>> {
     let sql = format!(
-        "SELECT {} FROM message m LEFT JOIN run r ON r.workflow = m.workflow AND r.id = m.run
+        "SELECT {} FROM message m
          WHERE m.workflow = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) ORDER BY m.seq",
         columns_read()
     );
     let mut statement = db.prepare_cached(&sql)?;
-    let rows =
-        statement.query_map(params![workflow.get(), serde_json::to_string(seqs)?], message)?;
+    let runs = RunIds::of(db);
+    let values = params![workflow.get(), serde_json::to_string(seqs)?];
+    let rows = statement.query_map(values, |row| message(row, &runs))?;
     let mut messages = damage::intact(rows)?;
     recipients(db, workflow, messages.iter_mut())?;
     Ok(messages)
 }
 
 /// How many columns [`columns_read`] names.
-pub(super) const COLUMNS_READ: usize = 11;
+pub(super) const COLUMNS_READ: usize = 14;
+/// Those that are hashed, in their order.
+const HASHED: [usize; 12] = [10, 0, 1, 3, 4, 5, 11, 6, 7, 8, 9, 2];
+const CHECKSUM: usize = 12;
 
 /// Reads the columns of [`columns_read`]; the recipients are filled in by [`recipients`].
-pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
-    MESSAGE.verify(row, COLUMNS_READ - 1)?;
+pub(super) fn message(row: &Row<'_>, runs: &RunIds<'_>) -> rusqlite::Result<Message> {
+    match row.get_ref(CHECKSUM)? {
+        ValueRef::Null => MESSAGE.verify(row, COLUMNS_READ - 1)?,
+        _ => MESSAGE.verify_columns(row, &HASHED, CHECKSUM)?,
+    }
     Ok(Message {
         seq: columns::seq(row, 0)?,
-        run: checksum::run_id(row, 1)?,
+        run: runs.get(row.get(10)?, row.get(1)?)?,
         ts: columns::millis(row, 2)?,
         from: row.get::<_, String>(3)?.into(),
         kind: columns::word(row, 4, columns::kind_read)?,

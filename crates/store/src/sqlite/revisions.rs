@@ -147,7 +147,7 @@ pub(super) fn put_together(
     Err(Error::Damaged(DOCUMENT.damaged(&format!("{workflow} {path} {revision}"))))
 }
 
-/// Reads the text of a revision from the columns revision, content and content_hash, if it is what was written.
+/// Reads the text of a revision from the columns `revision`, `content` and `content_hash`, if it is what was written.
 pub(super) fn content<'r>(
     row: &'r Row<'_>,
     workflow: WorkflowId,
