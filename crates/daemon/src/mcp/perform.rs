@@ -27,7 +27,8 @@ pub(super) async fn call(
         return Err(Failure::Malformed(unknown(name, who)));
     };
     let call = Call::new(tool.word(), arguments.unwrap_or_default())?;
-    let (given, left_out) = observe_damage(in_time(tools::call(tool, kernel, who, call))).await;
+    let called = Box::pin(in_time(tools::call(tool, kernel, who, call)));
+    let (given, left_out) = observe_damage(called).await;
     given.map(|answer| with_damage(answer, &left_out))
 }
 
