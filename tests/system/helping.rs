@@ -201,7 +201,7 @@ fn a_doctor_finds_a_byte_that_was_changed_behind_the_stores_back() {
     drop(database);
     let said = world.run(&["doctor"]);
     assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.stdout.contains("broken store   @hello: "), "{said:?}");
+    assert!(said.stdout.contains("broken store   message `2` of @hello is damaged"), "{said:?}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test is what happens behind the store's back")]

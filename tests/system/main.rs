@@ -12,6 +12,7 @@ mod clients;
 mod commands;
 mod conformance;
 mod crash;
+mod damage;
 mod deciding;
 mod disks;
 mod drawers;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use agent_worker_host::observe_damage;
 use serde_json::json;
 
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     error::{CliError, Kind},
     invocation::Command,
     settings::Settings,
+    text::one_line,
     verdict::Verdict,
 };
 
@@ -38,5 +40,9 @@ fn finished(
     let runtime = runtime
         .map_err(|error| CliError::because(Kind::Failed, "could not start the runtime", error))?;
     let mut ctx = Context { settings, console };
-    runtime.block_on(command.0.run(&mut ctx))
+    let (verdict, left_out) = runtime.block_on(observe_damage(command.0.run(&mut ctx)));
+    for row in &left_out {
+        console.warn(&one_line(&format!("left out: {row}")))?;
+    }
+    verdict
 }

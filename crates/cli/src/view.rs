@@ -160,6 +160,7 @@ impl View {
                 told(event, Tone::Warn, &result(event))
             }
             EventKind::ToolResult => self.turn_to(event, Doing::Working, &result(event)),
+            EventKind::RowDamaged => told(event, Tone::Bad, &aside(event)),
             EventKind::DeliveryDead | EventKind::DeliveryDropped => undelivered(event),
             EventKind::AgentStopped => self.stopped(event),
             EventKind::SetupRan

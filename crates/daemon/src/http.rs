@@ -7,6 +7,7 @@ mod agents;
 mod approvals;
 mod attempts;
 mod attention;
+mod damage;
 mod documents;
 mod events;
 mod feedback;
@@ -33,6 +34,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use agent_worker_kernel::Kernel;
 use agent_worker_protocol::Millis;
+use agent_worker_store::observe_damage;
 use axum::{
     Router,
     extract::Request,
@@ -108,10 +110,16 @@ impl Site {
             return Refusal::from(refusal).into_response();
         }
         request.extensions_mut().insert(peer);
-        match self.routes.call(request).await {
+        let (answer, left_out) = observe_damage(self.routes.call(request)).await;
+        let mut answer = match answer {
             Ok(answer) => answer,
             Err(never) => match never {},
+        };
+        // A refusal names the row itself.
+        if answer.status().is_success() {
+            damage::name(&left_out, answer.headers_mut());
         }
+        answer
     }
 }
 

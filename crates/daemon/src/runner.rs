@@ -17,9 +17,9 @@ use std::{
 
 use agent_worker_host::{LockFile, marked, marks, walk};
 use agent_worker_kernel::{
-    AttemptPlace, Departure, Files, Runner, ShellCommand, ShellEnd, Sighting,
+    AttemptPlace, Departure, EventTail, Files, Runner, ShellCommand, ShellEnd, Sighting,
 };
-use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
+use agent_worker_protocol::{AttemptId, BadLine, NumberedEvent, RunId, WorkerJob};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
@@ -182,11 +182,11 @@ impl Runner for Processes {
         run: RunId,
         attempt: AttemptId,
         after: i64,
-    ) -> io::Result<Vec<NumberedEvent>> {
+    ) -> io::Result<EventTail> {
         let path = self.home.attempt(run, attempt).join("events.jsonl");
         match tokio::fs::read(&path).await {
             Ok(text) => Ok(events_after(&text, after)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(EventTail::default()),
             Err(error) => Err(error),
         }
     }
@@ -233,18 +233,23 @@ impl Runner for Processes {
     }
 }
 
-/// Reads the events that follow `after` without a gap. A line that is torn, or was never an event, is none: the file is
-/// written by a process that may be killed at any byte, and lies where an agent can reach it.
-fn events_after(text: &[u8], after: i64) -> Vec<NumberedEvent> {
-    let lines = text.split(|byte| *byte == b'\n');
-    let mut events: Vec<NumberedEvent> = Vec::new();
-    for event in lines.filter_map(|line| serde_json::from_slice::<NumberedEvent>(line).ok()) {
-        let last = events.last().map_or(after, |event| event.no);
-        if event.no == last + 1 {
-            events.push(event);
+/// Reads the events that follow `after` without a gap, up to the first line that does not match its checksum. A line that
+/// is torn, or was never an event, is none: the file is written by a process that may be killed at any byte, and lies
+/// where an agent can reach it.
+fn events_after(text: &[u8], after: i64) -> EventTail {
+    let mut tail = EventTail::default();
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        let last = tail.events.last().map_or(after, |event| event.no);
+        match NumberedEvent::from_line(line) {
+            Ok(event) if event.no == last + 1 => tail.events.push(event),
+            Ok(_) | Err(BadLine::NotAnEvent) => {}
+            Err(BadLine::Damaged) => {
+                tail.damaged = Some(format!("line {number} of events.jsonl is damaged"));
+                break;
+            }
         }
     }
-    events
+    tail
 }
 
 /// Writes a file only we can read, whole or not at all, and onto the disk.
@@ -268,6 +273,8 @@ fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::{future::poll_fn, pin::pin, task::Poll};
+
+    use agent_worker_protocol::{Millis, WorkerEvent};
 
     use super::*;
 
@@ -308,11 +315,29 @@ mod tests {
             [format!("{}\n{}\n{}", event(1), event(2), &event(3)[..20]).as_bytes(), &[0xe4, 0xb8]]
                 .concat();
         let numbers = |text: &[u8], after| -> Vec<i64> {
-            events_after(text, after).iter().map(|event| event.no).collect()
+            events_after(text, after).events.iter().map(|event| event.no).collect()
         };
         assert_eq!(numbers(&torn, 0), [1, 2]);
         assert_eq!(numbers(&torn, 1), [2]);
         let noise = format!("{}\nnoise\n{}\n{}\n", event(1), event(2), event(4));
         assert_eq!(numbers(noise.as_bytes(), 0), [1, 2], "a gap ends it");
+    }
+
+    #[test]
+    fn nothing_after_a_damaged_line_is_trusted() {
+        let event = |no: i64| {
+            let event = WorkerEvent::Retry { why: format!("number {no}") };
+            NumberedEvent { no, ts: Millis::new(no), event }
+        };
+        let mut text = Vec::new();
+        for no in 1..=3 {
+            text.extend(event(no).to_line().unwrap());
+        }
+        assert_eq!(events_after(&text, 0).damaged, None);
+        let place = text.windows(8).position(|part| part == b"number 2").unwrap() + 7;
+        text[place] = b'9';
+        let tail = events_after(&text, 0);
+        assert_eq!(tail.events, [event(1)]);
+        assert_eq!(tail.damaged.as_deref(), Some("line 2 of events.jsonl is damaged"));
     }
 }

@@ -19,6 +19,7 @@ use hyper::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
+    damage,
     event_stream::EventStream,
     line::{Broken, Line},
 };
@@ -152,6 +153,7 @@ impl Daemon {
     pub async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, DialError> {
         let (mut line, answer) = self.ask(request).await?;
         let (head, body) = answer.into_parts();
+        damage::note(&head.headers);
         let body = line.collect(body).await.map_err(lost)?;
         self.keep(line);
         Ok(Response::from_parts(head, body))

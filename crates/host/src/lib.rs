@@ -2,6 +2,7 @@
 //!
 //! Used by every room that is a process. Nothing here knows what an agent is.
 
+mod damage;
 mod dial;
 mod ending;
 mod event_stream;
@@ -11,6 +12,7 @@ mod procfs;
 mod talk;
 mod tree;
 
+pub use damage::observe_damage;
 pub use dial::{Daemon, DialError};
 pub use ending::{end, end_aside, walk};
 pub use event_stream::EventStream;

@@ -131,7 +131,8 @@ pub enum Error {
 impl Error {
     /// Whether the log should have the cause.
     pub fn is_internal(&self) -> bool {
-        matches!(self.code(), Code::Internal | Code::ReadOnly) || self.is_disk_fault()
+        matches!(self.code(), Code::Internal | Code::ReadOnly | Code::Damaged)
+            || self.is_disk_fault()
     }
 
     /// Whether the disk keeps the daemon from doing what was asked, so that the same request may succeed later.
@@ -277,6 +278,9 @@ fn store_hint(error: &store::Error) -> Option<String> {
         store::Error::Unknown(_) => {
             "ask again with the same idempotency key: then it happens once".into()
         }
+        store::Error::Damaged(_) => {
+            "everything else can be read and exported; `agent-worker doctor` lists every damaged row".into()
+        }
         store::Error::KeyReused => "use a new idempotency_key for a new call".into(),
         _ => return None,
     };
@@ -333,6 +337,7 @@ fn store_code(error: &store::Error) -> Code {
         store::Error::ReadOnly(_)
         | store::Error::Malformed(_)
         | store::Error::RescuedCopy { .. } => Code::ReadOnly,
+        store::Error::Damaged(_) => Code::Damaged,
         store::Error::Corrupt(_)
         | store::Error::Newer { .. }
         | store::Error::Database(_)

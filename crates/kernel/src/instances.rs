@@ -4,7 +4,7 @@ use agent_worker_protocol::{
     EffectKey, Permission, Target,
     api::{Cleared, FeedbackRequest, FeedbackView, InstanceView, Removed, StoreReport},
 };
-use agent_worker_store::{Error as StoreError, InstanceQuery, RunQuery};
+use agent_worker_store::{DamagedRow, Error as StoreError, Instance, InstanceQuery, RunQuery};
 
 use crate::{
     error::{Error, Result},
@@ -29,7 +29,7 @@ impl Kernel {
         breadth: Breadth,
     ) -> Result<Vec<InstanceView>> {
         let instances = self.instances(who, place, breadth).await?;
-        let view = |instance: agent_worker_store::Instance| InstanceView {
+        let view = |instance: Instance| InstanceView {
             instance: instance.instance,
             project: instance.project.into(),
             live: instance.live,
@@ -88,9 +88,13 @@ impl Kernel {
     /// Looks through the whole store.
     pub async fn store_check(&self, who: &Principal) -> Result<StoreReport> {
         who.require_user("only the user looks through the store")?;
-        let mut report =
-            StoreReport { instances: 0, messages: 0, problems: self.store.integrity().await? };
-        for instance in self.store.instance_list(InstanceQuery::All).await? {
+        let found = self.store.integrity().await?;
+        let instances = self.store.instance_list(InstanceQuery::All).await?;
+        let mut problems = found.problems;
+        problems.extend(found.damaged.iter().map(|row| named(row, &instances)));
+        let (rows, unhashed) = (found.rows, found.unhashed);
+        let mut report = StoreReport { instances: 0, messages: 0, rows, unhashed, problems };
+        for instance in instances {
             report.instances += 1;
             match self.store.instance_verify(instance.id).await {
                 Ok(last) => report.messages += u64::try_from(last.get()).unwrap_or(0),
@@ -100,6 +104,17 @@ impl Kernel {
             }
         }
         Ok(report)
+    }
+
+    /// Returns the stored rows that are known to be damaged, one line each.
+    pub async fn damage(&self) -> Vec<String> {
+        let damaged = self.store.damage().await.unwrap_or_default();
+        if damaged.is_empty() {
+            return Vec::new();
+        }
+        // Without their names the rows are named by the numbers of their instances.
+        let instances = self.store.instance_list(InstanceQuery::All).await.unwrap_or_default();
+        damaged.iter().map(|row| named(row, &instances)).collect()
     }
 
     /// Keeps what somebody says about the program itself; what an agent says, once per key.
@@ -141,5 +156,16 @@ impl Kernel {
     pub async fn feedback_list(&self, who: &Principal) -> Result<Vec<FeedbackView>> {
         who.require_user("only the user reads feedback")?;
         Ok(self.store.feedback_list(MOST_FEEDBACK).await?)
+    }
+}
+
+/// Names a damaged row by its table, its key and the name of its instance.
+fn named(row: &DamagedRow, instances: &[Instance]) -> String {
+    match instances.iter().find(|instance| Some(instance.id) == row.workflow) {
+        Some(instance) => {
+            let (table, key, instance) = (row.table, &row.key, &instance.instance);
+            format!("{table} `{key}` of @{instance} is damaged: it does not match its checksum")
+        }
+        None => row.to_string(),
     }
 }

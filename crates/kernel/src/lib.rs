@@ -63,7 +63,9 @@ pub use inbox::{Acked, Inbox};
 pub use kernel::{Kernel, Parts, Principal};
 pub use place::Place;
 pub use proposals::Ballots;
-pub use runner::{Departure, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting};
+pub use runner::{
+    Departure, EventTail, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting,
+};
 pub use scheduler::{Options, Recovered};
 pub use shelf::{CONFLICT, Files, Shelf, Stage};
 pub use transcript::{Stretch, Transcript};

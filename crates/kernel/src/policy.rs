@@ -33,6 +33,8 @@ pub(crate) struct Remains<'a> {
     pub(crate) retry_at: Option<StoreTime>,
     /// Whether it ever reported.
     pub(crate) started: bool,
+    /// Where its event file is damaged.
+    pub(crate) damaged: Option<&'a str>,
     /// How it left.
     pub(crate) departure: &'a Departure,
     /// Whether we ended it.
@@ -67,6 +69,10 @@ pub(crate) fn verdict(remains: &Remains<'_>) -> AttemptEnd {
         (_, Some(Ordered::Stopped)) => AttemptEnd::Stopped,
         (Some(WorkerOutcome::Interrupted { why }), None) => {
             AttemptEnd::Interrupted { why: why.clone() }
+        }
+        // It may have finished: nobody knows how.
+        (None, None) if let Some(damaged) = remains.damaged => {
+            AttemptEnd::Interrupted { why: format!("its answer is not trusted: {damaged}") }
         }
         (None, None) if remains.departure.seen_alive => {
             let status = remains.departure.status.as_deref().unwrap_or("nobody saw how");
@@ -194,9 +200,38 @@ mod tests {
             (None, &unseen, None, "interrupted: its worker was gone when the daemon looked"),
         ] {
             let finished = finished.as_ref();
-            let remains = Remains { finished, retry_at: None, started: true, departure, ordered };
+            let remains = Remains {
+                retry_at: None,
+                finished,
+                retry_at: None,
+                started: true,
+                damaged: None,
+                departure,
+                ordered,
+            };
             assert_eq!(verdict(&remains).to_string(), expected, "{remains:?}");
         }
+    }
+
+    #[test]
+    fn an_attempt_whose_event_file_is_damaged_is_interrupted_and_tried_again() {
+        let departure =
+            Departure { seen_alive: true, status: Some("exit status: 0".into()), ended: 0 };
+        let damaged = Some("line 2 of events.jsonl is damaged");
+        let remains = Remains {
+            finished: None,
+            started: true,
+            damaged,
+            departure: &departure,
+            ordered: None,
+        };
+        let end = verdict(&remains);
+        let why = "its answer is not trusted: line 2 of events.jsonl is damaged".to_owned();
+        assert_eq!(end, AttemptEnd::Interrupted { why });
+        let record =
+            Record { number: 1, setbacks: 0, retry: Retry::default(), now: StoreTime::new(0) };
+        let settlement = settlement(end, &remains, &record);
+        assert!(matches!(settlement.blame, Blame::Uncounted { .. }), "{:?}", settlement.blame);
     }
 
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -218,7 +253,8 @@ mod tests {
         let started = seen == Seen::Alive;
         let departure = Departure { seen_alive: started, ..Departure::default() };
         let departure = &departure;
-        let remains = Remains { finished, retry_at, started, departure, ordered: None };
+        let remains =
+            Remains { finished, retry_at, started, damaged: None, departure, ordered: None };
         let record = Record { number, setbacks, retry: Retry::default(), now: StoreTime::new(0) };
         let settlement = settlement(verdict(&remains), &remains, &record);
         let blame = match settlement.blame {

@@ -55,13 +55,13 @@ pub trait Runner: Send + Sync {
         attempt: AttemptId,
         stop: CancellationToken,
     ) -> Departure;
-    /// Reads what a worker wrote down after event `after`.
+    /// Reads the events that a worker wrote to its file after event `after`.
     async fn attempt_events(
         &self,
         run: RunId,
         attempt: AttemptId,
         after: i64,
-    ) -> io::Result<Vec<NumberedEvent>>;
+    ) -> io::Result<EventTail>;
     /// Reads what an attempt's worker printed, from byte `after` on, at most `most` bytes.
     async fn attempt_log(
         &self,
@@ -82,6 +82,15 @@ pub trait Runner: Send + Sync {
 
     /// Runs a shell command of a run to its end.
     async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd>;
+}
+
+/// The end of a worker's event file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventTail {
+    /// The events that can be trusted, without a gap.
+    pub events: Vec<NumberedEvent>,
+    /// Where the file is damaged, for people. Events after that place are not trusted.
+    pub damaged: Option<String>,
 }
 
 /// Where an attempt lives.

@@ -94,6 +94,8 @@ kinds! {
     AgentResumed => "agent.resumed",
     /// An agent left the run.
     AgentRemoved => "agent.removed",
+    /// The event at this position is damaged and cannot be shown; `cause` names it.
+    RowDamaged => "row.damaged",
     /// The channel is shown only from here on.
     ChannelCleared => "channel.cleared",
     /// An agent is not woken any more in this run.

@@ -9,6 +9,7 @@ mod approval;
 mod backend;
 mod effect;
 mod event;
+mod event_line;
 mod harmless;
 mod id;
 mod job;
@@ -30,6 +31,7 @@ pub use approval::{BadToolPattern, Consent, Fit, OnAsk, Permissions, Stance, Too
 pub use backend::{Acp, AcpAgent, Backend, Cli, Mode, Native, Session};
 pub use effect::{EffectKey, Hash, canonical, hash};
 pub use event::{Event, EventKind};
+pub use event_line::BadLine;
 pub use harmless::harmless;
 pub use id::{
     ApprovalId, AttemptId, Epoch, Position, ProposalId, QuestionId, ResourceId, Revision, RunId,
@@ -42,7 +44,7 @@ pub use job::{
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
 pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
-pub use problem::{Code, Problem};
+pub use problem::{Code, DAMAGED_HEADER, Problem};
 pub use proposal::{
     APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, Rule, Terms,
     TieBreaker, Verdict,

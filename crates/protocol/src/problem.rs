@@ -5,6 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The header of a response that leaves out damaged rows, once for each.
+pub const DAMAGED_HEADER: &str = "agent-worker-damaged";
+
 /// What went wrong, for programs (`code`) and for people (the rest).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}")]
@@ -44,6 +47,8 @@ pub enum Code {
     Limit,
     /// The store takes no writes.
     ReadOnly,
+    /// A stored row is not what was written; the message names it.
+    Damaged,
     /// Not now: starting, draining.
     Unavailable,
     /// Our fault; the log has the cause.
@@ -74,7 +79,7 @@ impl Code {
             Self::Conflict | Self::StaleEpoch | Self::RunEnded | Self::NoRun => 409,
             Self::TooLarge => 413,
             Self::Limit => 429,
-            Self::Internal => 500,
+            Self::Damaged | Self::Internal => 500,
             Self::ReadOnly | Self::Unavailable => 503,
         }
     }

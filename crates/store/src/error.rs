@@ -7,6 +7,8 @@ use agent_worker_protocol::{
     RunId, RunState, Sender, Seq, SuggestionState,
 };
 
+use crate::damage::DamagedRow;
+
 /// The room's result.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -90,6 +92,9 @@ pub enum Error {
     /// A stored message is missing or is not what was written.
     #[error("message {0} is missing or does not match its hash")]
     Corrupt(Seq),
+    /// A stored row is not what was written.
+    #[error(transparent)]
+    Damaged(DamagedRow),
     /// The commit failed or its file is gone: the write may be found later or not; ask again with its key.
     #[error("the write may or may not be stored: {0}")]
     Unknown(String),

@@ -3,6 +3,7 @@
 mod approvals;
 mod attempts;
 mod files;
+mod integrity;
 mod library;
 mod messages;
 mod proposals;
@@ -17,6 +18,7 @@ pub use files::{
     BaseNumber, ExchangeMode, FileBase, FileIntent, FileSlot, FileState, FileStep, FileTake,
     OutSlot, PendingAside, TakeOutcome,
 };
+pub use integrity::Integrity;
 pub use library::{
     Base, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, NewSuggestion,
     ResourceInfo, ResourcePart, SuggestionAnswer, SuggestionVerdict,

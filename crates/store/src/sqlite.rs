@@ -6,6 +6,7 @@ mod attempts;
 mod author;
 mod binding;
 mod changes;
+mod checksum;
 pub(crate) mod clock;
 mod columns;
 mod connection;
@@ -24,6 +25,7 @@ mod file_takes;
 mod head;
 mod inbox;
 mod instances;
+mod integrity;
 mod known;
 mod looks;
 mod members;
@@ -53,6 +55,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode};
 
 use crate::{
+    damage::{self, DamageRegister},
     error::{Error, Result},
     model::StoreFault,
 };
@@ -61,7 +64,7 @@ use clock::StoreClock;
 use disk::Surface;
 use faults::{Fault, Faults};
 use looks::Looks;
-use opener::{Opener, Session};
+use opener::{Location, Opener, Session};
 use readers::Readers;
 use resources::Files;
 use writer::{Tx, Writer};
@@ -76,6 +79,7 @@ pub struct Sqlite {
     changes: Changes,
     clock: StoreClock,
     faults: Faults,
+    damage: DamageRegister,
     place: Place,
 }
 
@@ -83,6 +87,7 @@ pub struct Sqlite {
 #[derive(Clone)]
 enum Place {
     File {
+        location: Location,
         readers: Readers,
         looks: Looks,
         files: Files,
@@ -127,11 +132,12 @@ impl Sqlite {
             files: Some(disk::Files {
                 database: path.to_owned(),
                 folder: folder.to_owned(),
-                location,
+                location: location.clone(),
             }),
         };
         let writer = Writer::start(session, move || opener.session(), surface)?;
-        Ok(Self { writer, changes, clock, faults, place: Place::File { readers, looks, files } })
+        let place = Place::File { location, readers, looks, files };
+        Ok(Self { writer, changes, clock, faults, damage: DamageRegister::default(), place })
     }
 
     /// A store that is gone with its last handle.
@@ -148,7 +154,8 @@ impl Sqlite {
             files: None,
         };
         let writer = Writer::start(session, gone, surface)?;
-        Ok(Self { writer, changes, clock, faults, place: Place::Memory })
+        let damage = DamageRegister::default();
+        Ok(Self { writer, changes, clock, faults, damage, place: Place::Memory })
     }
 
     /// Waits until everything asked for is done and the file is closed; what other handles ask from then on is refused.
@@ -199,10 +206,14 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        match &self.place {
-            Place::File { readers, .. } => self.explained(readers.read(work).await).await,
-            Place::Memory => self.writer.write(|tx| work(tx)).await,
-        }
+        let watched = match &self.place {
+            Place::File { readers, .. } => {
+                let read = readers.read(|db| damage::watch(|| work(db))).await;
+                self.explained(read).await
+            }
+            Place::Memory => self.writer.write(|tx| damage::watch(|| work(tx))).await,
+        };
+        self.damage.record(watched)
     }
 
     /// The same for what is found by its key, which is quicker than a thread is woken.
@@ -210,10 +221,14 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        match &self.place {
-            Place::File { looks, .. } => self.explained(looks.look(work)).await,
-            Place::Memory => self.writer.write(|tx| work(tx)).await,
-        }
+        let watched = match &self.place {
+            Place::File { looks, .. } => {
+                let read = looks.look(|db| damage::watch(|| work(db)));
+                self.explained(read).await
+            }
+            Place::Memory => self.writer.write(|tx| damage::watch(|| work(tx))).await,
+        };
+        self.damage.record(watched)
     }
 
     /// A failure of the file with its cause: the files are checked at once, not only with the next write.
@@ -231,7 +246,7 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.writer.write(work).await
+        self.damage.record(self.writer.write(|tx| damage::watch(|| work(tx))).await)
     }
 
     fn files(&self) -> Option<Files> {
@@ -245,7 +260,10 @@ impl Sqlite {
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         match error {
-            rusqlite::Error::FromSqlConversionFailure(_, _, why) => Self::Garbled(why.to_string()),
+            rusqlite::Error::FromSqlConversionFailure(_, _, why) => match why.downcast() {
+                Ok(damaged) => Self::Damaged(*damaged),
+                Err(why) => Self::Garbled(why.to_string()),
+            },
             other => match other.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => Self::Full,
                 Some(

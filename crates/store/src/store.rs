@@ -14,13 +14,14 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
+    damage::DamagedRow,
     error::{Error, Result},
     model::{
         AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, Decide, Deciding,
         Document, DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileState,
-        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule,
-        Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
-        NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
+        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, Integrity,
+        LeaseRule, Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel,
+        NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
         QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
         RunStep, Settlement, ShownMessage, StoreFault, SuggestionAnswer, Turn,
     },
@@ -466,8 +467,10 @@ pub trait Store: Send + Sync {
     /// Both clocks as they were when the previous process last wrote; none in a new store.
     fn now_saved(&self) -> Option<Now>;
 
-    /// Looks through the whole database for damage; answers with what is wrong.
-    async fn integrity(&self) -> Result<Vec<String>>;
+    /// Checks the whole database: its structure and every row that has a checksum.
+    async fn integrity(&self) -> Result<Integrity>;
+    /// Returns the damaged rows that were met since the store was opened, or that the last check found.
+    async fn damage(&self) -> Result<Vec<DamagedRow>>;
 
     /// The databases that refuse writes at the moment, without trying one.
     async fn fault_list(&self) -> Result<Vec<StoreFault>>;

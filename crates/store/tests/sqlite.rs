@@ -151,7 +151,7 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
 
     let store = Sqlite::open(folder.path()).unwrap();
     store.pulse(NOW.store).await.unwrap();
-    assert!(!store.integrity().await.unwrap().is_empty());
+    assert!(!store.integrity().await.unwrap().problems.is_empty());
     let damaged = store.token_put("ci".into(), [1; 32], Scopes::default(), NOW.wall).await;
     assert!(matches!(damaged, Err(Error::Malformed(_))), "{damaged:?}");
     let refused = store.pulse(NOW.store).await;
@@ -161,6 +161,32 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
     );
     assert_eq!(store.run_get(run).await.unwrap().messages, 1);
     assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(1));
+}
+
+#[tokio::test]
+async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    let (workflow, _) = instance(&store, Keep::Always).await;
+    let search = || MessageQuery {
+        run: None,
+        search: Some("needle".into()),
+        after: Seq::new(0),
+        order: Order::OldestFirst,
+        limit: 1,
+    };
+    for round in 0..10 {
+        // A reader keeps its connection, and with it the structure of the index that FTS5 has cached.
+        for _ in 0..8 {
+            store.message_list(workflow, search()).await.unwrap();
+        }
+        for n in 0..20 {
+            say(&store, workflow, &format!("round {round} message {n} needle")).await;
+        }
+        while store.message_index(5).await.unwrap() {}
+        let problems = store.integrity().await.unwrap().problems;
+        assert!(problems.is_empty(), "round {round}: {problems:?}");
+    }
 }
 
 #[tokio::test]

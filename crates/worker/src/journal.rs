@@ -33,8 +33,7 @@ impl Journal {
     /// Adds an event.
     pub(crate) fn append(&mut self, event: &NumberedEvent) -> io::Result<()> {
         let mut line = if self.is_torn { vec![b'\n'] } else { Vec::new() };
-        serde_json::to_writer(&mut line, event)?;
-        line.push(b'\n');
+        line.extend(event.to_line()?);
         let written = self.file.write(&line)?;
         self.is_torn = written < line.len();
         if self.is_torn {

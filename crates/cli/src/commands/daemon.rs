@@ -152,6 +152,9 @@ fn show(health: &Health, ctx: &mut Context<'_>) -> Result<(), CliError> {
         for line in lines {
             ctx.console.answer(&Line::plain(format!("  {}", one_line(&line))))?;
         }
+        for row in &detail.damaged {
+            ctx.console.answer(&Line::of(Tone::Bad, format!("  {}", one_line(row))))?;
+        }
         if let Some(trouble) = &detail.trouble {
             ctx.console.answer(&Line::of(Tone::Bad, format!("  {}", one_line(trouble))))?;
         }

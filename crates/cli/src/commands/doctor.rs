@@ -186,7 +186,18 @@ async fn store(client: &Client) -> Finding {
         Ok(report) if report.problems.is_empty() => {
             let messages = count(usize::try_from(report.messages).unwrap_or(usize::MAX), "message");
             let instances = count(report.instances as usize, "instance");
-            Finding::ok("store", format!("{instances}, {messages}, each as it was written"))
+            let all = format!("{instances}, {messages}, each as it was written");
+            match report.unhashed {
+                0 => Finding::ok("store", all),
+                1 => Finding::ok(
+                    "store",
+                    format!("{all}; 1 row written by an earlier version has no checksum"),
+                ),
+                rows => Finding::ok(
+                    "store",
+                    format!("{all}; {rows} rows written by an earlier version have no checksum"),
+                ),
+            }
         }
         Ok(report) => {
             let problems: Vec<String> = report.problems.iter().map(|one| one_line(one)).collect();

@@ -1,6 +1,6 @@
 //! `agent-worker export`: a whole transcript, page by page.
 
-use agent_worker_host::DialError;
+use agent_worker_host::{DialError, observe_damage};
 use agent_worker_protocol::{Code, InstanceRef, Message, MessageKind, Seq, Target};
 use serde_json::json;
 
@@ -52,8 +52,12 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
     let scope = ctx.scope(Some(args.target), Reach::Here);
     which::somebody(&client, &scope).await?;
     let runs = if args.all { Runs::All } else { Runs::Current };
-    let mut paper = Paper { written: args.format, is_begun: false };
-    let exported = paper.fill(&client, &scope, runs, ctx).await;
+    let mut paper = Paper { written: args.format, is_begun: false, damaged: Vec::new() };
+    let (exported, left_out) = observe_damage(paper.fill(&client, &scope, runs, ctx)).await;
+    let damaged = left_out.into_iter().chain(paper.damaged);
+    let damaged: Vec<String> =
+        damaged.map(|row| one_line(&format!("not exported: {row}"))).collect();
+    damaged.iter().try_for_each(|row| ctx.console.warn(row))?;
     match exported {
         // Half a document is no place for another one.
         Err(error) if paper.is_begun && error.kind() != Kind::ReaderGone => {
@@ -61,7 +65,8 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             Ok(error.verdict())
         }
         Err(error) => Err(error),
-        Ok(()) => Ok(Verdict::Done),
+        Ok(()) if damaged.is_empty() => Ok(Verdict::Done),
+        Ok(()) => Ok(Verdict::Failed),
     }
 }
 
@@ -76,6 +81,8 @@ impl Args {
 struct Paper {
     written: Written,
     is_begun: bool,
+    /// Damage that was met beside the messages, one line each.
+    damaged: Vec<String>,
 }
 
 impl Paper {
@@ -89,7 +96,7 @@ impl Paper {
         let instance = self.messages(client, scope, runs, ctx).await?;
         match self.written {
             Written::Json => ctx.console.answer(&Line::plain("]}")),
-            Written::Md => documents(client, scope, &instance, ctx).await,
+            Written::Md => self.documents(client, scope, &instance, ctx).await,
         }
     }
 
@@ -111,7 +118,7 @@ impl Paper {
             }
             let last = page.messages.last().map(|last| last.seq);
             for message in page.messages {
-                let message = whole(client, scope, message).await?;
+                let message = self.whole(client, scope, message).await?;
                 match self.written {
                     Written::Json => {
                         let comma = if is_first { " " } else { "," };
@@ -127,32 +134,75 @@ impl Paper {
             }
         }
     }
-}
 
-/// The message with all of its text, which may be longer than what its channel shows of it.
-async fn whole(client: &Client, scope: &Scope, mut message: Message) -> Result<Message, CliError> {
-    let Some(id) = message.resource else { return Ok(message) };
-    let mut text = String::new();
-    let mut from = 0;
-    loop {
-        let part = match client.resource(scope, id, Some(&format!("{from}.."))).await {
-            Ok(part) => part,
-            // Its beginning is better than nothing.
-            Err(DialError::Refused(problem)) if problem.code == Code::NotFound => {
-                return Ok(message);
+    /// The message with all of its text, which may be longer than what its channel shows of it.
+    async fn whole(
+        &mut self,
+        client: &Client,
+        scope: &Scope,
+        mut message: Message,
+    ) -> Result<Message, CliError> {
+        let Some(id) = message.resource else { return Ok(message) };
+        let mut text = String::new();
+        let mut from = 0;
+        loop {
+            let part = match client.resource(scope, id, Some(&format!("{from}.."))).await {
+                Ok(part) => part,
+                // Its beginning is better than nothing.
+                Err(DialError::Refused(problem)) if problem.code == Code::NotFound => {
+                    return Ok(message);
+                }
+                Err(DialError::Refused(problem)) if problem.code == Code::Damaged => {
+                    self.damaged.push(problem.message);
+                    return Ok(message);
+                }
+                Err(error) => return Err(error.into()),
+            };
+            text.push_str(&part.content);
+            // A part that brings nothing more would be asked for again and again.
+            if part.end >= part.total || part.end <= from {
+                break;
             }
-            Err(error) => return Err(error.into()),
-        };
-        text.push_str(&part.content);
-        // A part that brings nothing more would be asked for again and again.
-        if part.end >= part.total || part.end <= from {
-            break;
+            from = part.end;
         }
-        from = part.end;
+        message.body = text;
+        message.resource = None;
+        Ok(message)
     }
-    message.body = text;
-    message.resource = None;
-    Ok(message)
+
+    /// What the team wrote down, as an appendix.
+    async fn documents(
+        &mut self,
+        client: &Client,
+        scope: &Scope,
+        instance: &InstanceRef,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), CliError> {
+        for entry in client.documents(scope).await? {
+            let newest = None;
+            let document = match client.document(scope, &entry.file, newest).await {
+                Ok(document) => document,
+                Err(DialError::Refused(problem)) if problem.code == Code::NotFound => continue,
+                Err(DialError::Refused(problem)) if problem.code == Code::Damaged => {
+                    self.damaged.push(problem.message);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let fence = fence(&document.content);
+            let lines = [
+                String::new(),
+                format!("# {} of {}", document.file, Target::instance(instance)),
+                format!("*revision {} by {}*", document.revision, one_line(&document.author)),
+                String::new(),
+                fence.clone(),
+                harmless(document.content.trim_end()),
+                fence,
+            ];
+            lines.iter().try_for_each(|line| ctx.console.answer(&Line::plain(line)))?;
+        }
+        Ok(())
+    }
 }
 
 fn head(instance: &InstanceRef, written: Written, ctx: &mut Context<'_>) -> Result<(), CliError> {
@@ -195,35 +245,6 @@ fn quoted(body: &str) -> String {
         .map(|line| format!("> {line}").trim_end().to_owned())
         .collect::<Vec<_>>()
         .join("\n")
-}
-
-/// What the team wrote down, as an appendix.
-async fn documents(
-    client: &Client,
-    scope: &Scope,
-    instance: &InstanceRef,
-    ctx: &mut Context<'_>,
-) -> Result<(), CliError> {
-    for entry in client.documents(scope).await? {
-        let newest = None;
-        let document = match client.document(scope, &entry.file, newest).await {
-            Ok(document) => document,
-            Err(DialError::Refused(problem)) if problem.code == Code::NotFound => continue,
-            Err(error) => return Err(error.into()),
-        };
-        let fence = fence(&document.content);
-        let lines = [
-            String::new(),
-            format!("# {} of {}", document.file, Target::instance(instance)),
-            format!("*revision {} by {}*", document.revision, one_line(&document.author)),
-            String::new(),
-            fence.clone(),
-            harmless(document.content.trim_end()),
-            fence,
-        ];
-        lines.iter().try_for_each(|line| ctx.console.answer(&Line::plain(line)))?;
-    }
-    Ok(())
 }
 
 /// A fence that nothing in the text closes.

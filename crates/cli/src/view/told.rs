@@ -75,6 +75,7 @@ pub(super) fn aside(event: &Event) -> String {
             format!("wrote {path}, revision {}", event.data["revision"])
         }
         EventKind::Retry => format!("tries again: {}", cause_of(event)),
+        EventKind::RowDamaged => cause_of(event),
         EventKind::ChannelCleared => "the channel was cleared".to_owned(),
         EventKind::BallotCast => vote(event),
         other => other.to_string(),

@@ -139,6 +139,7 @@ async fn detail(doors: &Doors, trouble: Option<Trouble>) -> HealthDetail {
         workers: tally.attempts,
         trouble,
         rescued: rescued.unwrap_or_default(),
+        damaged: doors.kernel.damage().await,
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::{Code, Problem, ToolName};
+use agent_worker_store::{DamagedRow, observe_damage};
+use serde_json::Value;
 
 use super::{
     call::{Call, Failure, Given},
@@ -25,7 +27,18 @@ pub(super) async fn call(
         return Err(Failure::Malformed(unknown(name, who)));
     };
     let call = Call::new(tool.word(), arguments.unwrap_or_default())?;
-    in_time(tools::call(tool, kernel, who, call)).await
+    let called = Box::pin(in_time(tools::call(tool, kernel, who, call)));
+    let (given, left_out) = observe_damage(called).await;
+    given.map(|answer| with_damage(answer, &left_out))
+}
+
+/// Adds the damaged rows that had to be left out of the answer.
+fn with_damage(mut answer: Value, left_out: &[DamagedRow]) -> Value {
+    if let (Value::Object(fields), false) = (&mut answer, left_out.is_empty()) {
+        let named: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+        fields.insert("damaged".to_owned(), named.into());
+    }
+    answer
 }
 
 /// The answer, or that there was none in time.

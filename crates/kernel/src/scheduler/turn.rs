@@ -19,7 +19,7 @@ use crate::{
     policy::{Ordered, Record, Remains},
     prompt,
     recipients::Recipients,
-    runner::Departure,
+    runner::{Departure, EventTail},
     sizes::Text,
     tokens,
 };
@@ -231,10 +231,15 @@ impl Kernel {
         departure: &Departure,
         ordered: Option<&Ordered>,
     ) -> Result<()> {
-        let row = match self.read_to_the_end(card, id).await {
-            Ok(row) if row.ended.is_none() => row,
+        let (row, damaged) = match self.read_to_the_end(card, id).await {
+            Ok((row, damaged)) if row.ended.is_none() => (row, damaged),
             // Settled already, never committed, or forgotten with its run.
             Ok(_) | Err(Error::Store(StoreError::NotFound(_))) => return Ok(()),
+            // To try again would not help. Its agent stays where it is until the run is stopped.
+            Err(Error::Store(StoreError::Damaged(row))) => {
+                tracing::error!(attempt = %id, %row, "an attempt cannot be settled");
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         let seen_alive = departure.seen_alive || self.live.heard(id).is_some();
@@ -243,6 +248,7 @@ impl Kernel {
             finished: row.finished.as_ref(),
             retry_at: row.retry_at,
             started: row.last_no > 0,
+            damaged: damaged.as_deref(),
             departure: &departure,
             ordered,
         };
@@ -260,24 +266,32 @@ impl Kernel {
         }
     }
 
-    /// Stores what the worker wrote down and could not post.
-    pub(super) async fn read_to_the_end(&self, card: &Card, id: AttemptId) -> Result<AttemptRow> {
+    /// Stores the events that the worker wrote to its file and could not post. Returns with the attempt where that file
+    /// is damaged.
+    async fn read_to_the_end(
+        &self,
+        card: &Card,
+        id: AttemptId,
+    ) -> Result<(AttemptRow, Option<String>)> {
         let row = self.store.attempt_get(id).await?;
         if row.ended.is_some() || row.finished.is_some() {
-            return Ok(row);
+            return Ok((row, None));
         }
         let tail =
             self.runner.attempt_events(card.run, id, row.last_no).await.unwrap_or_else(|error| {
                 // What cannot be read will not get better: the attempt is settled without it.
                 tracing::error!(attempt = %id, %error, "what a worker wrote down cannot be read");
-                Vec::new()
+                EventTail::default()
             });
-        if tail.is_empty() {
-            return Ok(row);
+        if let Some(damaged) = &tail.damaged {
+            tracing::error!(attempt = %id, damaged, "a worker's events.jsonl is damaged");
         }
-        match self.store.attempt_events(id, tail, self.now()).await {
+        if tail.events.is_empty() {
+            return Ok((row, tail.damaged));
+        }
+        match self.store.attempt_events(id, tail.events, self.now()).await {
             Ok(_) | Err(StoreError::Fenced | StoreError::Garbled(_)) => {
-                Ok(self.store.attempt_get(id).await?)
+                Ok((self.store.attempt_get(id).await?, tail.damaged))
             }
             Err(error) => Err(error.into()),
         }

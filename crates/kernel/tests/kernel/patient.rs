@@ -21,13 +21,14 @@ use agent_worker_protocol::{
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, Decide, Deciding,
-    Document, DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileState,
-    FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule, Leased,
-    MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal,
-    NewQuestion, NewRun, NewSuggestion, Now, Once, ProposalQuery, Question, QuestionQuery,
-    ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot, RunStep, Settlement,
-    ShownMessage, Sqlite, Store, StoreFault, StoreTime, SuggestionAnswer, Turn,
+    AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, DamagedRow, Decide,
+    Deciding, Document, DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence,
+    FileState, FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, Integrity,
+    LeaseRule, Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel,
+    NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Now, Once, ProposalQuery,
+    Question, QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
+    RunStep, Settlement, ShownMessage, Sqlite, Store, StoreFault, StoreTime, SuggestionAnswer,
+    Turn,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -303,7 +304,8 @@ patient! {
     fn feedback_put(said: FeedbackView) -> ();
     fn feedback_submit(by: By, workflow: WorkflowId, said: FeedbackView, now: Now) -> Once<FeedbackView>;
     fn feedback_list(limit: u32) -> Vec<FeedbackView>;
-    fn integrity() -> Vec<String>;
+    fn integrity() -> Integrity;
+    fn damage() -> Vec<DamagedRow>;
     fn fault_list() -> Vec<StoreFault>;
     fn pulse(now: StoreTime) -> ();
     fn pulse_last() -> Option<StoreTime>;

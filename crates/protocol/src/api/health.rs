@@ -58,6 +58,9 @@ pub struct HealthDetail {
     /// Copies of databases that were removed, replaced or truncated while the daemon had them open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rescued: Vec<PathBuf>,
+    /// Stored rows that are damaged, as far as anybody has read them since the daemon started or `GET /doctor` was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// `POST /shutdown`
@@ -86,6 +89,12 @@ pub struct StoreReport {
     pub instances: u32,
     /// Messages whose hashes were computed anew.
     pub messages: u64,
+    /// Rows that should have a checksum.
+    #[serde(default)]
+    pub rows: u64,
+    /// Rows without one: an earlier version wrote them.
+    #[serde(default)]
+    pub unhashed: u64,
     /// What is wrong, one line each.
     pub problems: Vec<String>,
 }

@@ -13,13 +13,14 @@ use serde_json::Value;
 
 use super::Cabinet;
 use crate::{
+    damage::DamagedRow,
     error::Result,
     model::{
         AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, Decide, Deciding,
         Document, DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileState,
-        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule,
-        Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
-        NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
+        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, Integrity,
+        LeaseRule, Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel,
+        NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
         QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
         RunStep, Settlement, ShownMessage, StoreFault, SuggestionAnswer, Turn,
     },
@@ -218,13 +219,25 @@ cabinet! {
         all.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(all)
     }
-    async fn integrity(&self) -> Result<Vec<String>> {
-        let mut all = Vec::new();
+    async fn integrity(&self) -> Result<Integrity> {
+        let mut all = Integrity::default();
         for store in self.all() {
-            all.extend(store.integrity().await?);
+            let one = store.integrity().await?;
+            all.rows += one.rows;
+            all.unhashed += one.unhashed;
+            all.problems.extend(one.problems);
+            all.damaged.extend(one.damaged);
         }
         let shut = self.0.shut.lock().await;
-        all.extend(shut.iter().map(|(path, why)| format!("{} is not open: {why}", path.display())));
+        let is_shut = |(path, why): (&PathBuf, &String)| format!("{} is not open: {why}", path.display());
+        all.problems.extend(shut.iter().map(is_shut));
+        Ok(all)
+    }
+    async fn damage(&self) -> Result<Vec<DamagedRow>> {
+        let mut all = Vec::new();
+        for store in self.all() {
+            all.extend(store.damage().await?);
+        }
         Ok(all)
     }
     async fn fault_list(&self) -> Result<Vec<StoreFault>> {

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::{
     author::{Author, Live},
+    checksum::{self, APPROVAL, ATTEMPT, RUN_ID},
     columns,
     effects::once,
     events::Entry,
@@ -20,6 +21,7 @@ use super::{
     writer::Tx,
 };
 use crate::{
+    damage,
     error::{Error, Result},
     model::{Approval, ApprovalAnswer, ApprovalQuery, By, Fence, NewApproval, Once},
     time::Now,
@@ -45,14 +47,28 @@ pub(super) fn ask(tx: &Tx<'_>, fence: &Fence, new: &NewApproval, now: Now) -> Re
     let approval = find(tx, fence.workflow, asked.id)?;
     let tells = approval.answer.is_some() && !asked.is_used;
     if tells {
-        tx.prepare_cached("UPDATE approval SET used = ?3 WHERE workflow = ?1 AND id = ?2")?
-            .execute(params![fence.workflow.get(), asked.id.get(), now.wall.get()])?;
+        update(tx, fence.workflow, asked.id, || {
+            tx.prepare_cached("UPDATE approval SET used = ?3 WHERE workflow = ?1 AND id = ?2")?
+                .execute(params![fence.workflow.get(), asked.id.get(), now.wall.get()])?;
+            Ok(())
+        })?;
     }
     // Whoever asks again and hears nothing new changes nothing, and wakes nobody.
     if tells || asked.is_new {
         head.save()?;
     }
     Ok(approval)
+}
+
+/// Runs a statement that changes a request.
+fn update(
+    tx: &Tx<'_>,
+    workflow: WorkflowId,
+    id: ApprovalId,
+    statement: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let key = params![workflow.get(), id.get()];
+    APPROVAL.update(tx, "p.workflow = ?1 AND p.id = ?2", key, statement)
 }
 
 /// A request that is there.
@@ -110,11 +126,14 @@ fn take_over(
     now: Now,
 ) -> Result<()> {
     let holds = new.on_ask == OnAsk::Wait;
-    head.tx
-        .prepare_cached(
-            "UPDATE approval SET epoch = ?3, call = ?4, holds = ?5 WHERE workflow = ?1 AND id = ?2",
-        )?
-        .execute(params![head.workflow.get(), id.get(), live.epoch.get(), new.call, holds])?;
+    update(head.tx, head.workflow, id, || {
+        head.tx
+            .prepare_cached(
+                "UPDATE approval SET epoch = ?3, call = ?4, holds = ?5 WHERE workflow = ?1 AND id = ?2",
+            )?
+            .execute(params![head.workflow.get(), id.get(), live.epoch.get(), new.call, holds])?;
+        Ok(())
+    })?;
     if find(head.tx, head.workflow, id)?.answer.is_none() {
         tell(head, live, new, id, now)?;
     }
@@ -141,8 +160,9 @@ fn open(head: &mut Head<'_>, live: &Live, new: &NewApproval, now: Now) -> Result
     tell(head, live, new, id, now)?;
     head.tx
         .prepare_cached(
-            "INSERT INTO approval (workflow, id, run, agent, oldest, tool, args, hash, epoch, call, holds, asked)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            "INSERT INTO approval (workflow, id, run, agent, oldest, tool, args, hash, epoch, call, holds, asked, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, row_checksum(
+             'approval', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, NULL, NULL, NULL, NULL, NULL))",
         )?
         .execute(params![
             head.workflow.get(),
@@ -182,17 +202,20 @@ pub(super) fn answer(
         if !list(tx, workflow, ApprovalQuery::Open)?.iter().any(|open| open.id == id) {
             return Err(Error::Withdrawn(id));
         }
-        tx.prepare_cached(
-            "UPDATE approval SET answer = ?3, reason = ?4, whose = ?5, answered = ?6 WHERE workflow = ?1 AND id = ?2",
-        )?
-        .execute(params![
-            workflow.get(),
-            id.get(),
-            consent.word(),
-            reason,
-            sender.to_string(),
-            now.wall.get()
-        ])?;
+        update(tx, workflow, id, || {
+            tx.prepare_cached(
+                "UPDATE approval SET answer = ?3, reason = ?4, whose = ?5, answered = ?6 WHERE workflow = ?1 AND id = ?2",
+            )?
+            .execute(params![
+                workflow.get(),
+                id.get(),
+                consent.word(),
+                reason,
+                sender.to_string(),
+                now.wall.get()
+            ])?;
+            Ok(())
+        })?;
         let entry = Entry::of(EventKind::ApprovalAnswered).agent(&found.agent).by(sender);
         let data =
             json!({ "approval": id, "tool": found.tool, "answer": consent, "reason": reason });
@@ -204,13 +227,14 @@ pub(super) fn answer(
     })
 }
 
-const APPROVAL: &str = "SELECT p.id, r.uuid, p.agent, t.id, p.tool, p.args, p.asked, p.answer, p.reason, p.whose
-    FROM approval p JOIN run r ON r.workflow = p.workflow AND r.id = p.run
-    JOIN attempt t ON t.workflow = p.workflow AND t.agent = p.agent AND t.epoch = p.epoch WHERE p.workflow = ?1";
+const FROM: &str = "FROM approval p LEFT JOIN run r ON r.workflow = p.workflow AND r.id = p.run
+    LEFT JOIN attempt t ON t.workflow = p.workflow AND t.agent = p.agent AND t.epoch = p.epoch WHERE p.workflow = ?1";
 
 fn find(db: &Connection, workflow: WorkflowId, id: ApprovalId) -> Result<Approval> {
-    let one = list(db, workflow, ApprovalQuery::One(id))?.pop();
-    one.ok_or(Error::NotFound("approval"))
+    db.prepare_cached(&list_sql(ApprovalQuery::One(id)))?
+        .query_row([workflow.get(), id.get()], approval)
+        .optional()?
+        .ok_or(Error::NotFound("approval"))
 }
 
 /// Open are those that can still be used: while the mail they are asked for is open.
@@ -224,28 +248,37 @@ pub(super) fn list(
     workflow: WorkflowId,
     which: ApprovalQuery,
 ) -> Result<Vec<Approval>> {
-    let id = match which {
-        ApprovalQuery::One(id) => Some(id.get()),
-        ApprovalQuery::Open => None,
-    };
-    let approvals = db
-        .prepare_cached(&list_sql(which))?
-        .query_map(params![workflow.get(), id], approval)?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(approvals)
+    match which {
+        ApprovalQuery::One(id) => match find(db, workflow, id) {
+            Ok(found) => Ok(vec![found]),
+            Err(Error::NotFound(_)) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        },
+        ApprovalQuery::Open => {
+            let mut statement = db.prepare_cached(&list_sql(which))?;
+            damage::intact(statement.query_map([workflow.get()], approval)?)
+        }
+    }
 }
 
 pub(super) fn list_sql(which: ApprovalQuery) -> String {
+    let columns = format!(
+        "p.id, {RUN_ID}, p.agent, t.id, p.tool, p.args, p.asked, p.answer, p.reason, p.whose, {},
+        iif(t.id IS NULL, p.workflow || ' ' || p.agent || ' ' || p.epoch, {})",
+        APPROVAL.check, ATTEMPT.check
+    );
     match which {
-        ApprovalQuery::One(_) => format!("{APPROVAL} AND p.id = ?2"),
+        ApprovalQuery::One(_) => format!("SELECT {columns} {FROM} AND p.id = ?2"),
         ApprovalQuery::Open => {
-            let indexed = APPROVAL.replace("approval p", "approval p INDEXED BY approval_unused");
-            format!("{indexed} AND ?2 IS NULL AND {OPEN} ORDER BY p.id")
+            let indexed = FROM.replace("approval p", "approval p INDEXED BY approval_unused");
+            format!("SELECT {columns} {indexed} AND {OPEN} ORDER BY p.id")
         }
     }
 }
 
 fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
+    APPROVAL.verify(row, 10)?;
+    ATTEMPT.verify(row, 11)?;
     let answer = match columns::if_any(row, 7, |row, n| columns::word(row, n, Consent::from_word))?
     {
         None => None,
@@ -257,7 +290,7 @@ fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
     };
     Ok(Approval {
         id: ApprovalId::new(row.get(0)?),
-        run: columns::run_id(row, 1)?,
+        run: checksum::run_id(row, 1)?,
         agent: columns::parsed(row, 2)?,
         attempt: columns::attempt_id(row, 3)?,
         tool: row.get(4)?,

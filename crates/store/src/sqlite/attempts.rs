@@ -7,17 +7,28 @@ pub(super) mod lease;
 use agent_worker_protocol::{AgentName, AttemptId, Epoch, Hash, RunId, WorkflowId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::columns;
+use super::{
+    checksum::{self, ATTEMPT, MESSAGE, RUN_ID},
+    columns,
+    writer::Tx,
+};
 use crate::{
+    damage,
     error::{Error, Result},
     model::{AttemptRow, Fence, Turn},
 };
 
-const ATTEMPT: &str = "SELECT t.id, t.workflow, t.agent, t.epoch, r.uuid, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished, t.started, t.how,
-    t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how, t.store_retry FROM attempt t";
-const ITS_RUN: &str = "JOIN run r ON r.workflow = t.workflow AND r.id = t.run";
+fn select(index: &str, condition: &str) -> String {
+    format!(
+        "SELECT t.id, t.workflow, t.agent, t.epoch, {RUN_ID}, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished,
+        t.started, t.how, t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how, {}, t.store_retry
+        FROM attempt t {index} LEFT JOIN run r ON r.workflow = t.workflow AND r.id = t.run WHERE {condition}",
+        ATTEMPT.check
+    )
+}
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
+    ATTEMPT.verify(row, 18)?;
     Ok(AttemptRow {
         id: columns::attempt_id(row, 0)?,
         fence: Fence {
@@ -25,7 +36,7 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
             agent: columns::parsed(row, 2)?,
             epoch: Epoch::new(row.get(3)?),
         },
-        run: columns::run_id(row, 4)?,
+        run: checksum::run_id(row, 4)?,
         oldest: columns::seq(row, 5)?,
         number: row.get(6)?,
         setbacks: row.get(7)?,
@@ -40,15 +51,22 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
     })
 }
 
+/// Runs a statement that changes an attempt.
+pub(super) fn update(
+    tx: &Tx<'_>,
+    id: AttemptId,
+    statement: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    ATTEMPT.update(tx, "t.id = ?1", params![id.get().as_bytes()], statement)
+}
+
 pub(super) fn by_token(db: &Connection, token: &Hash) -> Result<Option<AttemptRow>> {
-    let sql = format!(
-        "{ATTEMPT} INDEXED BY attempt_live {ITS_RUN} WHERE t.token_hash = ?1 AND t.ended IS NULL"
-    );
+    let sql = select("INDEXED BY attempt_live", "t.token_hash = ?1 AND t.ended IS NULL");
     Ok(db.prepare_cached(&sql)?.query_row([token], attempt).optional()?)
 }
 
 pub(super) fn get(db: &Connection, id: AttemptId) -> Result<AttemptRow> {
-    db.prepare_cached(&format!("{ATTEMPT} {ITS_RUN} WHERE t.id = ?1"))?
+    db.prepare_cached(&select("", "t.id = ?1"))?
         .query_row([id.get().as_bytes()], attempt)
         .optional()?
         .ok_or(Error::NotFound("attempt"))
@@ -61,45 +79,41 @@ pub(super) fn list(
     agent: &AgentName,
     limit: u32,
 ) -> Result<Vec<AttemptRow>> {
-    let sql = format!(
-        "{ATTEMPT} {ITS_RUN} WHERE t.workflow = ?1 AND t.agent = ?2 ORDER BY t.epoch DESC LIMIT ?3"
-    );
-    let attempts = db
-        .prepare_cached(&sql)?
-        .query_map(params![workflow.get(), agent.as_str(), limit], attempt)?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(attempts)
+    let sql = select("", "t.workflow = ?1 AND t.agent = ?2 ORDER BY t.epoch DESC LIMIT ?3");
+    let mut statement = db.prepare_cached(&sql)?;
+    damage::intact(statement.query_map(params![workflow.get(), agent.as_str(), limit], attempt)?)
 }
 
-pub(super) const TURNS: &str = "SELECT t.agent, m.ts, t.started, t.store_started, t.store_ended, t.how
+pub(super) fn turns_sql() -> String {
+    format!(
+        "SELECT t.agent, m.ts, t.started, t.store_started, t.store_ended, t.how, {}, iif(m.seq IS NULL, NULL, {})
         FROM run r JOIN attempt t INDEXED BY attempt_turn ON t.workflow = r.workflow AND t.run = r.id AND t.turn = 1
         LEFT JOIN message m ON m.workflow = t.workflow AND m.seq = t.oldest
-        WHERE r.uuid = ?1 ORDER BY t.store_ended DESC LIMIT ?2";
+        WHERE r.uuid = ?1 ORDER BY t.store_ended DESC LIMIT ?2",
+        ATTEMPT.check, MESSAGE.check
+    )
+}
 
 /// The turns of a run, newest first.
 pub(super) fn turns(db: &Connection, run: RunId, limit: u32) -> Result<Vec<Turn>> {
-    let turns = db
-        .prepare_cached(TURNS)?
-        .query_map(params![run.get().as_bytes(), limit], |row| {
-            let started = columns::millis(row, 2)?;
-            let sent = columns::if_any(row, 1, columns::millis)?.unwrap_or(started);
-            let [from, until] = [columns::store_time(row, 3)?, columns::store_time(row, 4)?];
-            Ok(Turn {
-                agent: columns::parsed(row, 0)?,
-                waited: started.since(sent),
-                took: until.since(from),
-                end: columns::json(row, 5)?,
-            })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(turns)
+    let mut statement = db.prepare_cached(&turns_sql())?;
+    damage::intact(statement.query_map(params![run.get().as_bytes(), limit], |row| {
+        ATTEMPT.verify(row, 6)?;
+        MESSAGE.verify(row, 7)?;
+        let started = columns::millis(row, 2)?;
+        let [from, until] = [columns::store_time(row, 3)?, columns::store_time(row, 4)?];
+        let sent = columns::if_any(row, 1, columns::millis)?.unwrap_or(started);
+        Ok(Turn {
+            agent: columns::parsed(row, 0)?,
+            waited: started.since(sent),
+            took: until.since(from),
+            end: columns::json(row, 5)?,
+        })
+    })?)
 }
 
 pub(super) fn live(db: &Connection) -> Result<Vec<AttemptRow>> {
-    let sql = format!(
-        "{ATTEMPT} INDEXED BY attempt_live {ITS_RUN} WHERE t.ended IS NULL ORDER BY t.started, t.id"
-    );
-    let attempts =
-        db.prepare_cached(&sql)?.query_map([], attempt)?.collect::<rusqlite::Result<_>>()?;
-    Ok(attempts)
+    let sql = select("INDEXED BY attempt_live", "t.ended IS NULL ORDER BY t.started, t.id");
+    let mut statement = db.prepare_cached(&sql)?;
+    damage::intact(statement.query_map([], attempt)?)
 }

@@ -10,10 +10,11 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
+use super::checksum;
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 15] = [
+const STEPS: [&str; 16] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -29,6 +30,7 @@ const STEPS: [&str; 15] = [
     include_str!("schema/13.sql"),
     include_str!("schema/14.sql"),
     include_str!("schema/15.sql"),
+    include_str!("schema/16.sql"),
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
@@ -100,6 +102,7 @@ fn at(path: &Path, sharing: Sharing) -> Result<Connection> {
 fn settings(db: &Connection) -> Result<()> {
     db.busy_timeout(PATIENCE)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
+    checksum::install(db)?;
     // Savepoints copy each page they touch; in a temporary file that is half of all bytes written.
     db.pragma_update(None, "temp_store", "MEMORY")?;
     // Else the bundled build plans cached statements again for each new value bound: a third of the writer's time.
@@ -259,7 +262,7 @@ mod tests {
     fn the_times_of_an_older_program_are_valid_in_store_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        let old = at(&path).unwrap();
+        let old = at(&path, Sharing::Processes).unwrap();
         for step in &STEPS[..13] {
             old.execute_batch(step).unwrap();
         }
@@ -278,7 +281,7 @@ mod tests {
         )
         .unwrap();
         drop(old);
-        let db = writing(&path).unwrap();
+        let db = writing(&path, Sharing::Processes).unwrap();
         for (sql, expected) in [
             ("SELECT store_started FROM run", 10),
             ("SELECT store_ended FROM run", 20),

@@ -102,8 +102,9 @@ impl<'a> Content<'a> {
 
     pub(super) fn insert(&self, tx: &Tx<'_>) -> Result<()> {
         tx.prepare_cached(
-            "INSERT INTO message (workflow, seq, run, sender, kind, body, data, reply_to, hops, priority, resource, ts, row_hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            "INSERT INTO message (workflow, seq, run, sender, kind, body, data, reply_to, hops, priority, resource, ts, row_hash, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,
+             row_checksum('message', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12))",
         )?
         .execute(params![
             self.workflow,

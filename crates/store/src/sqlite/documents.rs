@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{
     author::{Author, Live},
+    checksum::{self, DOCUMENT},
     columns,
     effects::once,
     events::Entry,
@@ -15,6 +16,7 @@ use super::{
     writer::Tx,
 };
 use crate::{
+    damage,
     error::{Error, Result},
     model::{Base, By, Document, DocumentInfo, DocumentWrite, Fence, Once},
     time::Now,
@@ -44,6 +46,7 @@ pub(super) fn write_next(
     };
     let before = follows(write.base, tip.as_ref().map(|tip| tip.revision), seen)?;
     let grown = tip.as_ref().filter(|_| write.base == Base::Append);
+    let grown = grown.map(Tip::intact).transpose()?;
     let bytes = grown.map_or(0, |tip| tip.bytes).saturating_add(write.content.len());
     if bytes > write.most {
         return Err(Error::TooLong(bytes));
@@ -147,8 +150,14 @@ fn follows(base: Base, newest: Option<Revision>, seen: Option<Revision>) -> Resu
     }
 }
 
-/// What [`info`] reads, of a document `d` and the attempt `t` that wrote it.
-const INFO: &str = "d.path, d.revision, d.author, d.at, d.bytes, t.id";
+/// The columns that [`info`] reads, of a document `d` and the attempt `t` that wrote it.
+fn info_columns() -> String {
+    format!(
+        "d.path, {}, d.author, d.at, d.bytes, {}, d.revision",
+        DOCUMENT.check,
+        checksum::attempt_id_sql()
+    )
+}
 const ATTEMPT: &str =
     "LEFT JOIN attempt t ON t.workflow = d.workflow AND t.agent = d.author AND t.epoch = d.epoch";
 
@@ -170,36 +179,31 @@ pub(super) fn get(
         At::Revision(revision) => ("d.revision = ?3", Some(revision.get())),
     };
     let sql = format!(
-        "SELECT {INFO}, d.content, d.whole FROM document d {ATTEMPT} WHERE d.workflow = ?1 AND d.path = ?2 AND {condition}"
+        "SELECT d.revision, d.content, d.content_hash, d.whole, {} FROM document d {ATTEMPT}
+         WHERE d.workflow = ?1 AND d.path = ?2 AND {condition}",
+        info_columns()
     );
-    let found = db
-        .prepare_cached(&sql)?
-        .query_row(params![workflow.get(), path.as_str(), revision], |row| {
-            let document = Document { info: info(row)?, content: row.get(6)? };
-            Ok((document, row.get::<_, Option<i64>>(7)?.map(Revision::new)))
-        })
-        .optional()?;
-    match found {
-        Some((document, Some(whole))) => {
-            Ok(Some(revisions::put_together(db, workflow, document, whole)?))
-        }
-        Some((document, None)) => Ok(Some(document)),
-        None => Ok(None),
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![workflow.get(), path.as_str(), revision])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let info = info(row, 4)?;
+    if let Some(whole) = row.get(3)? {
+        return revisions::put_together(db, workflow, info, Revision::new(whole)).map(Some);
     }
+    let content = revisions::content(row, workflow, path)?.to_owned();
+    Ok(Some(Document { info, content }))
 }
 
 pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {
     // SQLite takes the other columns from the row that has the maximum.
-    let sql = "SELECT d.path, d.revision, d.author, d.at, d.bytes, t.id FROM
-        (SELECT workflow, path, max(revision) AS revision, author, epoch, at, bytes FROM document
-         WHERE workflow = ?1 GROUP BY path) d
-        LEFT JOIN attempt t ON t.workflow = d.workflow AND t.agent = d.author AND t.epoch = d.epoch
-        ORDER BY d.path";
-    let documents = db
-        .prepare_cached(sql)?
-        .query_map([workflow.get()], info)?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(documents)
+    let sql = format!(
+        "SELECT {} FROM
+        (SELECT workflow, path, max(revision) AS revision, run, author, epoch, bytes, at, whole, content_hash, checksum
+         FROM document WHERE workflow = ?1 GROUP BY path) d {ATTEMPT} ORDER BY d.path",
+        info_columns()
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    damage::intact(statement.query_map([workflow.get()], |row| info(row, 0))?)
 }
 
 /// The revisions of a document, newest first.
@@ -210,23 +214,25 @@ pub(super) fn history(
     limit: u32,
 ) -> Result<Vec<DocumentInfo>> {
     let sql = format!(
-        "SELECT {INFO} FROM document d {ATTEMPT}
-         WHERE d.workflow = ?1 AND d.path = ?2 ORDER BY d.revision DESC LIMIT ?3"
+        "SELECT {} FROM document d {ATTEMPT}
+         WHERE d.workflow = ?1 AND d.path = ?2 ORDER BY d.revision DESC LIMIT ?3",
+        info_columns()
     );
-    let revisions = db
-        .prepare_cached(&sql)?
-        .query_map(params![workflow.get(), path.as_str(), limit], info)?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(revisions)
+    let mut statement = db.prepare_cached(&sql)?;
+    let revisions =
+        statement.query_map(params![workflow.get(), path.as_str(), limit], |row| info(row, 0))?;
+    damage::intact(revisions)
 }
 
-fn info(row: &Row<'_>) -> rusqlite::Result<DocumentInfo> {
+/// Reads the columns of [`info_columns`], from `first` on.
+fn info(row: &Row<'_>, first: usize) -> rusqlite::Result<DocumentInfo> {
+    DOCUMENT.verify(row, first + 1)?;
     Ok(DocumentInfo {
-        path: columns::parsed(row, 0)?,
-        revision: Revision::new(row.get(1)?),
-        author: row.get(2)?,
-        ts: columns::millis(row, 3)?,
-        bytes: columns::size(row, 4)?,
-        attempt: columns::if_any(row, 5, columns::attempt_id)?,
+        path: columns::parsed(row, first)?,
+        author: row.get(first + 2)?,
+        ts: columns::millis(row, first + 3)?,
+        bytes: columns::size(row, first + 4)?,
+        attempt: checksum::attempt_id(row, first + 5)?,
+        revision: Revision::new(row.get(first + 6)?),
     })
 }

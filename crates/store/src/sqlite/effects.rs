@@ -4,7 +4,12 @@ use agent_worker_protocol::{AgentName, EffectKey, Hash, WorkflowId};
 use rusqlite::{OptionalExtension, params};
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{author::Author, head::Head, writer::Tx};
+use super::{
+    author::Author,
+    checksum::{ATTEMPT, EFFECT},
+    head::Head,
+    writer::Tx,
+};
 use crate::{
     error::{Error, Result},
     model::{By, Fence, JournalEntry, Once},
@@ -57,12 +62,16 @@ impl<'a> Slot<'a> {
     }
 
     fn find(&self, head: &Head<'_>) -> Result<Option<String>> {
-        let sql = "SELECT tool, args, result FROM effect
-            WHERE workflow = ?1 AND scope = ?2 AND oldest = ?3 AND key = ?4";
+        let sql = format!(
+            "SELECT e.tool, e.args, e.result, {} FROM effect e
+            WHERE e.workflow = ?1 AND e.scope = ?2 AND e.oldest = ?3 AND e.key = ?4",
+            EFFECT.check
+        );
         let found = head
             .tx
-            .prepare_cached(sql)?
+            .prepare_cached(&sql)?
             .query_row(params![head.workflow.get(), self.scope, self.oldest, self.key.key], |row| {
+                EFFECT.verify(row, 3)?;
                 Ok((row.get::<_, String>(0)?, row.get::<_, Hash>(1)?, row.get(2)?))
             })
             .optional()?;
@@ -78,8 +87,9 @@ impl<'a> Slot<'a> {
     fn fill(&self, head: &Head<'_>, result: &str, now: Now) -> Result<()> {
         head.tx
             .prepare_cached(
-                "INSERT INTO effect (workflow, scope, oldest, key, args, tool, result, epoch, run, position, at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                "INSERT INTO effect (workflow, scope, oldest, key, args, tool, result, epoch, run, position, at, checksum)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+                 row_checksum('effect', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11))",
             )?
             .execute(params![
                 head.workflow.get(),
@@ -99,20 +109,29 @@ impl<'a> Slot<'a> {
 }
 
 /// The effects come first in the join: they are few, the attempts are as many as ever were.
-pub(super) const JOURNAL: &str = "SELECT e.tool, e.result FROM effect e
+pub(super) fn journal_sql() -> String {
+    format!(
+        "SELECT e.tool, e.result, {}, {} FROM effect e
         CROSS JOIN attempt t ON t.workflow = e.workflow AND t.agent = e.scope AND t.epoch = e.epoch
         WHERE e.workflow = ?1 AND e.scope = ?2 AND e.epoch < ?3 AND EXISTS (
           SELECT 1 FROM json_each(t.shown) AS theirs JOIN json_each(?4) AS mine
           WHERE json_extract(theirs.value, '$[0]') = mine.value)
-        ORDER BY e.position";
+        ORDER BY e.position",
+        EFFECT.check, ATTEMPT.check
+    )
+}
 
 /// What earlier attempts of the agent did that were shown one of `seqs` (a JSON list), oldest first.
 pub(super) fn journal(tx: &Tx<'_>, fence: &Fence, seqs: &str) -> Result<Vec<JournalEntry>> {
     let entries = tx
-        .prepare_cached(JOURNAL)?
+        .prepare_cached(&journal_sql())?
         .query_map(
             params![fence.workflow.get(), fence.agent.folded(), fence.epoch.get(), seqs],
-            |row| Ok(JournalEntry { tool: row.get(0)?, result: row.get(1)? }),
+            |row| {
+                EFFECT.verify(row, 2)?;
+                ATTEMPT.verify(row, 3)?;
+                Ok(JournalEntry { tool: row.get(0)?, result: row.get(1)? })
+            },
         )?
         .collect::<rusqlite::Result<_>>()?;
     Ok(entries)

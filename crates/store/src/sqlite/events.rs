@@ -8,12 +8,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::{
+    checksum::{self, EVENT, RUN_ID},
     columns::{self, RunNo},
     head::Head,
     instances, messages,
     writer::Tx,
 };
 use crate::{
+    damage::{self, DamagedRow},
     error::{Error, Result},
     model::EventQuery,
     time::Now,
@@ -87,8 +89,9 @@ impl<'a> Entry<'a> {
     ) -> Result<()> {
         let data = if self.data.is_null() { None } else { Some(self.data.to_string()) };
         tx.prepare_cached(
-            "INSERT INTO event (workflow, position, run, kind, agent, attempt, seq, cause, whose, next, data, at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            "INSERT INTO event (workflow, position, run, kind, agent, attempt, seq, cause, whose, next, data, at, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
+             row_checksum('event', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12))",
         )?
         .execute(params![
             workflow.get(),
@@ -134,13 +137,26 @@ pub(super) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
         },
         None => None,
     };
-    let mut found = db
-        .prepare_cached(&list_sql(run))?
-        .query_map(
-            params![query.workflow.get(), query.after.get(), run.map(|run| run.0), query.limit],
-            |row| Ok((event(row, &instance)?, row.get::<_, Option<i64>>(10)?)),
-        )?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut found = Vec::new();
+    let mut statement = db.prepare_cached(&list_sql(run))?;
+    let values = params![query.workflow.get(), query.after.get(), run.map(|run| run.0)];
+    let mut rows = statement.query(values)?;
+    while found.len() < query.limit as usize
+        && let Some(row) = rows.next()?
+    {
+        match event(row, &instance).map_err(Error::from) {
+            Ok(event) => found.push((event, row.get::<_, Option<i64>>(10)?)),
+            Err(Error::Damaged(damaged)) => {
+                let at = (
+                    Position::new(row.get(0)?),
+                    found.last().map(|(event, _): &(Event, _)| event.ts),
+                );
+                found.push((placeholder(&damaged, &instance, at), None));
+                damage::leave_out(damaged);
+            }
+            Err(error) => return Err(error),
+        }
+    }
     join_messages(db, query.workflow, &mut found)?;
     Ok(found.into_iter().map(|(event, _)| event).collect())
 }
@@ -151,9 +167,10 @@ pub(super) fn list_sql(run: Option<RunNo>) -> String {
         None => ("NOT INDEXED", "?3 IS NULL"),
     };
     format!(
-        "SELECT e.position, e.at, r.uuid, e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq
+        "SELECT e.position, e.at, iif(e.run IS NULL, NULL, {RUN_ID}), e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq, {}
          FROM event e {index} LEFT JOIN run r ON r.workflow = e.workflow AND r.id = e.run
-         WHERE e.workflow = ?1 AND e.position > ?2 AND {which} ORDER BY e.position LIMIT ?4"
+         WHERE e.workflow = ?1 AND e.position > ?2 AND {which} ORDER BY e.position",
+        EVENT.check
     )
 }
 
@@ -172,11 +189,12 @@ fn number(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<Option<Ru
 }
 
 fn event(row: &Row<'_>, instance: &InstanceRef) -> rusqlite::Result<Event> {
+    EVENT.verify(row, 11)?;
     Ok(Event {
         pos: Some(Position::new(row.get(0)?)),
         ts: columns::millis(row, 1)?,
         instance: instance.clone(),
-        run: columns::if_any(row, 2, columns::run_id)?,
+        run: columns::if_any(row, 2, checksum::run_id)?,
         kind: columns::word(row, 3, EventKind::from_word)?,
         agent: columns::if_any(row, 4, columns::parsed)?,
         attempt: columns::if_any(row, 5, columns::attempt_id)?,
@@ -185,6 +203,28 @@ fn event(row: &Row<'_>, instance: &InstanceRef) -> rusqlite::Result<Event> {
         next: columns::if_any(row, 8, columns::millis)?,
         data: columns::if_any(row, 9, columns::json)?.unwrap_or(Value::Null),
     })
+}
+
+/// Stands in for an event that is damaged, or whose run is: followers go by positions and must learn of it. Its time is
+/// not known: it is given that of the event before it.
+fn placeholder(
+    row: &DamagedRow,
+    instance: &InstanceRef,
+    (position, ts): (Position, Option<Millis>),
+) -> Event {
+    Event {
+        pos: Some(position),
+        ts: ts.unwrap_or(Millis::new(0)),
+        instance: instance.clone(),
+        run: None,
+        kind: EventKind::RowDamaged,
+        agent: None,
+        attempt: None,
+        cause: Some(row.to_string()),
+        by: None,
+        next: None,
+        data: Value::Null,
+    }
 }
 
 /// Gives each event of kind `message` the message itself.
@@ -202,8 +242,10 @@ fn join_messages(
     // Both are in the order in which they were written.
     let mut messages = messages::by_seq(db, workflow, &seqs)?.into_iter().peekable();
     for (event, seq) in events.iter_mut().filter(|(event, _)| told(event)) {
-        if let Some(message) = messages.next_if(|message| Some(message.seq.get()) == *seq) {
-            event.data = serde_json::to_value(message)?;
+        match messages.next_if(|message| Some(message.seq.get()) == *seq) {
+            Some(message) => event.data = serde_json::to_value(message)?,
+            // Followers go by positions, so that the event stays and says what it lacks.
+            None => event.cause = Some("its message is missing or damaged".to_owned()),
         }
     }
     Ok(())

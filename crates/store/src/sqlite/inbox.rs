@@ -4,13 +4,16 @@ use agent_worker_protocol::{AgentName, Seq, WorkflowId};
 use rusqlite::{Connection, params};
 
 use super::{
+    attempts,
     author::Live,
+    checksum::RunIds,
     columns,
     head::Head,
-    messages::{self, MESSAGE},
+    messages::{self, COLUMNS_READ},
     writer::Tx,
 };
 use crate::{
+    damage,
     error::Result,
     model::{Fence, ShownMessage},
 };
@@ -48,13 +51,15 @@ pub(super) fn pending_of(
         Which::All | Which::NotAlone => None,
         Which::One(seq) => Some(seq.get()),
     };
-    let mail = db
-        .prepare_cached(&pending_sql(which))?
-        .query_map(params![workflow.get(), agent.as_str(), limit, seq], |row| {
-            Ok(ShownMessage { message: messages::message(row)?, wakes: row.get(10)? })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(mail)
+    let runs = RunIds::of(db);
+    let mut statement = db.prepare_cached(&pending_sql(which))?;
+    let mail = statement.query_map(params![workflow.get(), agent.as_str(), limit, seq], |row| {
+        Ok(ShownMessage { message: messages::message(row, &runs)?, wakes: row.get(COLUMNS_READ)? })
+    })?;
+    match which {
+        Which::All | Which::NotAlone => damage::intact(mail),
+        Which::One(_) => Ok(mail.collect::<rusqlite::Result<_>>()?),
+    }
 }
 
 pub(super) fn pending_sql(which: Which) -> String {
@@ -64,11 +69,11 @@ pub(super) fn pending_sql(which: Which) -> String {
         Which::NotAlone => ("INDEXED BY delivery_open", "d.alone = 0 AND ?4 IS NULL"),
     };
     format!(
-        "SELECT {MESSAGE}, d.wakes FROM delivery d {index}
+        "SELECT {}, d.wakes FROM delivery d {index}
          JOIN message m ON m.workflow = d.workflow AND m.seq = d.seq
-         JOIN run r ON r.workflow = m.workflow AND r.id = m.run
          WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = ?2 AND {condition}
-         ORDER BY d.wakes DESC, d.prio DESC, d.seq LIMIT ?3"
+         ORDER BY d.wakes DESC, d.prio DESC, d.seq LIMIT ?3",
+        messages::columns_read()
     )
 }
 
@@ -90,27 +95,18 @@ pub(super) fn show(tx: &Tx<'_>, fence: &Fence, limit: u32) -> Result<Vec<ShownMe
             fence.epoch.get()
         ])?;
     }
-    let key = params![fence.workflow.get(), live.agent.as_str(), fence.epoch.get()];
-    let mut list: Vec<(Seq, u32)> = tx
-        .prepare_cached(
-            "SELECT shown FROM attempt WHERE workflow = ?1 AND agent = ?2 AND epoch = ?3",
-        )?
-        .query_row(key, |row| columns::json(row, 0))?;
+    let mut list = attempts::get(tx, live.id)?.shown;
     for shown in &mail {
         let entry = (shown.message.seq, shown.message.hops);
         if !list.contains(&entry) {
             list.push(entry);
         }
     }
-    tx.prepare_cached(
-        "UPDATE attempt SET shown = ?4 WHERE workflow = ?1 AND agent = ?2 AND epoch = ?3",
-    )?
-    .execute(params![
-        fence.workflow.get(),
-        live.agent.as_str(),
-        fence.epoch.get(),
-        serde_json::to_string(&list)?
-    ])?;
+    attempts::update(tx, live.id, || {
+        tx.prepare_cached("UPDATE attempt SET shown = ?2 WHERE id = ?1")?
+            .execute(params![live.id.get().as_bytes(), serde_json::to_string(&list)?])?;
+        Ok(())
+    })?;
     head.save()?;
     Ok(mail)
 }

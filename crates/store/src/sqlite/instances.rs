@@ -5,7 +5,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use serde_json::json;
 
-use super::{columns, effects::once, events::Entry, head::Head, search, writer::Tx};
+use super::{
+    columns::{self, RunNo},
+    effects::once,
+    events::Entry,
+    head::Head,
+    runs, search,
+    writer::Tx,
+};
 use crate::{
     error::{Error, Result},
     model::{By, Instance, InstanceQuery},
@@ -130,10 +137,9 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         .execute([workflow.get(), run])?;
         tx.prepare_cached("DELETE FROM proposal WHERE workflow = ?1 AND run = ?2")?
             .execute([workflow.get(), run])?;
-        tx.prepare_cached(
-            "UPDATE run SET script = '', forgotten = 1 WHERE workflow = ?1 AND id = ?2",
-        )?
-        .execute([workflow.get(), run])?;
+        runs::set(tx, (workflow, RunNo(run)), "script", Some(""))?;
+        tx.prepare_cached("UPDATE run SET forgotten = 1 WHERE workflow = ?1 AND id = ?2")?
+            .execute([workflow.get(), run])?;
     }
     tx.touch_runs();
     head.save()

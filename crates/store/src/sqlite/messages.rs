@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use agent_worker_protocol::{
     AgentName, Hash, Message, PauseCause, Receipt, ResourceId, Seq, WorkflowId,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, params, types::ValueRef};
 
 use super::{
+    checksum::{ATTEMPT, MESSAGE, RunIds},
     columns,
     effects::once,
     head::Head,
@@ -16,14 +17,20 @@ use super::{
     writer::Tx,
 };
 use crate::{
+    damage,
     error::{Error, Result},
     model::{By, MessageQuery, NewMessage, Once, Order},
     time::Now,
 };
 
-/// What [`message`] reads, of a message `m` and its run `r`.
-pub(super) const MESSAGE: &str =
-    "m.seq, r.uuid, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource";
+/// The columns that [`message`] reads, of a message `m`. The last is whether a row without a checksum matches its SHA-256.
+pub(super) fn columns_read() -> String {
+    format!(
+        "m.seq, m.run, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, m.workflow, m.data,
+        m.checksum, iif(m.checksum IS NULL, {}, NULL)",
+        MESSAGE.check
+    )
+}
 
 pub(super) fn append(
     tx: &Tx<'_>,
@@ -60,13 +67,21 @@ pub(super) fn list(
         Order::NewestFirst => "DESC",
     };
     let sql = format!(
-        "SELECT {MESSAGE} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
-         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order} LIMIT ?4"
+        "SELECT {} FROM message m
+         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order}",
+        columns_read()
     );
-    let mut messages = db
-        .prepare_cached(&sql)?
-        .query_map(params![workflow.get(), stretch.0, stretch.1, query.limit], message)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let runs = RunIds::of(db);
+    let mut messages = Vec::new();
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement
+        .query_map(params![workflow.get(), stretch.0, stretch.1], |row| message(row, &runs))?;
+    // A damaged message takes nobody's place: only an empty page means that there are no more.
+    while messages.len() < query.limit as usize
+        && let Some(row) = rows.next()
+    {
+        messages.extend(damage::if_intact(row)?);
+    }
     messages.sort_by_key(|message| message.seq);
     recipients(db, workflow, messages.iter_mut())?;
     Ok(messages)
@@ -108,22 +123,34 @@ fn require(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()> {
 /// The messages with these numbers, in their order.
 pub(super) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<Vec<Message>> {
     let sql = format!(
-        "SELECT {MESSAGE} FROM message m JOIN run r ON r.workflow = m.workflow AND r.id = m.run
-         WHERE m.workflow = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) ORDER BY m.seq"
+        "SELECT {} FROM message m
+         WHERE m.workflow = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) ORDER BY m.seq",
+        columns_read()
     );
-    let mut messages = db
-        .prepare_cached(&sql)?
-        .query_map(params![workflow.get(), serde_json::to_string(seqs)?], message)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut statement = db.prepare_cached(&sql)?;
+    let runs = RunIds::of(db);
+    let values = params![workflow.get(), serde_json::to_string(seqs)?];
+    let rows = statement.query_map(values, |row| message(row, &runs))?;
+    let mut messages = damage::intact(rows)?;
     recipients(db, workflow, messages.iter_mut())?;
     Ok(messages)
 }
 
-/// Reads the columns of [`MESSAGE`]; whom it went to is filled in by [`recipients`].
-pub(super) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
+/// How many columns [`columns_read`] names.
+pub(super) const COLUMNS_READ: usize = 14;
+/// Those that are hashed, in their order.
+const HASHED: [usize; 12] = [10, 0, 1, 3, 4, 5, 11, 6, 7, 8, 9, 2];
+const CHECKSUM: usize = 12;
+
+/// Reads the columns of [`columns_read`]; the recipients are filled in by [`recipients`].
+pub(super) fn message(row: &Row<'_>, runs: &RunIds<'_>) -> rusqlite::Result<Message> {
+    match row.get_ref(CHECKSUM)? {
+        ValueRef::Null => MESSAGE.verify(row, COLUMNS_READ - 1)?,
+        _ => MESSAGE.verify_columns(row, &HASHED, CHECKSUM)?,
+    }
     Ok(Message {
         seq: columns::seq(row, 0)?,
-        run: columns::run_id(row, 1)?,
+        run: runs.get(row.get(10)?, row.get(1)?)?,
         ts: columns::millis(row, 2)?,
         from: row.get::<_, String>(3)?.into(),
         kind: columns::word(row, 4, columns::kind_read)?,
@@ -159,24 +186,57 @@ pub(super) fn recipients<'m>(
     Ok(())
 }
 
-/// With the answer of the attempt that acted on it; without one, what that agent last replied to it.
-pub(super) const RECEIPTS: &str = "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
-          (SELECT m.body FROM attempt t JOIN message m ON m.workflow = t.workflow AND m.seq = t.answer
+/// The last column is the message that has the answer: that of the attempt that acted on the delivery; without one, the
+/// agent's last reply. Where the attempt is damaged it is the key of the attempt.
+pub(super) fn receipts_sql() -> String {
+    format!(
+        "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
+          (SELECT coalesce({}, t.answer) FROM attempt t
            WHERE t.workflow = d.workflow AND t.agent = d.agent AND t.epoch = d.epoch),
-          (SELECT m.body FROM message m INDEXED BY message_reply
+          (SELECT m.seq FROM message m INDEXED BY message_reply
            WHERE m.workflow = d.workflow AND m.reply_to = d.seq AND m.reply_to IS NOT NULL
            AND m.sender = d.agent COLLATE NOCASE ORDER BY m.seq DESC LIMIT 1)))
-        FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent";
+        FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent",
+        ATTEMPT.check
+    )
+}
 
 pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
     require(db, workflow, seq)?;
-    let key = [workflow.get(), seq.get()];
-    let receipts =
-        db.prepare_cached(RECEIPTS)?.query_map(key, receipt)?.collect::<rusqlite::Result<_>>()?;
-    Ok(receipts)
+    let receipts = db
+        .prepare_cached(&receipts_sql())?
+        .query_map([workflow.get(), seq.get()], |row| Ok((receipt(row)?, answer(row)?)))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let seqs: Vec<_> = receipts.iter().filter_map(|(_, answer)| *answer).collect();
+    let answers = bodies(db, workflow, &seqs)?;
+    let with_answer = |(receipt, answer): (Receipt, Option<i64>)| {
+        let answer = answer.and_then(|seq| answers.get(&seq).cloned());
+        Receipt { answer, ..receipt }
+    };
+    Ok(receipts.into_iter().map(with_answer).collect())
 }
 
-/// Reads seq, agent, state, failures, why, answer.
+/// Reads which message has the answer.
+fn answer(row: &Row<'_>) -> rusqlite::Result<Option<i64>> {
+    match row.get_ref(5)? {
+        ValueRef::Text(key) => {
+            damage::leave_out(ATTEMPT.damaged(&String::from_utf8_lossy(key)));
+            Ok(None)
+        }
+        _ => row.get(5),
+    }
+}
+
+/// The texts of the messages with these numbers.
+fn bodies(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<HashMap<i64, String>> {
+    if seqs.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found = by_seq(db, workflow, seqs)?.into_iter();
+    Ok(found.map(|message| (message.seq.get(), message.body)).collect())
+}
+
+/// Reads seq, agent, state, failures, why. The answer is filled in by [`receipts`].
 pub(super) fn receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
     Ok(Receipt {
         seq: columns::seq(row, 0)?,
@@ -184,6 +244,6 @@ pub(super) fn receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
         state: columns::delivery(row, 2)?,
         failures: row.get(3)?,
         why: row.get(4)?,
-        answer: row.get(5)?,
+        answer: None,
     })
 }

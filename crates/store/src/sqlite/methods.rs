@@ -22,13 +22,14 @@ use super::{
     roles, run_snapshot, runs, search, settle, suggestions, tokens,
 };
 use crate::{
+    damage::DamagedRow,
     error::{Error, Result},
     model::{
         AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, Decide, Deciding,
         Document, DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileState,
-        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, LeaseRule,
-        Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage,
-        NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
+        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, Integrity,
+        LeaseRule, Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel,
+        NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
         QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
         RunStep, Settlement, ShownMessage, StoreFault, SuggestionAnswer, Turn,
     },
@@ -223,7 +224,6 @@ store! {
         read feedback_list(limit: u32) -> Vec<FeedbackView> = move |db| feedback::list(db, limit);
 
         // The store itself
-        read integrity() -> Vec<String> = tokens::integrity;
         write pulse(now: StoreTime) -> () = move |tx| tokens::pulse(tx, now);
         read pulse_last() -> Option<StoreTime> = tokens::pulse_last;
         write effect_expire(before: StoreTime) -> u32 = move |tx| effects::expire(tx, before);
@@ -247,10 +247,12 @@ store! {
     }
     async fn instance_remove(&self, workflow: WorkflowId) -> Result<()> {
         self.write(move |tx| instances::remove(tx, workflow)).await?;
+        self.damage.forget(workflow);
         self.sweep(workflow).await
     }
     async fn instance_forget(&self, workflow: WorkflowId) -> Result<()> {
         self.write(move |tx| instances::forget(tx, workflow)).await?;
+        self.damage.forget(workflow);
         self.sweep(workflow).await
     }
     async fn run_hindrances(&self, run: RunId) -> Result<Hindrances> {
@@ -329,6 +331,12 @@ store! {
     }
     async fn fault_list(&self) -> Result<Vec<StoreFault>> {
         Ok(self.fault(None).into_iter().collect())
+    }
+    async fn integrity(&self) -> Result<Integrity> {
+        self.check().await
+    }
+    async fn damage(&self) -> Result<Vec<DamagedRow>> {
+        Ok(self.damage.list())
     }
     async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change {
         self.changes.wait(workflow, seen).await

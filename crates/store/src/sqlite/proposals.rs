@@ -13,7 +13,9 @@ use serde_json::json;
 
 use super::{
     author::Author,
-    binding, columns,
+    binding,
+    checksum::{self, BALLOT, PROPOSAL, RUN_ID},
+    columns,
     effects::once,
     events::Entry,
     head::Head,
@@ -22,6 +24,7 @@ use super::{
     writer::Tx,
 };
 use crate::{
+    damage::{self, DamagedRow},
     error::{Error, Result},
     model::{
         By, Deadline, Deciding, NewBallot, NewCancel, NewProposal, Once, ProposalQuery,
@@ -68,8 +71,9 @@ pub(super) fn open(
     let seq = notices::say(head, &notice, &new.said, now)?;
     head.tx
         .prepare_cached(
-            "INSERT INTO proposal (workflow, id, run, creator, created, deadline, hops, seq, terms, state, due)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO proposal (workflow, id, run, creator, created, deadline, hops, seq, terms, state, due, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+             row_checksum('proposal', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 1, NULL, 0))",
         )?
         .execute(params![
             head.workflow.get(),
@@ -122,8 +126,7 @@ pub(super) fn cast(
         let data = json!({ "proposal": proposal.id, "choice": ballot.choice });
         head.event(&entry.data(data), now)?;
         put(head, &voter, ballot, now)?;
-        proposal.ballots =
-            ballots(head.tx, workflow, &[proposal.id])?.remove(&proposal.id).unwrap_or_default();
+        proposal.ballots = ballots(head.tx, workflow, &[proposal.id])?.of(proposal.id)?;
         let stored = Stored { proposal, due };
         step(head, stored, deciding, Some(&voter), &ballot.said, now)
     })
@@ -132,10 +135,11 @@ pub(super) fn cast(
 fn put(head: &Head<'_>, voter: &Sender, ballot: &NewBallot, now: Now) -> Result<()> {
     head.tx
         .prepare_cached(
-            "INSERT INTO ballot (workflow, proposal, voter, choice, reason, at, position)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+            "INSERT INTO ballot (workflow, proposal, voter, choice, reason, at, position, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, row_checksum('ballot', ?1, ?2, ?3, ?4, ?5, ?6, ?7))
              ON CONFLICT (workflow, proposal, voter) DO UPDATE SET
-             choice = excluded.choice, reason = excluded.reason, at = excluded.at, position = excluded.position",
+             voter = excluded.voter, choice = excluded.choice, reason = excluded.reason, at = excluded.at,
+             position = excluded.position, checksum = excluded.checksum",
         )?
         .execute(params![
             head.workflow.get(),
@@ -279,31 +283,40 @@ fn finish(
         ProposalState::Cancelled { .. } => EventKind::ProposalCancelled,
     };
     proposal.state = state;
-    let told: i64 = head
-        .tx
-        .prepare_cached(
-            "UPDATE proposal SET active = 0, state = ?3, ended = ?4, decided = ?5
-             WHERE workflow = ?1 AND id = ?2 AND active = 1 RETURNING seq",
-        )?
-        .query_row(
-            params![
-                head.workflow.get(),
-                proposal.id.get(),
-                serde_json::to_string(&proposal.state)?,
-                now.wall.get(),
-                proposal.state.decided().is_some()
-            ],
-            |row| row.get(0),
-        )?;
+    let told = write_end(head, &proposal, now)?;
     let mut data = serde_json::to_value(&proposal.state)?;
     data["proposal"] = json!(proposal.id);
     head.event(&Entry::of(kind).data(data), now)?;
     // Nobody is woken to vote on what is over.
     let over = format!("proposal #{} is {}", proposal.id, proposal.state.word());
-    notices::spare(head, Seq::new(told), None, &over, now)?;
+    notices::spare(head, told, None, &over, now)?;
     let wakes: Vec<_> = wakes.iter().collect();
-    let notice = Notice { body: proposal.notice(), reply_to: Some(Seq::new(told)), wakes: &wakes };
+    let notice = Notice { body: proposal.notice(), reply_to: Some(told), wakes: &wakes };
     notices::say(head, &notice, said, now).map(drop)
+}
+
+/// Writes the end into the proposal's row; returns the message that announced the proposal.
+fn write_end(head: &Head<'_>, proposal: &Proposal, now: Now) -> Result<Seq> {
+    let key = params![head.workflow.get(), proposal.id.get()];
+    PROPOSAL.update(head.tx, "p.workflow = ?1 AND p.id = ?2", key, || {
+        let announced = head
+            .tx
+            .prepare_cached(
+                "UPDATE proposal SET active = 0, state = ?3, ended = ?4, decided = ?5
+                 WHERE workflow = ?1 AND id = ?2 AND active = 1 RETURNING seq",
+            )?
+            .query_row(
+                params![
+                    head.workflow.get(),
+                    proposal.id.get(),
+                    serde_json::to_string(&proposal.state)?,
+                    now.wall.get(),
+                    proposal.state.decided().is_some()
+                ],
+                |row| columns::seq(row, 0),
+            )?;
+        Ok(announced)
+    })
 }
 
 /// The proposal, if votes are taken on it.
@@ -336,8 +349,13 @@ pub(super) fn ended(db: &Connection, workflow: WorkflowId) -> Result<u64> {
     Ok(found.and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
 }
 
-const PROPOSAL: &str = "SELECT p.id, r.uuid, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state, p.due";
-const ITS_RUN: &str = "JOIN run r ON r.workflow = p.workflow AND r.id = p.run";
+fn columns_read() -> String {
+    format!(
+        "p.id, {RUN_ID}, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state, {}, p.due",
+        PROPOSAL.check
+    )
+}
+const ITS_RUN: &str = "LEFT JOIN run r ON r.workflow = p.workflow AND r.id = p.run";
 
 /// A proposal and when its time is up. Its `deadline` is what was announced.
 struct Stored {
@@ -366,11 +384,15 @@ pub(super) fn get(
 }
 
 fn find(db: &Connection, workflow: WorkflowId, id: ProposalId) -> Result<Option<Stored>> {
-    let sql = format!("{PROPOSAL} FROM proposal p {ITS_RUN} WHERE p.workflow = ?1 AND p.id = ?2");
+    let sql = format!(
+        "SELECT {} FROM proposal p {ITS_RUN} WHERE p.workflow = ?1 AND p.id = ?2",
+        columns_read()
+    );
     let found =
         db.prepare_cached(&sql)?.query_row([workflow.get(), id.get()], stored).optional()?;
-    let Some(found) = found else { return Ok(None) };
-    Ok(with_ballots(db, workflow, vec![found])?.pop())
+    let Some(mut found) = found else { return Ok(None) };
+    found.proposal.ballots = ballots(db, workflow, &[id])?.of(id)?;
+    Ok(Some(found))
 }
 
 /// Oldest first.
@@ -391,10 +413,8 @@ fn select(db: &Connection, workflow: WorkflowId, which: ProposalQuery) -> Result
         ProposalQuery::Decided(run, most) => (Some(run), most),
     };
     let values = params![workflow.get(), run.map(|run| *run.get().as_bytes()), limit];
-    let mut found = db
-        .prepare_cached(&list_sql(which))?
-        .query_map(values, stored)?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut statement = db.prepare_cached(&list_sql(which))?;
+    let mut found = damage::intact(statement.query_map(values, stored)?)?;
     found.sort_by_key(|stored| stored.proposal.id);
     with_ballots(db, workflow, found)
 }
@@ -418,14 +438,16 @@ pub(super) fn list_sql(which: ProposalQuery) -> String {
         ),
     };
     format!(
-        "{PROPOSAL} FROM proposal p {index} {ITS_RUN} WHERE p.workflow = ?1 AND {condition} LIMIT ?3"
+        "SELECT {} FROM proposal p {index} {ITS_RUN} WHERE p.workflow = ?1 AND {condition} LIMIT ?3",
+        columns_read()
     )
 }
 
 fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    PROPOSAL.verify(row, 9)?;
     let proposal = Proposal {
         id: ProposalId::new(row.get(0)?),
-        run: columns::run_id(row, 1)?,
+        run: checksum::run_id(row, 1)?,
         created_by: row.get::<_, String>(2)?.into(),
         created: columns::millis(row, 3)?,
         deadline: columns::millis(row, 4)?,
@@ -438,38 +460,71 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     Ok(Stored { proposal, due: columns::store_time(row, 9)? })
 }
 
+/// Fills in the ballots. A proposal with a damaged ballot is left out: its count would be wrong.
 fn with_ballots(
     db: &Connection,
     workflow: WorkflowId,
-    mut proposals: Vec<Stored>,
+    proposals: Vec<Stored>,
 ) -> Result<Vec<Stored>> {
     let ids: Vec<_> = proposals.iter().map(|stored| stored.proposal.id).collect();
     let mut cast = ballots(db, workflow, &ids)?;
-    for Stored { proposal, .. } in &mut proposals {
-        proposal.ballots = cast.remove(&proposal.id).unwrap_or_default();
+    let mut complete = Vec::new();
+    for mut stored in proposals {
+        match cast.of(stored.proposal.id) {
+            Ok(ballots) => {
+                stored.proposal.ballots = ballots;
+                complete.push(stored);
+            }
+            Err(Error::Damaged(ballot)) => damage::leave_out(ballot),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(proposals)
+    Ok(complete)
 }
 
-/// The votes on these proposals, oldest first.
-fn ballots(
-    db: &Connection,
-    workflow: WorkflowId,
-    ids: &[ProposalId],
-) -> Result<HashMap<ProposalId, Vec<Ballot>>> {
-    let sql = "SELECT proposal, voter, choice, reason, at FROM ballot
-        WHERE workflow = ?1 AND proposal IN (SELECT value FROM json_each(?2)) ORDER BY proposal, position";
-    let mut query = db.prepare_cached(sql)?;
+/// The ballots of some proposals, oldest first.
+#[derive(Default)]
+struct Ballots {
+    intact: HashMap<ProposalId, Vec<Ballot>>,
+    damaged: HashMap<ProposalId, DamagedRow>,
+}
+
+impl Ballots {
+    /// Takes all ballots of one proposal.
+    fn of(&mut self, id: ProposalId) -> Result<Vec<Ballot>> {
+        match self.damaged.remove(&id) {
+            Some(ballot) => Err(Error::Damaged(ballot)),
+            None => Ok(self.intact.remove(&id).unwrap_or_default()),
+        }
+    }
+}
+
+fn ballots(db: &Connection, workflow: WorkflowId, ids: &[ProposalId]) -> Result<Ballots> {
+    let sql = format!(
+        "SELECT b.proposal, b.voter, b.choice, b.reason, b.at, {} FROM ballot b
+        WHERE b.workflow = ?1 AND b.proposal IN (SELECT value FROM json_each(?2)) ORDER BY b.proposal, b.position",
+        BALLOT.check
+    );
+    let mut query = db.prepare_cached(&sql)?;
     let mut rows = query.query(params![workflow.get(), serde_json::to_string(ids)?])?;
-    let mut cast: HashMap<ProposalId, Vec<Ballot>> = HashMap::new();
+    let mut cast = Ballots::default();
     while let Some(row) = rows.next()? {
-        let ballot = Ballot {
-            voter: row.get::<_, String>(1)?.into(),
-            choice: row.get(2)?,
-            reason: row.get(3)?,
-            at: columns::millis(row, 4)?,
-        };
-        cast.entry(ProposalId::new(row.get(0)?)).or_default().push(ballot);
+        let id = ProposalId::new(row.get(0)?);
+        match ballot(row).map_err(Error::from) {
+            Ok(ballot) => cast.intact.entry(id).or_default().push(ballot),
+            Err(Error::Damaged(ballot)) => drop(cast.damaged.insert(id, ballot)),
+            Err(error) => return Err(error),
+        }
     }
     Ok(cast)
+}
+
+fn ballot(row: &Row<'_>) -> rusqlite::Result<Ballot> {
+    BALLOT.verify(row, 5)?;
+    Ok(Ballot {
+        voter: row.get::<_, String>(1)?.into(),
+        choice: row.get(2)?,
+        reason: row.get(3)?,
+        at: columns::millis(row, 4)?,
+    })
 }

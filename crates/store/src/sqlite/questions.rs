@@ -6,8 +6,18 @@ use agent_worker_protocol::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
 
-use super::{author::Author, columns, effects::once, events::Entry, head::Head, runs, writer::Tx};
+use super::{
+    author::Author,
+    checksum::{self, QUESTION, RUN_ID},
+    columns,
+    effects::once,
+    events::Entry,
+    head::Head,
+    runs,
+    writer::Tx,
+};
 use crate::{
+    damage,
     error::{Error, Result},
     model::{By, NewMessage, NewQuestion, Once, Question, QuestionQuery, Recipient, Wake},
     time::Now,
@@ -36,8 +46,9 @@ pub(super) fn ask(
         let seq = head.message(author, &message, now)?;
         head.pause_if(new.said.pause.as_ref(), &author.sender(), now)?;
         tx.prepare_cached(
-            "INSERT INTO question (workflow, id, run, agent, question, options, seq, asked)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO question (workflow, id, run, agent, question, options, seq, asked, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,
+             row_checksum('question', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL, NULL))",
         )?
         .execute(params![
             workflow.get(),
@@ -71,10 +82,14 @@ pub(super) fn answer(
             return Err(Error::NoRun);
         }
         let agent = head.agent(&found.question.agent)?;
-        tx.prepare_cached(
-            "UPDATE question SET answer = ?3, answered = ?4 WHERE workflow = ?1 AND id = ?2",
-        )?
-        .execute(params![workflow.get(), id.get(), answer, now.wall.get()])?;
+        let key = params![workflow.get(), id.get()];
+        QUESTION.update(tx, "q.workflow = ?1 AND q.id = ?2", key, || {
+            tx.prepare_cached(
+                "UPDATE question SET answer = ?3, answered = ?4 WHERE workflow = ?1 AND id = ?2",
+            )?
+            .execute(params![workflow.get(), id.get(), answer, now.wall.get()])?;
+            Ok(())
+        })?;
         let entry = Entry::of(EventKind::QuestionAnswered).agent(&agent).by(&author.sender());
         head.event(&entry.data(json!({ "question": id })), now)?;
         let recipients = vec![Recipient { agent, wake: Wake::Batched }];
@@ -107,13 +122,17 @@ struct Found {
     seq: Seq,
 }
 
-const QUESTION: &str =
-    "SELECT q.id, r.uuid, q.agent, q.question, q.options, q.asked, q.answer, q.seq
-    FROM question q JOIN run r ON r.workflow = q.workflow AND r.id = q.run WHERE q.workflow = ?1";
+fn select(condition: &str) -> String {
+    format!(
+        "SELECT q.id, {RUN_ID}, q.agent, q.question, q.options, q.asked, q.answer, q.seq, {}
+        FROM question q LEFT JOIN run r ON r.workflow = q.workflow AND r.id = q.run WHERE q.workflow = ?1 AND {condition}",
+        QUESTION.check
+    )
+}
 
 fn find(head: &Head<'_>, id: QuestionId) -> Result<Found> {
     head.tx
-        .prepare_cached(&format!("{QUESTION} AND q.id = ?2"))?
+        .prepare_cached(&select("q.id = ?2"))?
         .query_row([head.workflow.get(), id.get()], |row| {
             Ok(Found { question: question(row)?, seq: columns::seq(row, 7)? })
         })
@@ -134,17 +153,15 @@ pub(super) fn list(
               SELECT 1 FROM agent a WHERE a.workflow = ?1 AND a.name = q.agent AND a.run = q.run)"
         }
     };
-    let questions = db
-        .prepare_cached(&format!("{QUESTION} AND {condition} ORDER BY q.id"))?
-        .query_map([workflow.get()], question)?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(questions)
+    let mut statement = db.prepare_cached(&select(&format!("{condition} ORDER BY q.id")))?;
+    damage::intact(statement.query_map([workflow.get()], question)?)
 }
 
 fn question(row: &Row<'_>) -> rusqlite::Result<Question> {
+    QUESTION.verify(row, 8)?;
     Ok(Question {
         id: QuestionId::new(row.get(0)?),
-        run: columns::run_id(row, 1)?,
+        run: checksum::run_id(row, 1)?,
         agent: columns::parsed(row, 2)?,
         question: row.get(3)?,
         options: columns::json(row, 4)?,

@@ -17,7 +17,7 @@ use rusqlite::{
     backup::{Backup, StepResult},
 };
 
-use super::tokens;
+use super::integrity;
 use crate::error::{Error, Result};
 
 const PREFIX: &str = "rescued-";
@@ -91,7 +91,7 @@ fn copy_into(db: &Connection, path: &Path) -> Result<Vec<String>> {
     run(&Backup::new(db, &mut copy)?)?;
     // One file, without a log of its own: it can be moved as it is.
     copy.pragma_update(None, "journal_mode", "DELETE")?;
-    let problems = tokens::integrity(&copy)?;
+    let problems = integrity::structure(&copy)?;
     copy.close().map_err(|(_, error)| error)?;
     File::open(path)?.sync_all()?;
     Ok(problems)

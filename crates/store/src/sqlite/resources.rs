@@ -1,5 +1,8 @@
 //! Resources: content kept once under its SHA-256, in a row or, when it is large, in a file.
 //!
+//! A whole read is verified by the SHA-256, a range by the checksums of its blocks. Ranges of resources that an earlier
+//! version kept have none and are not verified.
+//!
 //! Invariant: a row without content has its file. A file is complete and on disk before its row is written, and is
 //! removed only by the writer thread, after its row.
 
@@ -15,18 +18,28 @@ use std::{
     },
 };
 
-use agent_worker_protocol::{Hash, Millis, ResourceId, WorkflowId};
+use agent_worker_protocol::{Millis, ResourceId, WorkflowId};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
-use super::{Sqlite, author::Author, columns, head::Head, writer::Tx};
+use super::{
+    Sqlite,
+    author::Author,
+    checksum::{self, Checksum, RESOURCE},
+    columns,
+    head::Head,
+    writer::Tx,
+};
 use crate::{
+    damage::{self, DamagedRow},
     error::{Error, Result},
     model::{By, ResourceInfo, ResourcePart},
 };
 
 /// What is longer lies in a file: a row of this size would be copied through the log.
 const LARGEST_ROW: usize = 1024 * 1024;
+/// A range is verified by the checksums of the blocks it touches. The last block may be shorter.
+const BLOCK: usize = 64 * 1024;
 
 /// A resource on its way in.
 pub(super) struct NewResource {
@@ -34,6 +47,8 @@ pub(super) struct NewResource {
     pub(super) workflow: WorkflowId,
     pub(super) kind: String,
     pub(super) content: Vec<u8>,
+    /// The checksums of its blocks.
+    blocks: Vec<u8>,
 }
 
 /// What came of writing a resource's row.
@@ -50,7 +65,8 @@ pub(super) struct Files(PathBuf);
 impl NewResource {
     pub(super) fn new(workflow: WorkflowId, kind: String, content: Vec<u8>) -> Self {
         let id = ResourceId::new(Sha256::digest(&content).into());
-        Self { id, workflow, kind, content }
+        let blocks = content.chunks(BLOCK).flat_map(checksum::of).collect();
+        Self { id, workflow, kind, content, blocks }
     }
 
     pub(super) fn is_large(&self) -> bool {
@@ -75,7 +91,8 @@ impl NewResource {
         }
         // What a run that is forgotten had, and a later one puts again, is the later one's.
         tx.prepare_cached(
-            "INSERT INTO resource (workflow, sha256, run, kind, bytes, at, content) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+            "INSERT INTO resource (workflow, sha256, run, kind, bytes, at, content, blocks, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, row_checksum('resource', ?1, ?2, ?4, ?5, ?6, ?8))
              ON CONFLICT (workflow, sha256) DO UPDATE SET run = excluded.run
              WHERE run IN (SELECT id FROM run WHERE workflow = ?1 AND keep = 'while_live')",
         )?
@@ -86,7 +103,8 @@ impl NewResource {
             self.kind,
             columns::size_column(self.content.len()),
             now.get(),
-            if file.is_some() { None } else { Some(&self.content) }
+            if file.is_some() { None } else { Some(&self.content) },
+            self.blocks
         ])?;
         Ok(Put::Kept)
     }
@@ -166,42 +184,139 @@ pub(super) fn get(
     range: &Range<u64>,
     files: Option<&Files>,
 ) -> Result<ResourcePart> {
-    let sql =
-        "SELECT kind, bytes, content IS NULL FROM resource WHERE workflow = ?1 AND sha256 = ?2";
-    let key: (i64, Hash) = (workflow.get(), id.get());
-    let found = db
-        .prepare_cached(sql)?
-        .query_row(key, |row| Ok((row.get(0)?, columns::size(row, 1)?, row.get::<_, bool>(2)?)))
-        .optional()?;
-    let Some((kind, total, in_file)) = found else { return Err(Error::NotFound("resource")) };
-    let start = range.start.min(total);
-    let length = range.end.min(total).saturating_sub(start);
-    let bytes = match files.filter(|_| in_file) {
-        Some(files) => read(&files.path(workflow, id), start, length)?,
-        None => db
-            .prepare_cached(
-                "SELECT substr(content, ?3 + 1, ?4) FROM resource WHERE workflow = ?1 AND sha256 = ?2",
-            )?
-            .query_row(params![key.0, key.1, columns::size_column(start), columns::size_column(length)], |row| row.get(0))?,
+    let Some(kept) = Kept::find(db, workflow, id)? else {
+        return Err(Error::NotFound("resource"));
     };
-    Ok(ResourcePart { kind, total, bytes })
+    let total = kept.total;
+    let start = range.start.min(total);
+    let end = range.end.min(total).max(start);
+    let block = BLOCK as u64;
+    // What is read is whole blocks.
+    let read = match kept.blocks {
+        Some(_) => start / block * block..end.next_multiple_of(block).min(total),
+        None => start..end,
+    };
+    let mut bytes = kept.read(db, &read, files)?;
+    let is_intact = if start == 0 && end == total {
+        ResourceId::new(Sha256::digest(&bytes).into()) == id
+    } else {
+        kept.are_blocks_of(&bytes, read.start)
+    };
+    if !is_intact || bytes.len() as u64 != read.end - read.start {
+        return Err(kept.damaged());
+    }
+    let skipped = usize::try_from(start - read.start).unwrap_or(usize::MAX);
+    bytes.drain(..skipped.min(bytes.len()));
+    bytes.truncate(usize::try_from(end - start).unwrap_or(usize::MAX));
+    Ok(ResourcePart { kind: kept.kind, total, bytes })
+}
+
+/// A resource's row, without its content.
+struct Kept {
+    workflow: WorkflowId,
+    id: ResourceId,
+    kind: String,
+    total: u64,
+    in_file: bool,
+    blocks: Option<Vec<u8>>,
+}
+
+impl Kept {
+    fn find(db: &Connection, workflow: WorkflowId, id: ResourceId) -> Result<Option<Self>> {
+        let sql = format!(
+            "SELECT s.kind, s.bytes, s.content IS NULL, s.blocks, {} FROM resource s
+            WHERE s.workflow = ?1 AND s.sha256 = ?2",
+            RESOURCE.check
+        );
+        let found = db.prepare_cached(&sql)?.query_row((workflow.get(), id.get()), |row| {
+            RESOURCE.verify(row, 4)?;
+            Ok(Self {
+                workflow,
+                id,
+                kind: row.get(0)?,
+                total: columns::size(row, 1)?,
+                in_file: row.get(2)?,
+                blocks: row.get(3)?,
+            })
+        });
+        Ok(found.optional()?)
+    }
+
+    /// Reads a range of the content, as far as it is there.
+    fn read(&self, db: &Connection, range: &Range<u64>, files: Option<&Files>) -> Result<Vec<u8>> {
+        let length = range.end - range.start;
+        if let Some(files) = files.filter(|_| self.in_file) {
+            return match read(&files.path(self.workflow, self.id), range.start, length) {
+                Err(Error::File(error)) if error.kind() == ErrorKind::NotFound => {
+                    Err(self.damaged())
+                }
+                other => other,
+            };
+        }
+        let sql =
+            "SELECT substr(content, ?3 + 1, ?4) FROM resource WHERE workflow = ?1 AND sha256 = ?2";
+        let values = params![
+            self.workflow.get(),
+            self.id.get(),
+            columns::size_column(range.start),
+            columns::size_column(length)
+        ];
+        let content: Option<Vec<u8>> =
+            db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+        content.ok_or_else(|| self.damaged())
+    }
+
+    /// Whether `bytes`, which begin with the block at `start`, are the blocks that were written.
+    fn are_blocks_of(&self, bytes: &[u8], start: u64) -> bool {
+        let Some(blocks) = &self.blocks else { return true };
+        let first = usize::try_from(start / BLOCK as u64).unwrap_or(usize::MAX);
+        let mut written = blocks.chunks(size_of::<Checksum>()).skip(first);
+        bytes.chunks(BLOCK).all(|block| written.next() == Some(checksum::of(block).as_slice()))
+    }
+
+    fn damaged(&self) -> Error {
+        Error::Damaged(RESOURCE.damaged(&format!("{} {}", self.workflow, self.id)))
+    }
+}
+
+/// Reads every resource whole; returns those that are damaged.
+pub(super) fn verify(db: &Connection, files: Option<&Files>) -> Result<Vec<DamagedRow>> {
+    let keys = db
+        .prepare_cached("SELECT workflow, sha256 FROM resource")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1).ok())))?
+        .collect::<rusqlite::Result<Vec<(i64, Option<[u8; 32]>)>>>()?;
+    let mut damaged = Vec::new();
+    for (workflow, id) in keys {
+        // A key that cannot be read does not match its row's checksum either.
+        let Some(id) = id.map(ResourceId::new) else { continue };
+        let workflow = WorkflowId::new(workflow);
+        match get(db, workflow, id, &(0..u64::MAX), files) {
+            Ok(_) => {}
+            Err(Error::Damaged(row)) => damaged.push(row),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(damaged)
 }
 
 /// Lists an instance's, newest first.
 pub(super) fn list(db: &Connection, workflow: WorkflowId, limit: u32) -> Result<Vec<ResourceInfo>> {
-    let sql = "SELECT sha256, kind, bytes, at FROM resource WHERE workflow = ?1 ORDER BY at DESC, sha256 LIMIT ?2";
-    let found = db
-        .prepare_cached(sql)?
-        .query_map((workflow.get(), limit), |row| {
-            Ok(ResourceInfo {
-                id: ResourceId::new(row.get(0)?),
-                kind: row.get(1)?,
-                bytes: columns::size(row, 2)?,
-                ts: columns::millis(row, 3)?,
-            })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(found)
+    let sql = format!(
+        "SELECT s.sha256, s.kind, s.bytes, s.at, {} FROM resource s WHERE s.workflow = ?1
+        ORDER BY s.at DESC, s.sha256 LIMIT ?2",
+        RESOURCE.check
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let found = statement.query_map((workflow.get(), limit), |row| {
+        RESOURCE.verify(row, 4)?;
+        Ok(ResourceInfo {
+            id: ResourceId::new(row.get(0)?),
+            kind: row.get(1)?,
+            bytes: columns::size(row, 2)?,
+            ts: columns::millis(row, 3)?,
+        })
+    })?;
+    damage::intact(found)
 }
 
 fn fill(path: &Path, content: &[u8]) -> io::Result<()> {

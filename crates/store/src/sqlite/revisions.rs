@@ -4,16 +4,18 @@
 //! than are read about as fast as the text is long, so that a read does not grow with history.
 
 use agent_worker_protocol::{DocumentPath, Epoch, Millis, Revision, WorkflowId};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     author::Author,
+    checksum::{self, Checksum, DOCUMENT},
     columns::{self, RunNo},
     head::Head,
 };
 use crate::{
+    damage::DamagedRow,
     error::{Error, Result},
-    model::Document,
+    model::{Document, DocumentInfo},
 };
 
 /// A piece of a document takes as long to read as so many bytes of it.
@@ -26,6 +28,8 @@ pub(super) struct Tip {
     pub(super) bytes: usize,
     pub(super) whole: Revision,
     whole_bytes: i64,
+    /// One of the two rows is damaged: nothing can be added to it.
+    damaged: Option<DamagedRow>,
 }
 
 impl Tip {
@@ -34,11 +38,15 @@ impl Tip {
         workflow: WorkflowId,
         path: &DocumentPath,
     ) -> Result<Option<Self>> {
-        let sql = "SELECT d.revision, d.run, d.bytes, w.revision, w.bytes FROM document d
+        let check = DOCUMENT.check;
+        let of_whole = check.replace("d.", "w.");
+        let sql = format!(
+            "SELECT d.revision, d.run, d.bytes, w.revision, w.bytes, coalesce({check}, {of_whole}) FROM document d
             JOIN document w ON w.workflow = d.workflow AND w.path = d.path AND w.revision = coalesce(d.whole, d.revision)
-            WHERE d.workflow = ?1 AND d.path = ?2 ORDER BY d.revision DESC LIMIT 1";
+            WHERE d.workflow = ?1 AND d.path = ?2 ORDER BY d.revision DESC LIMIT 1"
+        );
         Ok(db
-            .prepare_cached(sql)?
+            .prepare_cached(&sql)?
             .query_row(params![workflow.get(), path.as_str()], |row| {
                 Ok(Self {
                     revision: Revision::new(row.get(0)?),
@@ -46,9 +54,15 @@ impl Tip {
                     bytes: usize::try_from(columns::size(row, 2)?).unwrap_or(usize::MAX),
                     whole: Revision::new(row.get(3)?),
                     whole_bytes: row.get(4)?,
+                    damaged: row.get::<_, Option<String>>(5)?.map(|key| DOCUMENT.damaged(&key)),
                 })
             })
             .optional()?)
+    }
+
+    /// Lets pass what can be added to. A damaged document can still be replaced.
+    pub(super) fn intact(&self) -> Result<&Self> {
+        self.damaged.as_ref().map_or(Ok(self), |row| Err(Error::Damaged(row.clone())))
     }
 
     /// Whether the next revision may be kept as what it adds. Another run's may be forgotten, and each piece takes as long to
@@ -84,8 +98,9 @@ impl<'a> Kept<'a> {
     ) -> Result<()> {
         head.tx
             .prepare_cached(
-                "INSERT INTO document (workflow, path, revision, run, author, epoch, bytes, at, content, whole)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                "INSERT INTO document (workflow, path, revision, run, author, epoch, bytes, at, content, whole, content_hash, checksum)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+                 row_checksum('document', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?11))",
             )?
             .execute(params![
                 head.workflow.get(),
@@ -97,7 +112,8 @@ impl<'a> Kept<'a> {
                 columns::size_column(self.bytes),
                 now.get(),
                 self.content,
-                self.whole.map(Revision::get)
+                self.whole.map(Revision::get),
+                checksum::of(self.content.as_bytes())
             ])?;
         Ok(())
     }
@@ -107,23 +123,45 @@ impl<'a> Kept<'a> {
 pub(super) fn put_together(
     db: &Connection,
     workflow: WorkflowId,
-    mut document: Document,
+    info: DocumentInfo,
     whole: Revision,
 ) -> Result<Document> {
-    let (path, revision) = (&document.info.path, document.info.revision);
-    let mut query = db.prepare_cached(
-        "SELECT content FROM document WHERE workflow = ?1 AND path = ?2 AND revision BETWEEN ?3 AND ?4 ORDER BY revision",
-    )?;
+    let sql = format!(
+        "SELECT d.revision, d.content, d.content_hash, {} FROM document d
+        WHERE d.workflow = ?1 AND d.path = ?2 AND d.revision BETWEEN ?3 AND ?4 ORDER BY d.revision",
+        DOCUMENT.check
+    );
+    let (path, revision) = (&info.path, info.revision);
+    let mut query = db.prepare_cached(&sql)?;
     let mut rows =
         query.query(params![workflow.get(), path.as_str(), whole.get(), revision.get()])?;
-    document.content.clear();
+    let mut text = String::new();
     while let Some(row) = rows.next()? {
-        document.content += row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        DOCUMENT.verify(row, 3)?;
+        text += content(row, workflow, path)?;
     }
-    if document.content.len() as u64 == document.info.bytes {
-        return Ok(document);
+    if text.len() as u64 == info.bytes {
+        return Ok(Document { info, content: text });
     }
-    Err(Error::Garbled(format!("document {path}, revision {revision}: a part of it is missing")))
+    // A row that is missing, or was found under another number.
+    Err(Error::Damaged(DOCUMENT.damaged(&format!("{workflow} {path} {revision}"))))
+}
+
+/// Reads the text of a revision from the columns `revision`, `content` and `content_hash`, if it is what was written.
+pub(super) fn content<'r>(
+    row: &'r Row<'_>,
+    workflow: WorkflowId,
+    path: &DocumentPath,
+) -> Result<&'r str> {
+    let text = row.get_ref(1)?;
+    let bytes = text.as_bytes().map_err(rusqlite::Error::from)?;
+    match row.get::<_, Option<Checksum>>(2)? {
+        Some(hash) if hash != checksum::of(bytes) => {
+            let revision: i64 = row.get(0)?;
+            Err(Error::Damaged(DOCUMENT.damaged(&format!("{workflow} {path} {revision}"))))
+        }
+        Some(_) | None => Ok(text.as_str().map_err(rusqlite::Error::from)?),
+    }
 }
 
 #[cfg(test)]
@@ -139,6 +177,7 @@ mod tests {
             bytes: 0,
             whole: Revision::new(5),
             whole_bytes,
+            damaged: None,
         };
         for (revision, whole_bytes, run, expected) in [
             (5, 0, first, false),

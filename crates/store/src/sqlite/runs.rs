@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     author::Author,
+    checksum::RUN,
     columns::{self, RunNo},
     effects::once,
     events::Entry,
@@ -19,6 +20,7 @@ use super::{
     writer::Tx,
 };
 use crate::{
+    damage,
     error::{Error, Result},
     model::{By, Hindrances, NewMessage, NewProposal, NewRun, RunQuery, RunRow},
     time::{Now, StoreTime},
@@ -34,11 +36,28 @@ pub(super) fn resume(tx: &Tx<'_>, by: &By, run: RunId, limits: &Limits, now: Now
             _ if live.number != number => return Err(Error::NoRun),
             other => return Err(Error::WrongRunState(other.clone())),
         }
-        tx.prepare_cached("UPDATE run SET limits = ?3 WHERE workflow = ?1 AND id = ?2")?
-            .execute(params![head.workflow.get(), number.0, serde_json::to_string(limits)?])?;
+        let limits = serde_json::to_string(limits)?;
+        set(tx, (head.workflow, number), "limits", Some(&limits))?;
         go_on(head, &author.sender(), now)
     })
     .map(drop)
+}
+
+/// Sets one of a run's texts.
+pub(super) fn set(
+    tx: &Tx<'_>,
+    (workflow, run): (WorkflowId, RunNo),
+    column: &'static str,
+    text: Option<&str>,
+) -> Result<()> {
+    let key = params![workflow.get(), run.0];
+    RUN.update(tx, "r.workflow = ?1 AND r.id = ?2", key, || {
+        tx.prepare_cached(&format!(
+            "UPDATE run SET {column} = ?3 WHERE workflow = ?1 AND id = ?2"
+        ))?
+        .execute(params![workflow.get(), run.0, text])?;
+        Ok(())
+    })
 }
 
 /// A turn counts as one of today's for so long.
@@ -91,7 +110,9 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) 
     let run = head.begin(new.id, |number, after| {
         tx.prepare_cached(
             "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, since, after_seq, script,
-             store_started) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12)",
+             store_started, uuid_checksum, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, row_checksum('run', ?1, ?2, ?3),
+             row_checksum('run', ?1, ?2, ?3, row_checksum('run', ?1, ?2, ?3), ?4, ?8, ?9, ?10, ?11, ?7, NULL, NULL))",
         )?
         .execute(params![
             workflow.get(),
@@ -184,8 +205,7 @@ pub(super) fn elect(
     head.event(&entered(&RunState::Electing)?, now)?;
     let election = proposals::open(&mut head, &Author::Other(Sender::System), election, now)?;
     let waiting = serde_json::to_string(&Waiting { election, kickoff })?;
-    tx.prepare_cached("UPDATE run SET kickoff = ?3 WHERE workflow = ?1 AND id = ?2")?
-        .execute(params![head.workflow.get(), head.live()?.number.0, waiting])?;
+    set(tx, (head.workflow, head.live()?.number), "kickoff", Some(&waiting))?;
     head.save()
 }
 
@@ -196,9 +216,7 @@ pub(super) fn kick_off(head: &mut Head<'_>, over: ProposalId, now: Now) -> Resul
         return Ok(());
     }
     let run = head.live()?.clone();
-    head.tx
-        .prepare_cached("UPDATE run SET kickoff = NULL WHERE workflow = ?1 AND id = ?2")?
-        .execute(params![head.workflow.get(), run.number.0])?;
+    set(head.tx, (head.workflow, run.number), "kickoff", None)?;
     if run.state == RunState::Electing {
         head.enter(RunState::Running, now)?;
         head.event(&entered(&RunState::Running)?, now)?;
@@ -217,10 +235,12 @@ pub(super) fn kick_off(head: &mut Head<'_>, over: ProposalId, now: Now) -> Resul
 
 fn waiting(head: &Head<'_>) -> Result<Option<Waiting>> {
     let run = head.live()?.number;
-    Ok(head
-        .tx
-        .prepare_cached("SELECT kickoff FROM run WHERE workflow = ?1 AND id = ?2")?
-        .query_row([head.workflow.get(), run.0], |row| columns::if_any(row, 0, columns::json))?)
+    let sql =
+        format!("SELECT r.kickoff, {} FROM run r WHERE r.workflow = ?1 AND r.id = ?2", RUN.check);
+    Ok(head.tx.prepare_cached(&sql)?.query_row([head.workflow.get(), run.0], |row| {
+        RUN.verify(row, 1)?;
+        columns::if_any(row, 0, columns::json)
+    })?)
 }
 
 /// Lets a paused run go on where it was: with its election, if that is not over.
@@ -261,12 +281,18 @@ pub(super) fn hindrances(db: &Connection, run: RunId) -> Result<Hindrances> {
     Ok(Hindrances { state, stopped })
 }
 
-const RUN: &str = "SELECT r.uuid, r.workflow, w.name, w.tag, w.project, r.mode, r.state, r.detail, r.error, r.limits, r.script,
+fn select_sql(index: &str, condition: &str) -> String {
+    format!(
+        "SELECT r.uuid, r.workflow, w.name, w.tag, w.project, r.mode, r.state, r.detail, r.error, r.limits, r.script,
     r.keep, r.started, r.ended, r.turns, coalesce(r.last_seq, w.last_seq) - r.after_seq,
-    r.since, r.input_tokens, r.output_tokens, r.cost_micros, r.cost_how, r.store_started, r.store_ended FROM run r";
-const ITS_INSTANCE: &str = "JOIN workflow w ON w.id = r.workflow";
+    r.since, r.input_tokens, r.output_tokens, r.cost_micros, r.cost_how, {}, r.store_started, r.store_ended
+    FROM run r {index} JOIN workflow w ON w.id = r.workflow WHERE {condition}",
+        RUN.check
+    )
+}
 
 fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    RUN.verify(row, 21)?;
     Ok(RunRow {
         id: columns::run_id(row, 0)?,
         workflow: WorkflowId::new(row.get(1)?),
@@ -290,7 +316,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 }
 
 pub(super) fn get(db: &Connection, run: RunId) -> Result<RunRow> {
-    db.prepare_cached(&format!("{RUN} {ITS_INSTANCE} WHERE r.uuid = ?1"))?
+    db.prepare_cached(&select_sql("", "r.uuid = ?1"))?
         .query_row([run.get().as_bytes()], row)
         .optional()?
         .ok_or(Error::NotFound("run"))
@@ -301,6 +327,12 @@ pub(super) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
         RunQuery::Live => {
             let order = "INDEXED BY run_live";
             select(db, order, "r.ended IS NULL ORDER BY r.started DESC, r.rowid DESC", [])
+        }
+        // The newest run alone is not a list: without it, an older one would be taken for it, or none.
+        RunQuery::Of(workflow, 1) => {
+            let sql = select_sql("", "r.workflow = ?1 ORDER BY r.id DESC LIMIT 1");
+            let newest = db.prepare_cached(&sql)?.query_row([workflow.get()], row).optional()?;
+            Ok(newest.into_iter().collect())
         }
         RunQuery::Of(workflow, limit) => select(
             db,
@@ -316,11 +348,8 @@ pub(super) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
 }
 
 fn select(db: &Connection, index: &str, which: &str, values: impl Params) -> Result<Vec<RunRow>> {
-    let runs = db
-        .prepare_cached(&format!("{RUN} {index} {ITS_INSTANCE} WHERE {which}"))?
-        .query_map(values, row)?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(runs)
+    let mut statement = db.prepare_cached(&select_sql(index, which))?;
+    damage::intact(statement.query_map(values, row)?)
 }
 
 pub(super) const FAILURES: &str = "SELECT d.seq, d.agent, d.state, d.failures, d.why, NULL

@@ -10,7 +10,7 @@ use rusqlite::params;
 use serde_json::json;
 
 use super::{
-    columns, effects,
+    attempts, columns, effects,
     events::Entry,
     head::{Head, LiveRun},
     proposals, runs,
@@ -150,9 +150,8 @@ fn end(
         effects::clear_unless_open(head.tx, head.workflow, agent)?;
     }
     if let Some(error) = error {
-        head.tx
-            .prepare_cached("UPDATE run SET error = ?3 WHERE workflow = ?1 AND id = ?2")?
-            .execute(params![head.workflow.get(), live.number.0, serde_json::to_string(error)?])?;
+        let error = serde_json::to_string(error)?;
+        runs::set(head.tx, (head.workflow, live.number), "error", Some(&error))?;
     }
     let state = RunState::Ended { outcome };
     let mut data = serde_json::to_value(&state)?;
@@ -175,11 +174,14 @@ fn shut_out(head: &Head<'_>, now: Now) -> Result<Vec<(AgentName, AttemptId)>> {
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let how = serde_json::to_string(&AttemptEnd::Stopped)?;
     for (_, attempt) in &attempts {
-        head.tx
-            .prepare_cached(
-                "UPDATE attempt SET ended = ?2, how = ?3, store_ended = ?4 WHERE id = ?1",
-            )?
-            .execute(params![attempt.get().as_bytes(), now.wall.get(), how, now.store.get()])?;
+        attempts::update(head.tx, *attempt, || {
+            head.tx
+                .prepare_cached(
+                    "UPDATE attempt SET ended = ?2, how = ?3, store_ended = ?4 WHERE id = ?1",
+                )?
+                .execute(params![attempt.get().as_bytes(), now.wall.get(), how, now.store.get()])?;
+            Ok(())
+        })?;
     }
     head.tx
         .prepare_cached(

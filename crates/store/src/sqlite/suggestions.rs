@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{
     author::Author,
+    checksum::{self, SUGGESTION},
     columns,
     documents::{self, At},
     effects::once,
@@ -18,6 +19,7 @@ use super::{
     writer::Tx,
 };
 use crate::{
+    damage,
     error::{Error, Result},
     model::{
         Base, By, DocumentWrite, Edit, NewMessage, NewSuggestion, Once, Recipient,
@@ -60,8 +62,9 @@ fn insert(head: &Head<'_>, author: &Author, new: &NewSuggestion, seq: Seq, now: 
     };
     head.tx
         .prepare_cached(
-            "INSERT INTO suggestion (workflow, seq, run, path, author, epoch, body, old, new, state, at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO suggestion (workflow, seq, run, path, author, epoch, body, old, new, state, at, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+             row_checksum('suggestion', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, NULL, NULL, NULL))",
         )?
         .execute(params![
             head.workflow.get(),
@@ -105,17 +108,21 @@ pub(super) fn answer(
             SuggestionState::Accepted => carry_out(head, author, answer, &found, now)?,
             SuggestionState::Open | SuggestionState::Rejected => None,
         };
-        tx.prepare_cached(
-            "UPDATE suggestion SET state = ?3, answered_by = ?4, reason = ?5, revision = ?6 WHERE workflow = ?1 AND seq = ?2",
-        )?
-        .execute(params![
-            answer.workflow.get(),
-            answer.suggestion.get(),
-            state.word(),
-            author.sender().to_string(),
-            reason,
-            revision.map(Revision::get)
-        ])?;
+        let key = params![answer.workflow.get(), answer.suggestion.get()];
+        SUGGESTION.update(tx, "s.workflow = ?1 AND s.seq = ?2", key, || {
+            tx.prepare_cached(
+                "UPDATE suggestion SET state = ?3, answered_by = ?4, reason = ?5, revision = ?6 WHERE workflow = ?1 AND seq = ?2",
+            )?
+            .execute(params![
+                answer.workflow.get(),
+                answer.suggestion.get(),
+                state.word(),
+                author.sender().to_string(),
+                reason,
+                revision.map(Revision::get)
+            ])?;
+            Ok(())
+        })?;
         let data =
             json!({ "suggestion": answer.suggestion, "path": found.file, "revision": revision });
         head.event(&entry(kind, author).cause(reason.cloned()).data(data), now)?;
@@ -180,17 +187,23 @@ fn entry(kind: EventKind, author: &Author) -> Entry<'_> {
     }
 }
 
-const COLUMNS: &str = "SELECT s.seq, s.path, s.author, t.id, s.body, s.old, s.new, s.state, s.answered_by, s.reason, s.revision, s.at
-    FROM suggestion s LEFT JOIN attempt t ON t.workflow = s.workflow AND t.agent = s.author AND t.epoch = s.epoch";
+fn select(condition: &str) -> String {
+    format!(
+        "SELECT s.seq, s.path, s.author, {}, s.body, s.old, s.new, s.state, s.answered_by, s.reason, s.revision, s.at, {}
+        FROM suggestion s LEFT JOIN attempt t ON t.workflow = s.workflow AND t.agent = s.author AND t.epoch = s.epoch
+        WHERE s.workflow = ?1 AND {condition}",
+        checksum::attempt_id_sql(),
+        SUGGESTION.check
+    )
+}
 
 pub(super) fn get(
     db: &Connection,
     workflow: WorkflowId,
     seq: Seq,
 ) -> Result<Option<SuggestionView>> {
-    let sql = format!("{COLUMNS} WHERE s.workflow = ?1 AND s.seq = ?2");
     let key = [workflow.get(), seq.get()];
-    Ok(db.prepare_cached(&sql)?.query_row(key, view).optional()?)
+    Ok(db.prepare_cached(&select("s.seq = ?2"))?.query_row(key, view).optional()?)
 }
 
 /// Newest first.
@@ -199,20 +212,17 @@ pub(super) fn list(
     workflow: WorkflowId,
     limit: u32,
 ) -> Result<Vec<SuggestionView>> {
-    let sql = format!("{COLUMNS} WHERE s.workflow = ?1 ORDER BY s.seq DESC LIMIT ?2");
-    let suggestions = db
-        .prepare_cached(&sql)?
-        .query_map(params![workflow.get(), limit], view)?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(suggestions)
+    let mut statement = db.prepare_cached(&select("true ORDER BY s.seq DESC LIMIT ?2"))?;
+    damage::intact(statement.query_map(params![workflow.get(), limit], view)?)
 }
 
 fn view(row: &Row<'_>) -> rusqlite::Result<SuggestionView> {
+    SUGGESTION.verify(row, 12)?;
     Ok(SuggestionView {
         suggestion: columns::seq(row, 0)?,
         file: columns::parsed(row, 1)?,
         author: row.get(2)?,
-        attempt: columns::if_any(row, 3, columns::attempt_id)?,
+        attempt: checksum::attempt_id(row, 3)?,
         text: row.get(4)?,
         old: row.get(5)?,
         new: row.get(6)?,

@@ -1,7 +1,7 @@
-//! Clients' tokens, and the store's own health.
+//! Clients' tokens, and the write that shows that the store takes writes.
 
 use agent_worker_protocol::{Hash, Millis, Scopes, api::TokenView};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{columns, writer::Tx};
 use crate::{
@@ -59,25 +59,6 @@ pub(super) fn remove(tx: &Tx<'_>, name: &str) -> Result<()> {
     }
     tx.touch_tokens();
     Ok(())
-}
-
-/// What SQLite finds wrong with its own file. Some damage it cannot describe, and fails over.
-pub(super) fn integrity(db: &Connection) -> Result<Vec<String>> {
-    let check = || -> rusqlite::Result<Vec<String>> {
-        db.prepare("PRAGMA quick_check(20)")?.query_map([], |row| row.get(0))?.collect()
-    };
-    match check() {
-        Ok(said) => Ok(said.into_iter().filter(|line| line != "ok").collect()),
-        Err(error)
-            if matches!(
-                error.sqlite_error_code(),
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-            ) =>
-        {
-            Ok(vec![error.to_string()])
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 pub(super) fn pulse(tx: &Tx<'_>, now: StoreTime) -> Result<()> {

@@ -276,5 +276,5 @@ pub(crate) async fn what_is_said_about_the_program_is_kept(store: Arc<dyn Store>
     assert!(!submit().await.unwrap().is_deduplicated());
     assert!(submit().await.unwrap().is_deduplicated());
     assert_eq!(store.feedback_list(9).await.unwrap().len(), 3, "once per key");
-    assert_eq!(store.integrity().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.integrity().await.unwrap().problems, Vec::<String>::new());
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use agent_worker_kernel::{
-    AttemptPlace, Departure, Files, Runner, Shelf, ShellCommand, ShellEnd, Sighting,
+    AttemptPlace, Departure, EventTail, Files, Runner, Shelf, ShellCommand, ShellEnd, Sighting,
 };
 use agent_worker_protocol::{
     AttemptId, Finished, Millis, NumberedEvent, RunId, WorkerEvent, WorkerJob, WorkerOutcome,
@@ -79,20 +79,16 @@ impl Runner for Idle {
     async fn attempt_adopt(&self, _: RunId, _: AttemptId, _: CancellationToken) -> Departure {
         Departure::default()
     }
-    async fn attempt_events(
-        &self,
-        _: RunId,
-        attempt: AttemptId,
-        _: i64,
-    ) -> io::Result<Vec<NumberedEvent>> {
+    async fn attempt_events(&self, _: RunId, attempt: AttemptId, _: i64) -> io::Result<EventTail> {
         if !self.done.lock().unwrap().contains(&attempt) {
-            return Ok(Vec::new());
+            return Ok(EventTail::default());
         }
         let (outcome, text) = (WorkerOutcome::Ok, "all done".to_owned());
         let finished = Finished { outcome, text };
         let events = [WorkerEvent::Started { pid: 1 }, WorkerEvent::Finished(finished)];
         let numbered = events.into_iter().zip(1..);
-        Ok(numbered.map(|(event, no)| NumberedEvent { no, ts: Millis::new(0), event }).collect())
+        let events = numbered.map(|(event, no)| NumberedEvent { no, ts: Millis::new(0), event });
+        Ok(EventTail { events: events.collect(), damaged: None })
     }
     async fn attempt_log(&self, _: RunId, _: AttemptId, _: u64, _: usize) -> io::Result<Vec<u8>> {
         Ok(b"printed\n".to_vec())

@@ -7,8 +7,10 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_kernel::{AttemptPlace, Departure, Runner, ShellCommand, ShellEnd, Sighting};
-use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerEvent, WorkerJob};
+use agent_worker_kernel::{
+    AttemptPlace, Departure, EventTail, Runner, ShellCommand, ShellEnd, Sighting,
+};
+use agent_worker_protocol::{AttemptId, RunId, WorkerEvent, WorkerJob};
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -75,9 +77,10 @@ impl Runner for Machine {
         _run: RunId,
         attempt: AttemptId,
         after: i64,
-    ) -> io::Result<Vec<NumberedEvent>> {
+    ) -> io::Result<EventTail> {
         let process = self.state().processes.get(&attempt).cloned();
-        Ok(process.map(|process| process.written_after(after)).unwrap_or_default())
+        let events = process.map(|process| process.written_after(after)).unwrap_or_default();
+        Ok(EventTail { events, damaged: None })
     }
 
     async fn attempt_log(

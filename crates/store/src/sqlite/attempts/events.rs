@@ -85,10 +85,15 @@ fn finish(
     finished: &Finished,
     retry: Option<StoreTime>,
 ) -> Result<()> {
-    let finished = serde_json::to_string(finished)?;
-    tx.prepare_cached("UPDATE attempt SET finished = ?2, store_retry = ?3 WHERE id = ?1")?
-        .execute(params![attempt.get().as_bytes(), finished, retry.map(StoreTime::get)])?;
-    Ok(())
+    attempts::update(tx, attempt, || {
+        tx.prepare_cached("UPDATE attempt SET finished = ?2, store_retry = ?3 WHERE id = ?1")?
+            .execute(params![
+                attempt.get().as_bytes(),
+                serde_json::to_string(finished)?,
+                retry.map(StoreTime::get)
+            ])?;
+        Ok(())
+    })
 }
 
 /// Converts the instant that a provider named, by the wall clock of the worker, which wrote it down at `written`. The

@@ -8,6 +8,7 @@ use crate::{
     error::Result,
     model::{Blame, Fence, FinishedAttempt, NewMessage, Settlement},
     sqlite::{
+        attempts,
         author::{Author, Live},
         columns, effects,
         events::Entry,
@@ -217,18 +218,21 @@ fn close(
         AttemptEnd::Ok | AttemptEnd::Failed { .. } => 1,
         AttemptEnd::Interrupted { .. } | AttemptEnd::Stopped => 0,
     };
-    head.tx
-        .prepare_cached(
-            "UPDATE attempt SET ended = ?2, how = ?3, answer = ?4, turn = ?5, store_ended = ?6 WHERE id = ?1",
-        )?
-        .execute(params![
-            live.id.get().as_bytes(),
-            now.wall.get(),
-            serde_json::to_string(&settlement.end)?,
-            answer.map(Seq::get),
-            turn,
-            now.store.get()
-        ])?;
+    attempts::update(head.tx, live.id, || {
+        head.tx
+            .prepare_cached(
+                "UPDATE attempt SET ended = ?2, how = ?3, answer = ?4, turn = ?5, store_ended = ?6 WHERE id = ?1",
+            )?
+            .execute(params![
+                live.id.get().as_bytes(),
+                now.wall.get(),
+                serde_json::to_string(&settlement.end)?,
+                answer.map(Seq::get),
+                turn,
+                now.store.get()
+            ])?;
+        Ok(())
+    })?;
     let run = head.live()?.number;
     head.tx
         .prepare_cached("UPDATE run SET turns = turns + ?3 WHERE workflow = ?1 AND id = ?2")?

@@ -1,0 +1,33 @@
+//! The damaged rows that the daemon's answers had to leave out.
+
+use std::cell::RefCell;
+
+use agent_worker_protocol::DAMAGED_HEADER;
+use hyper::HeaderMap;
+
+tokio::task_local! {
+    static LEFT_OUT: RefCell<Vec<String>>;
+}
+
+/// Runs `work` and returns with its output the damaged rows that the answers to its requests had to leave out.
+pub async fn observe_damage<F: Future>(work: F) -> (F::Output, Vec<String>) {
+    LEFT_OUT
+        .scope(RefCell::default(), async {
+            let output = work.await;
+            (output, LEFT_OUT.with(RefCell::take))
+        })
+        .await
+}
+
+/// Takes note of what an answer leaves out.
+pub(crate) fn note(headers: &HeaderMap) {
+    // Outside of `observe_damage`, nobody collects it.
+    let _ = LEFT_OUT.try_with(|left_out| {
+        let mut left_out = left_out.borrow_mut();
+        for row in headers.get_all(DAMAGED_HEADER).iter().filter_map(|value| value.to_str().ok()) {
+            if !left_out.iter().any(|known| known == row) {
+                left_out.push(row.to_owned());
+            }
+        }
+    });
+}

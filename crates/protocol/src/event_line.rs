@@ -1,0 +1,90 @@
+//! A line of `events.jsonl`: an event as JSON, with a checksum of the line as its last field.
+//!
+//! The checksum detects bytes that changed on the disk. Lines of an earlier version have none and are read as they are.
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::NumberedEvent;
+
+/// What is before the checksum, and after it.
+const BEFORE: &[u8] = b",\"xxh3\":\"";
+const AFTER: &[u8] = b"\"}";
+const DIGITS: usize = 32;
+
+/// Why a line is no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadLine {
+    /// It was written only in part, or never was an event.
+    NotAnEvent,
+    /// It does not match its checksum.
+    Damaged,
+}
+
+impl NumberedEvent {
+    /// Writes the event as a line, with its end.
+    pub fn to_line(&self) -> serde_json::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(self)?;
+        // The brace that ends the object comes after the checksum.
+        line.pop();
+        let checksum = xxh3_128(&line);
+        line.extend_from_slice(BEFORE);
+        line.extend_from_slice(format!("{checksum:0DIGITS$x}").as_bytes());
+        line.extend_from_slice(AFTER);
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    /// Reads a line, without its end.
+    pub fn from_line(line: &[u8]) -> Result<Self, BadLine> {
+        if let Some((content, checksum)) = parts(line)
+            && format!("{:0DIGITS$x}", xxh3_128(content)).as_bytes() != checksum
+        {
+            return Err(BadLine::Damaged);
+        }
+        serde_json::from_slice(line).map_err(|_| BadLine::NotAnEvent)
+    }
+}
+
+/// The line before its checksum, and the checksum.
+fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = line.strip_suffix(AFTER)?;
+    let (content, checksum) = line.split_at_checked(line.len().checked_sub(DIGITS)?)?;
+    Some((content.strip_suffix(BEFORE)?, checksum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Finished, Millis, WorkerEvent, WorkerOutcome};
+
+    #[test]
+    fn no_flipped_bit_of_a_line_makes_another_event() {
+        let finished = Finished { text: "the answer".into(), outcome: WorkerOutcome::Ok };
+        let event =
+            NumberedEvent { no: 3, ts: Millis::new(7), event: WorkerEvent::Finished(finished) };
+        let line = event.to_line().unwrap();
+        let (end, line) = line.split_last().unwrap();
+        assert_eq!((*end, NumberedEvent::from_line(line)), (b'\n', Ok(event.clone())));
+        for bit in 0..line.len() * 8 {
+            let mut flipped = line.to_vec();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let read = NumberedEvent::from_line(&flipped);
+            assert!(read.is_err() || read.as_ref() == Ok(&event), "bit {bit}: {read:?}");
+        }
+        let mut flipped = line.to_vec();
+        let place = line.windows(6).position(|part| part == b"answer").unwrap();
+        flipped[place] ^= 1;
+        assert_eq!(NumberedEvent::from_line(&flipped), Err(BadLine::Damaged));
+    }
+
+    #[test]
+    fn a_line_of_an_earlier_version_is_read_and_half_a_line_is_none() {
+        let event =
+            NumberedEvent { no: 1, ts: Millis::new(1), event: WorkerEvent::Started { pid: 7 } };
+        let old = serde_json::to_vec(&event).unwrap();
+        assert_eq!(NumberedEvent::from_line(&old), Ok(event.clone()));
+        let line = event.to_line().unwrap();
+        let half = &line[..line.len() / 2];
+        assert_eq!(NumberedEvent::from_line(half), Err(BadLine::NotAnEvent));
+    }
+}

@@ -1,0 +1,85 @@
+//! Reads 50 messages, or a document of 1 MiB, a number of times and writes them as JSON, as the daemon does.
+//!
+//! `scripts/read-cost` counts the instructions of this program to find the share of the checksums.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement")]
+
+use std::sync::Arc;
+
+use agent_worker_protocol::{
+    DocumentPath, Limits, MessageKind, Millis, Priority, RunId, RunMode, Seq, WorkflowId,
+};
+use agent_worker_store::{
+    Base, By, DocumentWrite, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Order, Recipient,
+    Sqlite, Store, Wake, Who,
+};
+
+const NOW: Millis = Millis::new(1_700_000_000_000);
+const MESSAGES: u32 = 50;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let mut args = std::env::args().skip(1);
+    let what = args.next().unwrap();
+    let times: u32 = args.next().unwrap().parse().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(Sqlite::open(folder.path()).unwrap());
+    let workflow = fill(&store).await;
+    let mut bytes = 0;
+    for _ in 0..times {
+        bytes += match what.as_str() {
+            "messages" => messages(&store, workflow).await,
+            "document" => document(&store, workflow).await,
+            other => panic!("`{other}` is neither messages nor document"),
+        };
+    }
+    println!("{bytes} bytes");
+}
+
+async fn messages(store: &Arc<dyn Store>, workflow: WorkflowId) -> usize {
+    let query = MessageQuery {
+        run: None,
+        after: Seq::new(0),
+        search: None,
+        order: Order::NewestFirst,
+        limit: MESSAGES,
+    };
+    serde_json::to_vec(&store.message_list(workflow, query).await.unwrap()).unwrap().len()
+}
+
+async fn document(store: &Arc<dyn Store>, workflow: WorkflowId) -> usize {
+    let newest = None;
+    let found = store.document_get(workflow, DocumentPath::default(), newest).await.unwrap();
+    serde_json::to_vec(&found.unwrap().content).unwrap().len()
+}
+
+async fn fill(store: &Arc<dyn Store>) -> WorkflowId {
+    let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
+    let run = NewRun {
+        id: RunId::new(uuid::Uuid::from_u64_pair(1, 1)),
+        mode: RunMode::Start,
+        limits: Limits { hops: 50, turns: None, wall: None },
+        script: "s".repeat(4_000),
+        agents: vec![NewAgent { name: "a".parse().unwrap(), settings: "{}".into() }],
+        roles: Vec::new(),
+        keep: Keep::Always,
+    };
+    store.run_create(workflow, run, NOW).await.unwrap();
+    for n in 0..MESSAGES {
+        let message = NewMessage {
+            kind: MessageKind::Message,
+            body: format!("message {n}: {}", "some words of it ".repeat(12)),
+            data: Vec::new(),
+            reply_to: None,
+            hops: 0,
+            priority: Priority::Normal,
+            resource: None,
+            recipients: vec![Recipient { agent: "a".parse().unwrap(), wake: Wake::Batched }],
+        };
+        store.message_append(By::new(Who::User), workflow, message, None, NOW).await.unwrap();
+    }
+    let content = "a line of a document, as people write them\n".repeat((1 << 20) / 43);
+    let (path, base, most) = (DocumentPath::default(), Base::Absent, usize::MAX);
+    let write = DocumentWrite { workflow, path, content, base, most };
+    store.document_put(By::new(Who::User), write, NOW).await.unwrap();
+    workflow
+}

@@ -1,0 +1,134 @@
+//! Damaged rows: how they are named, which of them are known, and which a caller's reads left out.
+//!
+//! A read of one row returns [`Error::Damaged`]. A list leaves the damaged row out and reports it: to the caller through
+//! [`observe_damage`], to everybody through the register behind `Store::damage`, and to the log.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use agent_worker_protocol::WorkflowId;
+
+use crate::error::{Error, Result};
+
+/// A row that does not match its checksum.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("{table} `{key}` of instance {} is damaged: it does not match its checksum", shown(*.workflow))]
+pub struct DamagedRow {
+    /// The instance, as far as the key can be read.
+    pub workflow: Option<WorkflowId>,
+    /// The table.
+    pub table: &'static str,
+    /// The rest of the key, its parts separated by spaces.
+    pub key: String,
+}
+
+fn shown(workflow: Option<WorkflowId>) -> String {
+    workflow.map_or_else(|| "?".to_owned(), |workflow| workflow.to_string())
+}
+
+thread_local! {
+    /// The damaged rows that the work under way on this thread has left out.
+    static LEFT_OUT: RefCell<Vec<DamagedRow>> = const { RefCell::new(Vec::new()) };
+}
+
+tokio::task_local! {
+    static OBSERVED: RefCell<Vec<DamagedRow>>;
+}
+
+/// Runs `work` and returns with its output the damaged rows that its reads met.
+pub async fn observe_damage<F: Future>(work: F) -> (F::Output, Vec<DamagedRow>) {
+    OBSERVED
+        .scope(RefCell::default(), async {
+            let output = work.await;
+            let mut rows = OBSERVED.with(RefCell::take);
+            rows.sort();
+            rows.dedup();
+            (output, rows)
+        })
+        .await
+}
+
+/// Collects rows and leaves out those that are damaged.
+pub(crate) fn intact<T>(rows: impl Iterator<Item = rusqlite::Result<T>>) -> Result<Vec<T>> {
+    let mut kept = Vec::new();
+    for row in rows {
+        kept.extend(if_intact(row)?);
+    }
+    Ok(kept)
+}
+
+/// Returns the row, or reports that it is damaged.
+pub(crate) fn if_intact<T>(row: rusqlite::Result<T>) -> Result<Option<T>> {
+    match row.map_err(Error::from) {
+        Ok(row) => Ok(Some(row)),
+        Err(Error::Damaged(damaged)) => {
+            leave_out(damaged);
+            Ok(None)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Reports a row that is left out of a list.
+pub(crate) fn leave_out(damaged: DamagedRow) {
+    LEFT_OUT.with_borrow_mut(|rows| rows.push(damaged));
+}
+
+/// Runs `work` on this thread; returns with its result the rows that it left out.
+pub(crate) fn watch<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<DamagedRow>)> {
+    LEFT_OUT.take();
+    work().map(|result| (result, LEFT_OUT.take()))
+}
+
+/// The damaged rows that reads have met so far. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct DamageRegister(Arc<Mutex<BTreeSet<DamagedRow>>>);
+
+impl DamageRegister {
+    /// Takes note of the damage in the outcome of [`watch`].
+    pub(crate) fn record<T>(&self, watched: Result<(T, Vec<DamagedRow>)>) -> Result<T> {
+        match watched {
+            Ok((result, left_out)) => {
+                for row in &left_out {
+                    self.add(row);
+                }
+                Ok(result)
+            }
+            Err(Error::Damaged(row)) => {
+                self.add(&row);
+                Err(Error::Damaged(row))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    fn add(&self, row: &DamagedRow) {
+        // Outside of `observe_damage`, nobody collects them.
+        let _ = OBSERVED.try_with(|observed| observed.borrow_mut().push(row.clone()));
+        if self.rows().insert(row.clone()) {
+            tracing::error!(table = row.table, key = row.key, workflow = ?row.workflow, "a stored row is damaged");
+        }
+    }
+
+    /// Replaces everything that is known by what a scan of the whole database has found.
+    pub(crate) fn replace(&self, found: &[DamagedRow]) {
+        *self.rows() = found.iter().cloned().collect();
+    }
+
+    /// Forgets the rows of an instance whose rows were deleted.
+    pub(crate) fn forget(&self, workflow: WorkflowId) {
+        self.rows().retain(|row| row.workflow != Some(workflow));
+    }
+
+    /// Returns the damaged rows, in order.
+    pub(crate) fn list(&self) -> Vec<DamagedRow> {
+        self.rows().iter().cloned().collect()
+    }
+
+    fn rows(&self) -> MutexGuard<'_, BTreeSet<DamagedRow>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

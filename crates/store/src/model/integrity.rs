@@ -1,0 +1,16 @@
+//! The outcome of a check of the whole store.
+
+use crate::damage::DamagedRow;
+
+/// What a check of the whole store has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Integrity {
+    /// Damage to the structure of a database, one line each.
+    pub problems: Vec<String>,
+    /// Rows that do not match their checksums.
+    pub damaged: Vec<DamagedRow>,
+    /// Rows of the tables that have checksums.
+    pub rows: u64,
+    /// Rows without a checksum: an earlier version wrote them.
+    pub unhashed: u64,
+}

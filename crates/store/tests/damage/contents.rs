@@ -1,0 +1,302 @@
+//! A database with every kind of row, and a reader of all of them.
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+
+use agent_worker_protocol::{
+    ApprovalId, AttemptId, Consent, DocumentPath, Finished, Millis, NumberedEvent, OnAsk, Outcome,
+    Position, Proposal, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision, Role, Rule,
+    RunId, Sender, Seq, Terms, TieBreaker, Verdict, WorkerEvent, WorkerOutcome, WorkflowId,
+};
+use agent_worker_store::{
+    ApprovalQuery, Base, Deciding, DocumentWrite, Edit, Error, EventQuery, Lease, MessageQuery,
+    NewApproval, NewBallot, NewProposal, NewQuestion, NewRun, NewSuggestion, Order, ProposalQuery,
+    ProposalStep, QuestionQuery, Right, RunQuery, Said, Store, SuggestionAnswer, SuggestionVerdict,
+};
+use serde_json::json;
+
+use crate::team::{NOW, Team, agent, answered, end, keyed, name, new_run, text, user};
+
+/// Two blocks.
+pub(crate) const SMALL: usize = 70_000;
+/// Longer than a row may be, so that it is a file.
+pub(crate) const LARGE: usize = (1 << 20) + 100_000;
+const DECIDING: Deciding = Deciding { tally: two_votes_win, dice: 7 };
+const SOON: Millis = Millis::new(NOW.get() + 1_000);
+
+/// What [`read_everything`] has to know.
+#[derive(Clone)]
+pub(crate) struct Written {
+    pub(crate) workflow: WorkflowId,
+    runs: Vec<RunId>,
+    attempts: Vec<AttemptId>,
+    resource: ResourceId,
+}
+
+fn two_votes_win(proposal: &Proposal, _: u64, _: Millis) -> ProposalStep {
+    let won = proposal.counts().into_iter().find(|(_, votes)| *votes == 2);
+    won.map_or(ProposalStep::Stay, |(winner, _)| {
+        ProposalStep::Resolve(Verdict::Winner { winner: winner.to_owned() })
+    })
+}
+
+/// Writes at least one row of every kind that has a checksum, among them a resource of this size.
+pub(crate) async fn fill(store: &Arc<dyn Store>, size: usize) -> Written {
+    let mut team = Team::new(store, &["a", "b"]).await;
+    let first = team.run;
+    team.settle(end(Outcome::Done)).await;
+    let roles = vec![(Role::DocumentOwner, name("b"))];
+    team.start(NewRun { roles, ..new_run(&["a", "b"]) }).await;
+    team.say("work on it, both of you", &["a", "b"]).await;
+    let (a, b) = (team.lease("a").await, team.lease("b").await);
+    documents(&team).await;
+    vote(&team, [&a, &b]).await;
+    ask(&team, &a).await;
+    suggest(&team, &a, &b).await;
+    team.append(keyed(user(), "once", "x"), text("only once", &[])).await.unwrap();
+    let content: Vec<u8> = (0..size).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
+    let put = store.resource_put(user(), team.workflow, "text/plain".into(), content, NOW);
+    let resource = put.await.unwrap();
+    let finished = Finished { outcome: WorkerOutcome::Ok, text: "what the agent answered".into() };
+    let event = NumberedEvent { no: 1, ts: NOW, event: WorkerEvent::Finished(finished) };
+    store.attempt_events(a.id, vec![event], NOW).await.unwrap();
+    team.finish(&a, answered("what the agent answered")).await;
+    team.say("one more, that nobody has read", &["a"]).await;
+    Written {
+        workflow: team.workflow,
+        runs: vec![first, team.run],
+        attempts: vec![a.id, b.id],
+        resource,
+    }
+}
+
+async fn documents(team: &Team) {
+    for content in ["a".repeat(200), "b".repeat(50), "c".repeat(9_000)] {
+        let (path, base, most) = (DocumentPath::default(), Base::Append, usize::MAX);
+        let write = DocumentWrite { workflow: team.workflow, path, content, base, most };
+        team.store.document_put(user(), write, NOW).await.unwrap();
+    }
+}
+
+async fn vote(team: &Team, voters: [&Lease; 2]) {
+    for ballots in [1, 2] {
+        let terms = Terms {
+            kind: ProposalKind::Decision,
+            title: "which way".into(),
+            description: Some("there are two".into()),
+            options: ["left", "right"].map(ProposalOption::new).into(),
+            rule: Rule::Plurality,
+            quorum: None,
+            tie_breaker: TieBreaker::First,
+            binding: false,
+            role: None,
+            work: None,
+            gate: None,
+            electorate: vec![Sender::Agent(name("a")), Sender::Agent(name("b"))],
+            fallback: None,
+        };
+        let new = NewProposal { terms, deadline: SOON, said: Said::default() };
+        let made = team.store.proposal_create(user(), team.workflow, new, NOW).await;
+        let proposal = made.unwrap().value();
+        for lease in voters.iter().take(ballots) {
+            let (choice, reason, said) =
+                ("left".into(), Some("it is nearer".into()), Said::default());
+            let ballot = NewBallot { proposal, choice, reason, right: Right::Own, said };
+            let cast = team.store.ballot_cast(agent(lease), team.workflow, ballot, DECIDING, NOW);
+            cast.await.unwrap();
+        }
+    }
+}
+
+async fn ask(team: &Team, lease: &Lease) {
+    for answer in [None, Some("yes, do")] {
+        let (question, options) = ("may I go left".into(), vec!["yes".into(), "no".into()]);
+        let new = NewQuestion { question, options, said: Said::default() };
+        let asked = team.store.question_ask(agent(lease), team.workflow, new, NOW).await;
+        if let Some(answer) = answer {
+            let question = asked.unwrap().value();
+            let told =
+                team.store.question_answer(user(), team.workflow, question, answer.into(), NOW);
+            told.await.unwrap();
+        }
+    }
+    for (call, command) in [("1", "rm left"), ("2", "rm right")] {
+        let args = json!({ "command": command });
+        let new = NewApproval { call: call.into(), tool: "Bash".into(), args, on_ask: OnAsk::Wait };
+        team.store.approval_ask(lease.fence.clone(), new, NOW).await.unwrap();
+    }
+    let (id, reason) = (ApprovalId::new(2), Some("it is in the way".to_owned()));
+    let answer =
+        team.store.approval_answer(user(), team.workflow, id, Consent::Approved, reason, NOW);
+    answer.await.unwrap();
+}
+
+async fn suggest(team: &Team, author: &Lease, owner: &Lease) {
+    let (workflow, path) = (team.workflow, DocumentPath::default());
+    let mut made = Vec::new();
+    for _ in 0..2 {
+        let new = NewSuggestion {
+            workflow,
+            path: path.clone(),
+            text: "say it better".into(),
+            edit: Some(Edit::Append("better".into())),
+            message: text("a suggestion", &[]),
+            pause: None,
+        };
+        made.push(team.store.suggestion_put(agent(author), new, NOW).await.unwrap().value());
+    }
+    let answer = SuggestionAnswer {
+        workflow,
+        suggestion: made[1],
+        verdict: SuggestionVerdict::Reject("it is good as it is".into()),
+        message: text("no", &[]),
+        pause: None,
+        most: 1 << 20,
+    };
+    team.store.suggestion_answer(agent(owner), answer, NOW).await.unwrap();
+}
+
+/// Every row as the store returns it, by its table and key. What is mutable and has no checksum is left out.
+pub(crate) type Everything = BTreeMap<String, String>;
+
+/// Reads everything that [`fill`] has written; collects the errors beside it.
+pub(crate) async fn read_everything(
+    store: &Arc<dyn Store>,
+    of: &Written,
+) -> (Everything, Vec<Error>) {
+    let mut read = Reader::default();
+    read.channel(store, of).await;
+    read.votes(store, of).await;
+    read.library(store, of).await;
+    for run in &of.runs {
+        let row = store.run_get(*run).await;
+        read.one(
+            format!("run {run}"),
+            row.map(|run| (run.id, run.mode, run.script, run.limits, run.error)),
+        );
+    }
+    let runs = store.run_list(RunQuery::Of(of.workflow, 10)).await;
+    read.all(runs, |run| (format!("listed run {}", run.id), run.script.clone()));
+    for attempt in &of.attempts {
+        let row = store.attempt_get(*attempt).await;
+        read.one(format!("attempt {attempt}"), row.map(|row| (row.shown, row.finished, row.ended)));
+    }
+    for who in ["a", "b"] {
+        let attempts = store.attempt_list(of.workflow, name(who), 10).await;
+        read.all(attempts, |row| {
+            (format!("listed attempt {}", row.id), format!("{:?}", (&row.finished, &row.ended)))
+        });
+    }
+    // Asked again under its key, an effect is read, not repeated.
+    let again = store.message_append(
+        keyed(user(), "once", "x"),
+        of.workflow,
+        text("only once", &[]),
+        None,
+        NOW,
+    );
+    read.one("effect once".into(), again.await);
+    (read.everything, read.errors)
+}
+
+fn found<T>(row: Result<Option<T>, Error>) -> Result<T, Error> {
+    row?.ok_or(Error::NotFound("row"))
+}
+
+#[derive(Default)]
+struct Reader {
+    everything: Everything,
+    errors: Vec<Error>,
+}
+
+impl Reader {
+    fn one<T: Debug>(&mut self, label: String, row: Result<T, Error>) {
+        match row {
+            Ok(row) => drop(self.everything.insert(label, format!("{row:?}"))),
+            Err(error) => self.errors.push(error),
+        }
+    }
+
+    fn all<T, S: Debug>(&mut self, rows: Result<Vec<T>, Error>, label: impl Fn(&T) -> (String, S)) {
+        match rows {
+            Ok(rows) => self.everything.extend(rows.iter().map(|row| {
+                let (label, row) = label(row);
+                (label, format!("{row:?}"))
+            })),
+            Err(error) => self.errors.push(error),
+        }
+    }
+
+    async fn channel(&mut self, store: &Arc<dyn Store>, of: &Written) {
+        let query = |search: Option<&str>| MessageQuery {
+            run: None,
+            after: Seq::new(0),
+            search: search.map(Into::into),
+            order: Order::OldestFirst,
+            limit: 100,
+        };
+        let content = |message: &agent_worker_protocol::Message| {
+            let (to, cc) = (Vec::new(), Vec::new());
+            agent_worker_protocol::Message { to, cc, ..message.clone() }
+        };
+        let messages = store.message_list(of.workflow, query(None)).await;
+        self.all(messages, |message| (format!("message {}", message.seq), content(message)));
+        let found = store.message_list(of.workflow, query(Some("both of you"))).await;
+        self.all(found, |message| (format!("found message {}", message.seq), content(message)));
+        let inbox = store.inbox_pending(of.workflow, name("a"), 10).await;
+        self.all(inbox, |shown| (format!("inbox {}", shown.message.seq), content(&shown.message)));
+        let receipts = store.message_receipts(of.workflow, Seq::new(1)).await;
+        self.all(receipts, |receipt| {
+            (format!("receipt {}", receipt.agent), receipt.answer.clone())
+        });
+        let query =
+            EventQuery { workflow: of.workflow, run: None, after: Position::new(0), limit: 1_000 };
+        let events = store.event_list(query).await;
+        self.all(events, |event| {
+            let mut event = event.clone();
+            if let Some(message) = event.data.as_object_mut() {
+                message.remove("to");
+                message.remove("cc");
+            }
+            (format!("event {}", event.pos.unwrap()), event)
+        });
+    }
+
+    async fn votes(&mut self, store: &Arc<dyn Store>, of: &Written) {
+        for id in [1, 2] {
+            let proposal = store.proposal_get(of.workflow, ProposalId::new(id)).await;
+            self.one(format!("proposal {id}"), found(proposal));
+            let approval =
+                store.approval_list(of.workflow, ApprovalQuery::One(ApprovalId::new(id))).await;
+            self.one(format!("approval {id}"), found(approval.map(|mut one| one.pop())));
+        }
+        let proposals = store.proposal_list(of.workflow, ProposalQuery::All).await;
+        self.all(proposals, |proposal| {
+            (format!("listed proposal {}", proposal.id), proposal.clone())
+        });
+        let open = store.approval_list(of.workflow, ApprovalQuery::Open).await;
+        self.all(open, |approval| (format!("open approval {}", approval.id), approval.clone()));
+        let questions = store.question_list(of.workflow, QuestionQuery::All).await;
+        self.all(questions, |question| (format!("question {}", question.id), question.clone()));
+        let suggestions = store.suggestion_list(of.workflow, 10).await;
+        self.all(suggestions, |one| (format!("suggestion {}", one.suggestion), one.clone()));
+    }
+
+    async fn library(&mut self, store: &Arc<dyn Store>, of: &Written) {
+        let path = DocumentPath::default();
+        let documents = store.document_list(of.workflow).await;
+        self.all(documents, |info| (format!("listed document {}", info.revision), info.clone()));
+        let history = store.document_history(of.workflow, path.clone(), 10).await;
+        self.all(history, |info| (format!("revision {}", info.revision), info.clone()));
+        for revision in 1..=3 {
+            let at = Some(Revision::new(revision));
+            let document = store.document_get(of.workflow, path.clone(), at).await;
+            self.one(format!("document {revision}"), found(document));
+        }
+        let resources = store.resource_list(of.workflow, 10).await;
+        self.all(resources, |info| (format!("listed resource {}", info.id), info.clone()));
+        for range in [0..u64::MAX, 10..20, 65_530..65_540, 190_000..u64::MAX] {
+            let part = store.resource_get(of.workflow, of.resource, range.clone()).await;
+            self.one(format!("resource {range:?}"), part);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Bytes that change on the disk: never returned as data, named wherever they are met, and nothing else is lost to them.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod contents;
+#[expect(dead_code, reason = "the conformance suite uses the rest")]
+#[path = "../conformance/team.rs"]
+mod team;
+
+use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
+
+use agent_worker_store::{Error, Integrity, Sqlite, Store, observe_damage};
+use contents::{Everything, LARGE, SMALL, Written, fill, read_everything};
+use rusqlite::{Connection, types::Value};
+use tempfile::TempDir;
+
+const DATABASE: &str = "agent-worker.db";
+
+/// Every column with a checksum; of rows that need more than one read to be found, those behind the key.
+const COLUMNS: [(&str, &[&str]); 12] = [
+    ("run", &["uuid", "mode", "keep", "started", "after_seq", "script", "limits"]),
+    ("message", &["seq", "run", "sender", "kind", "body", "hops", "priority", "ts"]),
+    (
+        "attempt",
+        &["id", "oldest", "number", "setbacks", "shown", "started", "finished", "how", "answer"],
+    ),
+    ("effect", &["args", "tool", "result", "position", "at"]),
+    (
+        "event",
+        &["position", "run", "kind", "agent", "attempt", "seq", "cause", "whose", "data", "at"],
+    ),
+    ("document", &["revision", "author", "bytes", "at", "content", "content_hash"]),
+    ("resource", &["kind", "bytes", "at", "content", "blocks"]),
+    ("proposal", &["run", "creator", "created", "deadline", "hops", "terms", "state", "ended"]),
+    ("ballot", &["voter", "choice", "reason", "at"]),
+    ("question", &["agent", "question", "options", "asked", "answer"]),
+    ("approval", &["tool", "args", "hash", "asked", "answer", "reason", "whose"]),
+    ("suggestion", &["path", "author", "body", "new", "state", "reason", "at"]),
+];
+
+fn open(folder: &Path) -> (Sqlite, Arc<dyn Store>) {
+    let store = Sqlite::open(folder).unwrap();
+    (store.clone(), Arc::new(store))
+}
+
+fn raw(folder: &Path) -> Connection {
+    #[expect(clippy::disallowed_methods, reason = "the disk does not go through the store either")]
+    Connection::open(folder.join(DATABASE)).unwrap()
+}
+
+/// A folder with every kind of row, and what is read from it.
+async fn filled(resource: usize) -> (TempDir, Written, Everything) {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, handle) = open(folder.path());
+    let written = fill(&handle, resource).await;
+    let (everything, errors) = read_everything(&handle, &written).await;
+    assert!(errors.is_empty(), "{errors:?}");
+    let sound = handle.integrity().await.unwrap();
+    assert_eq!((sound.problems.len(), sound.damaged.len(), sound.unhashed), (0, 0, 0), "{sound:?}");
+    drop(handle);
+    store.close().await;
+    (folder, written, everything)
+}
+
+/// A copy of the folder.
+fn copy(folder: &Path) -> TempDir {
+    fn all(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let to = to.join(entry.file_name());
+            if entry.path().is_dir() {
+                all(&entry.path(), &to);
+            } else {
+                fs::copy(entry.path(), to).unwrap();
+            }
+        }
+    }
+    let copy = tempfile::tempdir().unwrap();
+    all(folder, copy.path());
+    copy
+}
+
+/// Flips one bit in the middle of a value.
+fn flipped(value: Value) -> Value {
+    let in_the_middle = |mut bytes: Vec<u8>| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        bytes
+    };
+    match value {
+        Value::Integer(number) => Value::Integer(number ^ 1),
+        Value::Text(text) => Value::Text(String::from_utf8(in_the_middle(text.into())).unwrap()),
+        Value::Blob(blob) => Value::Blob(in_the_middle(blob)),
+        other @ (Value::Null | Value::Real(_)) => panic!("{other:?}"),
+    }
+}
+
+/// Flips a bit of the column in the last row that has it; says whether there was one.
+fn flip(folder: &Path, table: &str, column: &str) {
+    let db = raw(folder);
+    let last = format!("{column} IS NOT NULL AND length({column}) > 0 ORDER BY checksum LIMIT 1");
+    let (checksum, value): (Vec<u8>, Value) = db
+        .query_row(&format!("SELECT checksum, {column} FROM {table} WHERE {last}"), [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    let changed = db
+        .execute(
+            &format!("UPDATE OR REPLACE {table} SET {column} = ?2 WHERE checksum = ?1"),
+            (checksum, flipped(value)),
+        )
+        .unwrap();
+    assert_eq!(changed, 1);
+}
+
+/// What an event says whose message cannot be read.
+const LACKING: &str = "its message is missing or damaged";
+
+/// The row without the attempt that wrote it.
+fn unnamed(row: &str) -> String {
+    match row.split_once("attempt: Some(AttemptId(") {
+        Some((start, rest)) => {
+            format!("{start}attempt: None{}", &rest[rest.find("))").unwrap() + 2..])
+        }
+        None => row.to_owned(),
+    }
+}
+
+/// What was read that is not what was written.
+fn served(now: &Everything, before: &Everything) -> Vec<String> {
+    let differs = |(label, row): (&String, &String)| {
+        let is_same = before.get(label) == Some(row)
+            || row == "None"
+            || row.contains(LACKING)
+            || row.contains("RowDamaged");
+        // An attempt that is damaged is not named as the author of what is intact.
+        let is_same = is_same || before.get(label).map(|row| unnamed(row)) == Some(unnamed(row));
+        (!is_same).then(|| format!("{label}: {row}"))
+    };
+    now.iter().filter_map(differs).collect()
+}
+
+#[tokio::test]
+async fn a_flipped_byte_is_an_error_that_names_the_row_and_everything_else_is_read() {
+    let (folder, written, before) = filled(SMALL).await;
+    for (table, columns) in COLUMNS {
+        for column in columns {
+            let case = format!("{table}.{column}");
+            let damaged = copy(folder.path());
+            flip(damaged.path(), table, column);
+            let (store, handle) = open(damaged.path());
+            let ((now, errors), observed) =
+                observe_damage(read_everything(&handle, &written)).await;
+            assert_eq!(served(&now, &before), Vec::<String>::new(), "{case} was served");
+            // A row whose key changed is not found by its key; a list meets it.
+            let is_named =
+                |error: &&Error| !matches!(error, Error::Damaged(_) | Error::NotFound(_));
+            let other = errors.iter().find(is_named);
+            assert!(other.is_none(), "{case}: {other:?}");
+            assert!(observed.iter().any(|row| row.table == table), "{case}: {observed:?}");
+            assert_eq!(handle.damage().await.unwrap(), observed, "{case}");
+            let lost: Vec<_> = before.keys().filter(|label| !now.contains_key(*label)).collect();
+            // The id of a run is in every row of the run.
+            assert!(
+                lost.len() <= 9 || case == "run.uuid",
+                "{case}: {} are lost: {lost:?}",
+                lost.len()
+            );
+            let Integrity { damaged, .. } = handle.integrity().await.unwrap();
+            assert!(damaged.iter().any(|row| row.table == table), "{case}: {damaged:?}");
+            assert_eq!(handle.damage().await.unwrap(), damaged, "{case}");
+            drop(handle);
+            store.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_or_missing_file_of_a_resource_is_found_by_every_read_that_touches_it() {
+    let (folder, written, before) = filled(LARGE).await;
+    let file = |folder: &Path| {
+        let files = fs::read_dir(folder.join(format!("resources/{}", written.workflow))).unwrap();
+        files.map(|file| file.unwrap().path()).next().unwrap()
+    };
+    for (case, change, lost) in [
+        ("a byte in the first block", Some(30), 3),
+        ("a byte in the third block", Some(140_000), 2),
+        ("no file", None, 4),
+    ] {
+        let damaged = copy(folder.path());
+        let path = file(damaged.path());
+        match change {
+            Some(place) => {
+                let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+                file.write_all_at(b"!", place).unwrap();
+            }
+            None => fs::remove_file(&path).unwrap(),
+        }
+        let (store, handle) = open(damaged.path());
+        let (now, errors) = read_everything(&handle, &written).await;
+        assert_eq!(served(&now, &before), Vec::<String>::new(), "{case}");
+        assert!(
+            errors
+                .iter()
+                .all(|error| matches!(error, Error::Damaged(row) if row.table == "resource"))
+        );
+        assert_eq!((errors.len(), before.len() - now.len()), (lost, lost), "{case}: {errors:?}");
+        assert_eq!(handle.integrity().await.unwrap().damaged.len(), 1, "{case}");
+        drop(handle);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn rows_of_an_earlier_version_are_read_and_counted() {
+    let (folder, written, before) = filled(SMALL).await;
+    let db = raw(folder.path());
+    let mut rows = 0;
+    for (table, _) in COLUMNS {
+        rows += db.execute(&format!("UPDATE {table} SET checksum = NULL"), []).unwrap();
+    }
+    db.execute("UPDATE document SET content_hash = NULL", []).unwrap();
+    db.execute("UPDATE resource SET blocks = NULL", []).unwrap();
+    let messages: u32 = db.query_row("SELECT count(*) FROM message", [], |row| row.get(0)).unwrap();
+    drop(db);
+    let (store, handle) = open(folder.path());
+    let (now, errors) = read_everything(&handle, &written).await;
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(now, before);
+    let found = handle.integrity().await.unwrap();
+    assert_eq!((found.problems.len(), found.damaged.len()), (0, 0));
+    // Messages have their SHA-256.
+    assert_eq!(found.unhashed, u64::try_from(rows).unwrap() - u64::from(messages));
+    drop(handle);
+    store.close().await;
+    flip_body(folder.path());
+    let (store, handle) = open(folder.path());
+    let (now, _) = read_everything(&handle, &written).await;
+    assert_eq!(served(&now, &before), Vec::<String>::new());
+    assert_eq!(handle.damage().await.unwrap().len(), 1);
+    drop(handle);
+    store.close().await;
+}
+
+fn flip_body(folder: &Path) {
+    raw(folder).execute("UPDATE message SET body = body || '!' WHERE seq = 1", []).unwrap();
+}
+
+#[tokio::test]
+async fn an_update_does_not_make_damage_look_intact() {
+    let (folder, written, _) = filled(SMALL).await;
+    flip(folder.path(), "attempt", "shown");
+    let (store, handle) = open(folder.path());
+    let live = handle.attempt_live().await.unwrap();
+    let known = handle.damage().await.unwrap();
+    let workflow = written.workflow;
+    let runs = handle.run_list(agent_worker_store::RunQuery::Live).await.unwrap();
+    // Ending the run ends every attempt, damaged or not.
+    let step = team::end(agent_worker_protocol::Outcome::Done);
+    handle.run_settle(runs[0].id, Box::new(move |_| step.clone()), team::NOW).await.unwrap();
+    let found = handle.integrity().await.unwrap().damaged;
+    assert_eq!(found.len(), 1, "{workflow}: {live:?} {known:?} {found:?}");
+    assert_eq!(found[0].table, "attempt");
+    drop(handle);
+    store.close().await;
+}
+
+/// Where bytes are flipped: among those that are not zero, at the same places in every run.
+fn places(count: u64, file: &[u8]) -> impl Iterator<Item = (u64, u8)> {
+    let used: Vec<u64> =
+        (0..).zip(file).filter(|(_, byte)| **byte != 0).map(|(at, _)| at).collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    (0..count).map(move |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let place = usize::try_from(state).unwrap() % used.len();
+        (used[place], 1 << (state >> 61))
+    })
+}
+
+#[tokio::test]
+async fn a_bit_flipped_anywhere_in_the_file_is_never_served_and_what_is_lost_is_reported() {
+    #[expect(clippy::disallowed_methods, reason = "a test has no main")]
+    let flips = std::env::var("AW_FLIPS").map_or(24, |text| text.parse().unwrap());
+    let (folder, written, before) = filled(SMALL).await;
+    let file = fs::read(folder.path().join(DATABASE)).unwrap();
+    for (place, bit) in places(flips, &file) {
+        let case = format!("bit {bit:08b} of byte {place}");
+        let damaged = copy(folder.path());
+        let options = fs::OpenOptions::new().read(true).write(true).clone();
+        let file = options.open(damaged.path().join(DATABASE)).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, place).unwrap();
+        file.write_all_at(&[byte[0] ^ bit], place).unwrap();
+        // A file that cannot be opened is reported by that.
+        let Ok(store) = Sqlite::open(damaged.path()) else { continue };
+        let handle: Arc<dyn Store> = Arc::new(store.clone());
+        let (now, errors) = read_everything(&handle, &written).await;
+        assert_eq!(served(&now, &before), Vec::<String>::new(), "{case}");
+        let is_reported = handle
+            .integrity()
+            .await
+            .map_or(true, |found| !found.problems.is_empty() || !found.damaged.is_empty());
+        let is_lossless = errors.is_empty() && now.len() == before.len();
+        assert!(is_lossless || is_reported, "{case}: {errors:?}");
+        drop(handle);
+        store.close().await;
+    }
+}
