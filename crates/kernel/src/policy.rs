@@ -201,7 +201,6 @@ mod tests {
         ] {
             let finished = finished.as_ref();
             let remains = Remains {
-                retry_at: None,
                 finished,
                 retry_at: None,
                 started: true,
@@ -219,6 +218,7 @@ mod tests {
             Departure { seen_alive: true, status: Some("exit status: 0".into()), ended: 0 };
         let damaged = Some("line 2 of events.jsonl is damaged");
         let remains = Remains {
+            retry_at: None,
             finished: None,
             started: true,
             damaged,

@@ -183,7 +183,7 @@ async fn no_acknowledged_send_is_lost_when_the_files_are_removed_replaced_or_tru
         assert_eq!(copies.len(), 1, "{name}: {copies:?}");
         assert_eq!(fs::metadata(&copies[0]).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(
-            store.integrity().await.unwrap(),
+            store.integrity().await.unwrap().problems,
             Vec::<String>::new(),
             "{name}: readers have the copy"
         );
