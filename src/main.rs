@@ -10,6 +10,7 @@ use std::{
 
 use agent_worker_cli::{Console, DaemonFlags, Invocation};
 use agent_worker_daemon::{Options, StartedBy};
+use agent_worker_host::{EXIT_SHORTAGE, is_shortage};
 use anyhow::Context as _;
 
 /// By this name our own binary is found even after it was rebuilt or moved.
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
     let mut console = Console::standard();
     match agent_worker_cli::parse(env::args_os(), &mut console) {
         Err(code) => code,
-        Ok(Invocation::Worker) => finish(worker()),
+        Ok(Invocation::Worker) => worker(),
         Ok(Invocation::Daemon(flags)) => finish(daemon(flags)),
         Ok(Invocation::Command(command)) => match settings() {
             Ok(settings) => agent_worker_cli::run(command, &settings, &mut console),
@@ -72,7 +73,18 @@ fn version(env: &BTreeMap<String, String>) -> String {
     said.map_or(env!("CARGO_PKG_VERSION"), String::as_str).to_owned()
 }
 
-fn worker() -> anyhow::Result<()> {
+/// Runs one attempt. The exit status tells the daemon whether the machine had run out of something.
+fn worker() -> ExitCode {
+    let result = attempt();
+    let is_short = result.as_ref().is_err_and(|error| {
+        let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+        causes.any(is_shortage)
+    });
+    let code = finish(result);
+    if is_short { EXIT_SHORTAGE.into() } else { code }
+}
+
+fn attempt() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(agent_worker_worker::work(io::stdin().lock()))?)
 }

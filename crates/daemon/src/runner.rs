@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{LockFile, marked, marks, walk};
+use agent_worker_host::{LockFile, is_shortage, marked, marks, walk};
 use agent_worker_kernel::{
     AttemptPlace, Departure, Files, Runner, ShellCommand, ShellEnd, Sighting,
 };
@@ -222,6 +222,10 @@ impl Runner for Processes {
         // Where the mark is a run's, somebody may be in a hurry for that.
         let patience = self.patience(RunId::new(attempt.get()));
         self.sweep(&attempt.to_string(), &patience).await
+    }
+
+    fn is_shortage(&self, error: &io::Error) -> bool {
+        is_shortage(error)
     }
 
     fn link(&self, path: &Path) -> Option<PathBuf> {

@@ -8,6 +8,7 @@ mod event_stream;
 mod line;
 mod lock;
 mod procfs;
+mod shortage;
 mod talk;
 mod tree;
 
@@ -15,6 +16,7 @@ pub use dial::{Daemon, DialError};
 pub use ending::{end, end_aside, walk};
 pub use event_stream::EventStream;
 pub use lock::LockFile;
+pub use shortage::{EXIT_SHORTAGE, is_shortage};
 pub use talk::{Heard, Saying, What};
 pub use tree::{
     ATTEMPT_MARKER, Process, chain, children, dead_children, descendants, environment_value,

@@ -75,6 +75,11 @@ pub trait Runner: Send + Sync {
     /// Ends whatever is left of an attempt whose worker is gone, or carries any other such id.
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32;
 
+    /// Whether an error means that the machine has run out of something, so that a later try may succeed.
+    fn is_shortage(&self, _error: &io::Error) -> bool {
+        false
+    }
+
     /// Where a link leads; none if it is no link. Who has no files has no links.
     fn link(&self, _path: &Path) -> Option<PathBuf> {
         None
@@ -111,6 +116,17 @@ pub struct Departure {
     pub status: Option<String>,
     /// How many processes had to be ended.
     pub ended: u32,
+    /// Why it was never started, where the machine had no process, memory, descriptor or disk space left.
+    pub unstarted: Option<String>,
+    /// Whether the daemon was suspended while it waited for it.
+    pub daemon_suspended: bool,
+}
+
+impl Departure {
+    /// A worker the machine could not start.
+    pub fn unstarted(why: String) -> Self {
+        Self { unstarted: Some(why), ..Self::default() }
+    }
 }
 
 /// One shell command of a run.

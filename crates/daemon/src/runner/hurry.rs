@@ -154,7 +154,7 @@ mod tests {
         hurry(&processes, run, attempt);
         let departure = timeout(DEADLINE, adopted).await.unwrap();
         // `flock` and the shell it runs.
-        assert_eq!(departure, Departure { seen_alive: true, status: None, ended: 2 });
+        assert_eq!(departure, Departure { seen_alive: true, ended: 2, ..Departure::default() });
         worker.wait().ok();
         let kept = processes.hurry.0.borrow().contains(&(run, Some(attempt)));
         assert!(!kept, "nothing is kept of it");

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{ATTEMPT_MARKER, LockFile, Process, descendants, end_aside, marked, walk};
+use agent_worker_host::{
+    ATTEMPT_MARKER, EXIT_SHORTAGE, LockFile, Process, descendants, end_aside, is_shortage, marked,
+    walk,
+};
 use agent_worker_kernel::Departure;
 use agent_worker_protocol::{AttemptId, WorkerJob};
 use rustix::process::Signal;
@@ -42,8 +45,11 @@ impl Processes {
             Ok(spawned) => spawned,
             Err(error) => {
                 tracing::error!(attempt = %job.attempt, %error, "a worker could not be started");
+                if is_shortage(&error) {
+                    return Departure::unstarted(error.to_string());
+                }
                 let status = Some(format!("it could not be started: {error}"));
-                return Departure { seen_alive: true, status, ended: 0 };
+                return Departure { seen_alive: true, status, ..Departure::default() };
             }
         };
         let mut ended = 0;
@@ -56,11 +62,16 @@ impl Processes {
         };
         ended += self.sweep(&job.attempt.to_string(), patience).await;
         self.strays.forget(pid);
+        let exhausted =
+            matches!(&status, Ok(status) if status.code() == Some(i32::from(EXIT_SHORTAGE)));
         let status = match status {
             Ok(status) => status.to_string(),
             Err(error) => format!("its status is not known: {error}"),
         };
-        Departure { seen_alive: true, status: Some(status), ended }
+        let unstarted = exhausted.then(|| "it found too little memory, disk or descriptors".into());
+        let departure =
+            Departure { seen_alive: true, status: Some(status), ..Departure::default() };
+        Departure { ended, unstarted, ..departure }
     }
 
     async fn spawn(&self, job: &WorkerJob) -> io::Result<(Child, u32)> {
@@ -109,7 +120,7 @@ impl Processes {
             }
         }
         ended += self.sweep(&attempt.to_string(), patience).await;
-        Departure { seen_alive: true, status: None, ended }
+        Departure { seen_alive: true, ended, ..Departure::default() }
     }
 }
 
@@ -185,7 +196,7 @@ mod tests {
         let patience = processes.patience(RunId::new(uuid::Uuid::now_v7()));
         let adopted = processes.adopt_worker(attempt, lock.clone(), &stop, &patience);
         let (departure, ()) = tokio::join!(adopted, async { drop(worker.stdin.take()) });
-        assert_eq!(departure, Departure { seen_alive: true, status: None, ended: 0 });
+        assert_eq!(departure, Departure { seen_alive: true, ..Departure::default() });
         assert_eq!(std::fs::read_to_string(&lock).unwrap(), signature);
         // The daemon waits for dead children it does not know.
         worker.wait().ok();

@@ -187,7 +187,8 @@ impl Machine {
                 1
             }
         };
-        Departure { seen_alive: true, status: Some("exit status: 0".into()), ended }
+        let status = Some("exit status: 0".into());
+        Departure { seen_alive: true, status, ended, ..Departure::default() }
     }
 }
 
