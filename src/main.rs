@@ -16,6 +16,11 @@ use anyhow::Context as _;
 /// By this name our own binary is found even after it was rebuilt or moved.
 const EXE: &str = "/proc/self/exe";
 
+/// The most threads that serve clients.
+const MOST_THREADS: usize = 16;
+/// The most threads that wait for files and processes; further work queues.
+const MOST_BLOCKING_THREADS: usize = 16;
+
 fn main() -> ExitCode {
     let mut console = Console::standard();
     match agent_worker_cli::parse(env::args_os(), &mut console) {
@@ -60,7 +65,12 @@ fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
         #[cfg(debug_assertions)]
         fixtures: env.contains_key("AGENT_WORKER_FIXTURES"),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(threads.min(MOST_THREADS))
+        .max_blocking_threads(MOST_BLOCKING_THREADS)
+        .build()?;
     let result = runtime.block_on(agent_worker_daemon::serve(settings));
     // A thread that still waits for a worker's lock must not keep the process.
     runtime.shutdown_background();

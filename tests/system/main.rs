@@ -24,6 +24,7 @@ mod judge;
 mod life;
 mod lifecycle;
 mod limits;
+mod load;
 mod looking;
 mod model_server;
 mod processes;

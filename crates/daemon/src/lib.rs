@@ -11,6 +11,7 @@ mod impatient;
 mod lifecycle;
 mod log;
 mod mcp;
+mod pacing;
 mod peer;
 mod runner;
 mod serve;
