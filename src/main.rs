@@ -8,8 +8,8 @@ use std::{
     process::ExitCode,
 };
 
-use agent_worker_cli::{Console, DaemonFlags, Invocation};
-use agent_worker_daemon::{Options, StartedBy};
+use agent_worker_cli::{Console, DaemonFlags, Invocation, ProcessTrackingFlag};
+use agent_worker_daemon::{Options, StartedBy, Tracking};
 use agent_worker_host::{EXIT_SHORTAGE, is_shortage};
 use anyhow::Context as _;
 
@@ -60,6 +60,10 @@ fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
             sweep: flags.sweep,
         },
         drain_grace: flags.drain_grace,
+        tracking: match flags.process_tracking {
+            ProcessTrackingFlag::Auto => Tracking::Auto,
+            ProcessTrackingFlag::Tree => Tracking::Tree,
+        },
         started_by: if flags.announce { StartedBy::Command } else { StartedBy::Person },
         version: version(&env),
         #[cfg(debug_assertions)]

@@ -32,14 +32,12 @@ fn threads(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
 }
 
-/// The processor time this process has used so far.
+/// The processor time this process has used so far, threads that have ended included.
 fn processor_time(pid: u32) -> Duration {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let nanos = tasks.filter_map(|task| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    });
-    Duration::from_nanos(nanos.sum())
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
 }
 
 #[test]
@@ -92,7 +90,7 @@ async fn cost_of_a_send(client: &Daemon, world: &World, pid: u32, sends: u32) ->
     for _ in 0..sends {
         let _: Value = client.post("/messages", &body).await.unwrap();
     }
-    (processor_time(pid) - before) / sends
+    processor_time(pid).saturating_sub(before) / sends
 }
 
 #[test]
@@ -164,7 +162,7 @@ fn a_connection_that_does_not_get_done_is_closed_after_fifteen_seconds() {
         ];
         for closing in closing {
             let after = closing.join().unwrap();
-            assert!((LIMIT - Duration::from_secs(1)..LIMIT + SLACK).contains(&after), "{after:?}");
+            assert!(after > LIMIT * 9 / 10 && after < LIMIT + SLACK, "{after:?}");
         }
     });
     kill(daemon.id(), "TERM");

@@ -40,6 +40,7 @@ mod steady;
 mod strangers;
 mod suspension;
 mod terminal;
+mod tracking;
 mod transcript;
 mod view;
 mod voters;

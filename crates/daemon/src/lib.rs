@@ -22,3 +22,4 @@ mod tests;
 pub use agent_worker_kernel::Options;
 pub use home::HomeError;
 pub use lifecycle::{Error, Settings, StartedBy, serve};
+pub use runner::Tracking;

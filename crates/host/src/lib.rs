@@ -2,6 +2,7 @@
 //!
 //! Used by every room that is a process. Nothing here knows what an agent is.
 
+mod cgroup;
 mod dial;
 mod ending;
 mod event_stream;
@@ -12,6 +13,7 @@ mod shortage;
 mod talk;
 mod tree;
 
+pub use cgroup::{Cgroup, CgroupRoot, group_marks};
 pub use dial::{Daemon, DialError};
 pub use ending::{end, end_aside, walk};
 pub use event_stream::EventStream;

@@ -58,7 +58,9 @@ pub use inbox::{Acked, Inbox};
 pub use kernel::{Kernel, Parts, Principal};
 pub use place::Place;
 pub use proposals::Ballots;
-pub use runner::{Departure, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting};
+pub use runner::{
+    Departure, Mark, Origin, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting,
+};
 pub use scheduler::{Options, Recovered};
 pub use shelf::{CONFLICT, Files, Found, Shelf, Stage, Taken, candidates};
 pub use transcript::{Stretch, Transcript};

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
+use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob, api::ProcessTracking};
 use agent_worker_workflow::Prepared;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -70,10 +70,15 @@ pub trait Runner: Send + Sync {
         after: u64,
         most: usize,
     ) -> io::Result<Vec<u8>>;
-    /// Every id that a living process carries: of attempts, and of runs whose setup left something.
-    async fn marks(&self) -> Vec<AttemptId>;
+    /// Every id that a living process carries or has a control group: of attempts, and of runs whose setup left something.
+    async fn marks(&self) -> Vec<Mark>;
     /// Ends whatever is left of an attempt whose worker is gone, or carries any other such id.
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32;
+
+    /// How it tracks the processes of attempts, if there are any.
+    fn tracking(&self) -> Option<ProcessTracking> {
+        None
+    }
 
     /// Whether an error means that the machine has run out of something, so that a later try may succeed.
     fn is_shortage(&self, _error: &io::Error) -> bool {
@@ -87,6 +92,24 @@ pub trait Runner: Send + Sync {
 
     /// Runs a shell command of a run to its end.
     async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd>;
+}
+
+/// An id that a living process carries, or that has a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Of an attempt, or of a run.
+    pub id: AttemptId,
+    /// Whose it is.
+    pub origin: Origin,
+}
+
+/// Whose a mark is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This home's, whatever its store remembers of it.
+    ThisHome,
+    /// Perhaps another home's.
+    Unknown,
 }
 
 /// Where an attempt lives.

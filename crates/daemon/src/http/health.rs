@@ -76,5 +76,6 @@ async fn detail(doors: &Doors, trouble: Option<String>) -> HealthDetail {
         live_runs: tally.runs,
         workers: tally.attempts,
         trouble,
+        tracking: doors.kernel.process_tracking(),
     }
 }

@@ -56,7 +56,7 @@ impl Processes {
         let status = tokio::select! {
             status = child.wait() => status,
             () = stop.cancelled() => {
-                ended = end_worker(job.attempt, Process::of(pid), lock, patience).await;
+                ended = self.end_worker(job.attempt, Process::of(pid), lock, patience).await;
                 child.wait().await
             }
         };
@@ -92,6 +92,8 @@ impl Processes {
             .stdout(log.try_clone()?)
             .stderr(log);
         let (mut child, pid) = self.strays.spawn(&mut command)?;
+        // Before it has its job: all it starts is born into the group.
+        self.groups.enter(&job.attempt.to_string(), pid).await;
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
         if let Some(mut stdin) = child.stdin.take() {
@@ -115,41 +117,44 @@ impl Processes {
             () = stop.cancelled() => {
                 let holder = LockFile::holder(&lock).ok().flatten();
                 let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
-                ended = end_worker(attempt, worker, &lock, patience).await;
+                ended = self.end_worker(attempt, worker, &lock, patience).await;
                 let _ = gone.await;
             }
         }
         ended += self.sweep(&attempt.to_string(), patience).await;
         Departure { seen_alive: true, ended, ..Departure::default() }
     }
-}
 
-/// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
-async fn end_worker(
-    attempt: AttemptId,
-    worker: Option<Process>,
-    lock: &Path,
-    patience: &Patience,
-) -> u32 {
-    let mark = attempt.to_string();
-    let tree = move || {
-        let below = worker.map(|worker| descendants(worker.pid)).unwrap_or_default();
-        let mut all = marked(&mark);
-        all.extend(worker.filter(|worker| worker.is_alive()));
-        all.extend(below);
-        all.sort_unstable();
-        all.dedup();
-        all
-    };
-    let before = walk(tree.clone()).await.unwrap_or_default().len();
-    if let Some(worker) = worker
-        && let Err(error) = worker.signal(Signal::TERM)
-    {
-        tracing::error!(%attempt, %error, "a worker could not be told to stop");
+    /// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
+    async fn end_worker(
+        &self,
+        attempt: AttemptId,
+        worker: Option<Process>,
+        lock: &Path,
+        patience: &Patience,
+    ) -> u32 {
+        let (mark, groups) = (attempt.to_string(), self.groups.clone());
+        let own_groups = groups.of(&mark);
+        let tree = move || {
+            let below = worker.map(|worker| descendants(worker.pid)).unwrap_or_default();
+            let mut all = marked(&mark);
+            all.extend(worker.filter(|worker| worker.is_alive()));
+            all.extend(below);
+            all.extend(groups.processes(&mark));
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let before = walk(tree.clone()).await.unwrap_or_default().len();
+        if let Some(worker) = worker
+            && let Err(error) = worker.signal(Signal::TERM)
+        {
+            tracing::error!(%attempt, %error, "a worker could not be told to stop");
+        }
+        patience.wait(released(lock.to_owned()), MARGIN).await;
+        end_aside(tree, own_groups, Duration::ZERO).await;
+        u32::try_from(before).unwrap_or(u32::MAX)
     }
-    patience.wait(released(lock.to_owned()), MARGIN).await;
-    end_aside(tree, Duration::ZERO).await;
-    u32::try_from(before).unwrap_or(u32::MAX)
 }
 
 /// Completes when nobody holds the lock. A thread waits for it, so that nothing is polled; the daemon's end ends it.
@@ -173,13 +178,18 @@ mod tests {
 
     use agent_worker_protocol::RunId;
 
-    use super::*;
+    use super::{
+        super::{Groups, Tracking},
+        *,
+    };
     use crate::home::Home;
 
     #[tokio::test]
     async fn waiting_for_a_worker_of_another_daemon_leaves_its_lock_as_it_was_signed() {
         let folder = tempfile::tempdir().unwrap();
-        let processes = Processes::new(Home::open(folder.path()).unwrap(), Duration::ZERO);
+        let home = Home::open(folder.path()).unwrap();
+        let groups = Groups::open(&home, Tracking::Tree);
+        let processes = Processes::new(home, Duration::ZERO, groups);
         let lock = folder.path().join("worker.lock");
         let mut worker = Command::new("flock")
             .arg(&lock)

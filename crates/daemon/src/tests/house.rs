@@ -11,8 +11,8 @@ use std::{
 
 use agent_worker_host::Daemon;
 use agent_worker_kernel::{
-    AttemptPlace, Clock, Departure, Dice, Kernel, Options, Parts, Principal, Runner, ShellCommand,
-    ShellEnd, Sighting,
+    AttemptPlace, Clock, Departure, Dice, Kernel, Mark, Options, Parts, Principal, Runner,
+    ShellCommand, ShellEnd, Sighting,
 };
 use agent_worker_protocol::{
     AttemptId, Finished, Millis, NumberedEvent, RunId, RunMode, WorkerEvent, WorkerJob,
@@ -486,7 +486,7 @@ impl Runner for Idle {
     async fn attempt_log(&self, _: RunId, _: AttemptId, _: u64, _: usize) -> io::Result<Vec<u8>> {
         Ok(b"printed\n".to_vec())
     }
-    async fn marks(&self) -> Vec<AttemptId> {
+    async fn marks(&self) -> Vec<Mark> {
         Vec::new()
     }
     async fn attempt_sweep(&self, _: AttemptId) -> u32 {

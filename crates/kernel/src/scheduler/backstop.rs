@@ -101,7 +101,7 @@ mod tests {
         let silent = checked(&mut backstop, Signs::default(), 0..=600);
         assert_eq!(silent, Some((140, "nothing was heard of it for 100s".to_owned())));
         let mut backstop = Backstop::new(LIMITS, started);
-        let heard = Some(started + Duration::from_secs(600));
+        let heard = Some(started + Duration::from_mins(10));
         let long = checked(&mut backstop, Signs { heard, ..Signs::default() }, 0..=800);
         let why = "it took longer than 10m and did not end by itself".to_owned();
         assert_eq!(long, Some((640, why)));
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(silent.map(|(second, _)| second), Some(3_660 + 140));
         assert!(backstop.was_suspended());
         let mut backstop = Backstop::new(LIMITS, started);
-        let heard = Some(started + Duration::from_secs(9_000));
+        let heard = Some(started + Duration::from_mins(150));
         let signs = Signs { heard, ..Signs::default() };
         assert_eq!(checked(&mut backstop, signs, 0..=60), None);
         let long = checked(&mut backstop, signs, 3_660..=9_000);

@@ -50,6 +50,25 @@ pub struct HealthDetail {
     /// What is wrong, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// How the processes of attempts are tracked; absent from a daemon of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracking: Option<ProcessTracking>,
+}
+
+/// How the processes of attempts are tracked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum ProcessTracking {
+    /// Each attempt has a control group (version 2) of its own.
+    Cgroup {
+        /// The folder of the groups.
+        path: PathBuf,
+    },
+    /// By parents, process groups and the environment they were started with.
+    Tree {
+        /// Why no control groups are used.
+        why: String,
+    },
 }
 
 /// `POST /shutdown`

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_kernel::{AttemptPlace, Departure, Runner, ShellCommand, ShellEnd, Sighting};
+use agent_worker_kernel::{
+    AttemptPlace, Departure, Mark, Runner, ShellCommand, ShellEnd, Sighting,
+};
 use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerEvent, WorkerJob};
 use async_trait::async_trait;
 use tokio::sync::oneshot;
@@ -92,7 +94,7 @@ impl Runner for Machine {
         Ok(printed.bytes().skip(after).take(most).collect())
     }
 
-    async fn marks(&self) -> Vec<AttemptId> {
+    async fn marks(&self) -> Vec<Mark> {
         Vec::new()
     }
 
