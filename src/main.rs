@@ -8,18 +8,24 @@ use std::{
     process::ExitCode,
 };
 
-use agent_worker_cli::{Console, DaemonFlags, Invocation};
-use agent_worker_daemon::{Options, StartedBy};
+use agent_worker_cli::{Console, DaemonFlags, Invocation, ProcessTrackingFlag};
+use agent_worker_daemon::{Options, StartedBy, Tracking};
+use agent_worker_host::{EXIT_SHORTAGE, is_shortage};
 use anyhow::Context as _;
 
 /// By this name our own binary is found even after it was rebuilt or moved.
 const EXE: &str = "/proc/self/exe";
 
+/// The most threads that serve clients.
+const MOST_THREADS: usize = 16;
+/// The most threads that wait for files and processes; further work queues.
+const MOST_BLOCKING_THREADS: usize = 16;
+
 fn main() -> ExitCode {
     let mut console = Console::standard();
     match agent_worker_cli::parse(env::args_os(), &mut console) {
         Err(code) => code,
-        Ok(Invocation::Worker) => finish(worker()),
+        Ok(Invocation::Worker) => worker(),
         Ok(Invocation::Daemon(flags)) => finish(daemon(flags)),
         Ok(Invocation::Command(command)) => match settings() {
             Ok(settings) => agent_worker_cli::run(command, &settings, &mut console),
@@ -54,12 +60,21 @@ fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
             sweep: flags.sweep,
         },
         drain_grace: flags.drain_grace,
+        tracking: match flags.process_tracking {
+            ProcessTrackingFlag::Auto => Tracking::Auto,
+            ProcessTrackingFlag::Tree => Tracking::Tree,
+        },
         started_by: if flags.announce { StartedBy::Command } else { StartedBy::Person },
         version: version(&env),
         #[cfg(debug_assertions)]
         fixtures: env.contains_key("AGENT_WORKER_FIXTURES"),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(threads.min(MOST_THREADS))
+        .max_blocking_threads(MOST_BLOCKING_THREADS)
+        .build()?;
     let result = runtime.block_on(agent_worker_daemon::serve(settings));
     // A thread that still waits for a worker's lock must not keep the process.
     runtime.shutdown_background();
@@ -72,7 +87,18 @@ fn version(env: &BTreeMap<String, String>) -> String {
     said.map_or(env!("CARGO_PKG_VERSION"), String::as_str).to_owned()
 }
 
-fn worker() -> anyhow::Result<()> {
+/// Runs one attempt. The exit status tells the daemon whether the machine had run out of something.
+fn worker() -> ExitCode {
+    let result = attempt();
+    let is_short = result.as_ref().is_err_and(|error| {
+        let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+        causes.any(is_shortage)
+    });
+    let code = finish(result);
+    if is_short { EXIT_SHORTAGE.into() } else { code }
+}
+
+fn attempt() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(agent_worker_worker::work(io::stdin().lock()))?)
 }

@@ -5,6 +5,7 @@
 mod agent;
 mod agents;
 mod archive;
+mod clients;
 mod crowd;
 mod house;
 mod inbox;
@@ -48,11 +49,12 @@ enum Group {
     Agents,
     Inbox,
     Crowd,
+    Clients,
 }
 
 impl Group {
     /// In the order of the table.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Start,
         Self::Turns,
         Self::Sends,
@@ -60,6 +62,7 @@ impl Group {
         Self::Agents,
         Self::Inbox,
         Self::Crowd,
+        Self::Clients,
     ];
 
     fn word(self) -> &'static str {
@@ -71,6 +74,7 @@ impl Group {
             Self::Agents => "agents",
             Self::Inbox => "inbox",
             Self::Crowd => "crowd",
+            Self::Clients => "clients",
         }
     }
 
@@ -83,6 +87,7 @@ impl Group {
             Self::Agents => agents::figures(table).await,
             Self::Inbox => inbox::figures(table, length).await,
             Self::Crowd => crowd::figures(table).await,
+            Self::Clients => clients::figures(table).await,
         }
     }
 }

@@ -17,6 +17,8 @@ pub(crate) enum Unit {
     Bytes,
     /// One of something as a multiple of another.
     Times,
+    /// A number of things.
+    Count,
 }
 
 /// One line of the table.
@@ -82,6 +84,7 @@ impl Unit {
             Self::Mebibytes => format!("{value:.1} MiB"),
             Self::Bytes => format!("{value:.0} bytes"),
             Self::Times => format!("{value:.2} ×"),
+            Self::Count => format!("{value:.0}"),
         }
     }
 }

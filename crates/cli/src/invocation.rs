@@ -30,6 +30,15 @@ pub enum Invocation {
 #[derive(Debug)]
 pub struct Command(pub(crate) Box<Commands>);
 
+/// How the daemon tracks the processes of agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProcessTrackingFlag {
+    /// A control group (version 2) for each attempt, where one can be created
+    Auto,
+    /// The process tree alone
+    Tree,
+}
+
 /// The daemon's settings. Each flag is also `AGENT_WORKER_<FLAG>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub struct DaemonFlags {
@@ -51,6 +60,9 @@ pub struct DaemonFlags {
     /// How long workers have when the daemon is asked to stop
     #[arg(long, value_name = "TIME", env = "AGENT_WORKER_DRAIN_GRACE", default_value = "10s")]
     pub drain_grace: Span,
+    /// Track the processes of agents by control groups where possible, or by their process tree alone
+    #[arg(long, value_name = "HOW", env = "AGENT_WORKER_PROCESS_TRACKING", value_enum, default_value_t = ProcessTrackingFlag::Auto)]
+    pub process_tracking: ProcessTrackingFlag,
     /// The port for clients on 127.0.0.1; another free one when it is taken
     #[arg(long, env = "AGENT_WORKER_PORT", default_value_t = 5099)]
     pub port: u16,

@@ -44,6 +44,6 @@ mod which;
 mod words;
 
 pub use console::Console;
-pub use invocation::{Command, DaemonFlags, Invocation, parse};
+pub use invocation::{Command, DaemonFlags, Invocation, ProcessTrackingFlag, parse};
 pub use perform::run;
 pub use settings::Settings;

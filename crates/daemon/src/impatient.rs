@@ -15,19 +15,34 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// How long the other side may take nothing while there is something for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+use crate::pacing::Pace;
+
+/// How long the other side may take nothing while there is something for it, and how long it may take to send a request.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A stream with an end to its patience.
 pub(crate) struct Impatient<S> {
     stream: S,
+    pace: Pace,
+    /// Makes the send buffer small, once the stream turns out to be endless.
+    narrow: Option<fn(&S)>,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Impatient<S> {
-    pub(crate) fn new(stream: S) -> Self {
-        Self { stream, stalled: None }
+    /// Tells `pace` how `stream` gets on; `narrow` is called once for a stream without an end.
+    pub(crate) fn new(stream: S, pace: Pace, narrow: fn(&S)) -> Self {
+        Self { stream, pace, narrow: Some(narrow), stalled: None }
+    }
+
+    fn begin_write(&mut self) {
+        if self.narrow.is_some()
+            && self.pace.is_endless()
+            && let Some(narrow) = self.narrow.take()
+        {
+            narrow(&self.stream);
+        }
     }
 
     /// Lets a write that went on pass, and one that waits wait only so long.
@@ -37,8 +52,13 @@ impl<S> Impatient<S> {
         write: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if write.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                self.pace.resume();
+            }
             return write;
+        }
+        if self.stalled.is_none() {
+            self.pace.stall();
         }
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
         stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
@@ -61,6 +81,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.begin_write();
         let write = Pin::new(&mut self.stream).poll_write(cx, data);
         self.judge(cx, write)
     }
@@ -70,6 +91,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
         cx: &mut Context<'_>,
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.begin_write();
         let write = Pin::new(&mut self.stream).poll_write_vectored(cx, data);
         self.judge(cx, write)
     }
@@ -99,7 +121,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whoever_reads_slowly_is_served_and_whoever_does_not_read_is_cut() {
         let (ours, mut theirs) = duplex(4);
-        let mut ours = Impatient::new(ours);
+        let mut ours = Impatient::new(ours, Pace::default(), |_| {});
         let slow = async {
             let mut part = [0; 4];
             for _ in 0..5 {

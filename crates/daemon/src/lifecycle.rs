@@ -28,7 +28,7 @@ use crate::{
     home::{Home, HomeError},
     http::{Doors, HealthFacts, Revocations, Site},
     log,
-    runner::Processes,
+    runner::{Groups, Processes, Tracking},
     serve::Doorway,
     shutdown::Shutdown,
 };
@@ -51,6 +51,8 @@ pub struct Settings {
     pub options: Options,
     /// How long workers have when it is asked to stop.
     pub drain_grace: Span,
+    /// How the processes of attempts are tracked.
+    pub tracking: Tracking,
     /// Who started it.
     pub started_by: StartedBy,
     /// The program's version.
@@ -163,9 +165,11 @@ async fn live(
     store: &Cabinet,
     shutdown: &Shutdown,
 ) -> Result<(), Error> {
+    let groups = Groups::open(home, settings.tracking);
+    let kill_grace = settings.options.kill_grace.duration();
     let kernel = Kernel::new(Parts {
         store: Arc::new(store.clone()) as Arc<dyn Store>,
-        runner: Arc::new(Processes::new(home.clone(), settings.options.kill_grace.duration())),
+        runner: Arc::new(Processes::new(home.clone(), kill_grace, groups.clone())),
         clock: Clock::Store,
         dice: Dice::System,
         options: settings.options,

@@ -8,10 +8,14 @@
 //! `setsid`, `env -i`), their chain of parents still meets it. Which attempt a worker carries out is
 //! in the environment it was started with; that of the processes below it is theirs to invent, and a
 //! chain that tells two stories is told apart as doubt.
+//!
+//! The control group is the second clue: where the daemon of an attempt could create one for it, the
+//! process is in it whatever became of its parents, also after its worker was killed and its daemon
+//! restarted. Groups are read whether or not this daemon creates any.
 
 use std::{collections::BTreeSet, io};
 
-use agent_worker_host::{ATTEMPT_MARKER, Process, chain, environment_value, walk};
+use agent_worker_host::{ATTEMPT_MARKER, Process, chain, environment_value, group_marks, walk};
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::AttemptId;
 use tokio::net::UnixStream;
@@ -159,6 +163,8 @@ fn read(chain: &[Process], daemon: u32) -> io::Result<Lineage> {
         };
         marks.extend(mark);
     }
+    let peer = chain.first().map(|process| group_marks(process.pid, daemon)).transpose()?;
+    marks.extend(peer.unwrap_or_default());
     let top = if below.len() < chain.len() { Top::Daemon } else { Top::System };
     Ok(Lineage { marks, top })
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a worker is alive while its lock is held, whoever started it.
 
+mod groups;
 mod hurry;
 mod shell;
 mod strays;
@@ -15,11 +16,14 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{LockFile, marked, marks, walk};
+use agent_worker_host::{LockFile, is_shortage, marked, marks, walk};
 use agent_worker_kernel::{
-    AttemptPlace, Departure, EventTail, Files, Runner, ShellCommand, ShellEnd, Sighting,
+    AttemptPlace, Departure, EventTail, Files, Mark, Origin, Runner, ShellCommand, ShellEnd,
+    Sighting,
 };
-use agent_worker_protocol::{AttemptId, BadLine, NumberedEvent, RunId, WorkerJob};
+use agent_worker_protocol::{
+    AttemptId, BadLine, NumberedEvent, RunId, WorkerJob, api::ProcessTracking,
+};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +31,8 @@ use crate::{
     files::{self, Kept, Watches},
     home::{self, Home},
 };
+pub(crate) use groups::Groups;
+pub use groups::Tracking;
 use hurry::{Hurry, Patience};
 use strays::Strays;
 
@@ -39,14 +45,15 @@ pub(crate) struct Processes {
     kill_grace: Duration,
     hurry: Hurry,
     strays: Strays,
+    groups: Groups,
     watches: Watches,
 }
 
 impl Processes {
-    pub(crate) fn new(home: Home, kill_grace: Duration) -> Self {
+    pub(crate) fn new(home: Home, kill_grace: Duration, groups: Groups) -> Self {
         let (hurry, strays) = (Hurry::default(), Strays::default());
         let watches = Watches::default();
-        Self { home, exe: "/proc/self/exe".into(), kill_grace, hurry, strays, watches }
+        Self { home, exe: "/proc/self/exe".into(), kill_grace, hurry, strays, groups, watches }
     }
 
     fn env_file(&self, run: RunId) -> PathBuf {
@@ -67,18 +74,21 @@ impl Processes {
         self.hurry.patience(run, self.kill_grace)
     }
 
-    /// Ends everything that carries `mark` or is a guest of its run, and whatever the dead left to us.
+    /// Ends everything that carries `mark`, is in its control group or is a guest of its run, and whatever the dead left
+    /// to us.
     async fn sweep(&self, mark: &str, patience: &Patience) -> u32 {
-        let (mark, strays) = (mark.to_owned(), self.strays.clone());
+        let (strays, groups, of) = (self.strays.clone(), self.groups.clone(), mark.to_owned());
         let theirs = move || {
-            let mut all = marked(&mark);
-            all.extend(strays.guests_of(&mark));
+            let mut all = marked(&of);
+            all.extend(strays.guests_of(&of));
+            all.extend(groups.processes(&of));
             all.sort_unstable();
             all.dedup();
             all
         };
-        let ended = patience.end(theirs).await;
+        let ended = patience.end(theirs, self.groups.of(mark)).await;
         self.strays.end(patience).await;
+        self.groups.remove(mark).await;
         u32::try_from(ended).unwrap_or(u32::MAX)
     }
 }
@@ -213,15 +223,27 @@ impl Runner for Processes {
         tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
     }
 
-    async fn marks(&self) -> Vec<AttemptId> {
-        let marks = walk(marks).await.unwrap_or_default();
-        marks.iter().filter_map(|mark| mark.parse().ok()).collect()
+    async fn marks(&self) -> Vec<Mark> {
+        let groups = self.groups.clone();
+        let found = walk(move || (marks(), groups.marks())).await;
+        let (carried, grouped) = found.unwrap_or_default();
+        let carried = carried.iter().map(|mark| (mark, Origin::Unknown));
+        let all = carried.chain(grouped.iter().map(|mark| (mark, Origin::ThisHome)));
+        all.filter_map(|(mark, origin)| Some(Mark { id: mark.parse().ok()?, origin })).collect()
     }
 
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32 {
         // Where the mark is a run's, somebody may be in a hurry for that.
         let patience = self.patience(RunId::new(attempt.get()));
         self.sweep(&attempt.to_string(), &patience).await
+    }
+
+    fn tracking(&self) -> Option<ProcessTracking> {
+        Some(self.groups.tracking())
+    }
+
+    fn is_shortage(&self, error: &io::Error) -> bool {
+        is_shortage(error)
     }
 
     fn link(&self, path: &Path) -> Option<PathBuf> {
@@ -294,7 +316,9 @@ mod tests {
     #[test]
     fn looking_at_every_process_leaves_the_runtimes_threads_to_others() {
         let folder = tempfile::tempdir().unwrap();
-        let processes = Processes::new(Home::open(folder.path()).unwrap(), Duration::ZERO);
+        let home = Home::open(folder.path()).unwrap();
+        let groups = Groups::open(&home, Tracking::Tree);
+        let processes = Processes::new(home, Duration::ZERO, groups);
         let attempt = AttemptId::new(uuid::Uuid::now_v7());
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_all().max_blocking_threads(1).build().unwrap().block_on(async {

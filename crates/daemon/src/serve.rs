@@ -8,14 +8,15 @@ use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
+    net::{TcpListener, UnixListener, UnixStream},
     sync::Semaphore,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     http::Site,
-    impatient::Impatient,
+    impatient::{Impatient, PATIENCE},
+    pacing::Pace,
     peer::{Caller, Peer},
 };
 
@@ -24,6 +25,9 @@ const OUT_OF_BREATH: Duration = Duration::from_millis(50);
 
 /// How many may be on the port at once: whoever they are, they leave descriptors for the socket and the workers.
 pub(crate) const MOST_VISITORS: usize = 256;
+
+/// The send buffer of a connection that carries a stream of events: a few of them.
+const STREAM_BUFFER: usize = 4 * 1024;
 
 /// What every connection is served with.
 #[derive(Clone)]
@@ -45,7 +49,7 @@ impl Doorway {
                 let visit = doorway.clone();
                 doorway.tracker.spawn(async move {
                     let caller = Caller::of(&stream, &visit.kernel).await;
-                    visit.attend(stream, Peer::Socket(caller)).await;
+                    visit.attend(stream, Peer::Socket(caller), narrow).await;
                 });
             }
         });
@@ -64,7 +68,8 @@ impl Doorway {
                 let _ = stream.set_nodelay(true);
                 let visit = doorway.clone();
                 doorway.tracker.spawn(async move {
-                    visit.attend(stream, Peer::Network).await;
+                    // A small send buffer and delayed acknowledgements would slow each other down.
+                    visit.attend(stream, Peer::Network, |_| {}).await;
                     drop(place);
                 });
             }
@@ -90,13 +95,22 @@ impl Doorway {
         }
     }
 
-    async fn attend(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
+    async fn attend<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+        peer: Peer,
+        narrow: fn(&S),
+    ) {
+        let pace = Pace::default();
+        let paced = &pace;
         let service = service_fn(|request: Request<Incoming>| async move {
-            Ok::<_, Infallible>(self.site.clone().answer(peer, request.map(Body::new)).await)
+            let answer = self.site.clone().answer(peer, request.map(Body::new)).await;
+            Ok::<_, Infallible>(paced.apply(answer))
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .serve_connection(TokioIo::new(Impatient::new(stream)), service);
+            .header_read_timeout(PATIENCE)
+            .serve_connection(TokioIo::new(Impatient::new(stream, pace.clone(), narrow)), service);
         tokio::pin!(connection);
         let result = tokio::select! {
             result = connection.as_mut() => result,
@@ -109,5 +123,12 @@ impl Doorway {
             // Visitors leave in the middle of a sentence all the time.
             tracing::debug!(%error, "a connection broke off");
         }
+    }
+}
+
+/// Makes the send buffer small, so that a reader that does not read shows after a few events.
+fn narrow(stream: &UnixStream) {
+    if let Err(error) = rustix::net::sockopt::set_socket_send_buffer_size(stream, STREAM_BUFFER) {
+        tracing::debug!(%error, "a stream keeps its large send buffer");
     }
 }

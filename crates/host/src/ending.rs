@@ -11,7 +11,7 @@ use rustix::{
 };
 use tokio::{task::spawn_blocking, time::Instant};
 
-use crate::tree::Process;
+use crate::{cgroup::Cgroup, tree::Process};
 
 /// The longest [`end`] waits before it looks for processes that appeared meanwhile.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
@@ -36,11 +36,12 @@ pub async fn walk<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) 
 /// Returns how many processes it ended. What we may not signal (a setuid program) is left alone. Looks on the thread it
 /// is awaited on, and so is for whoever has nothing else to do.
 pub async fn end(find: impl Fn() -> Vec<Process>, grace: Duration) -> usize {
-    end_found(|| ready(find()), grace).await
+    end_found(|| ready(find()), Vec::new(), grace).await
 }
 
-/// The same for whoever has more to do meanwhile: each look has a thread of its own.
-pub async fn end_aside<F>(find: F, grace: Duration) -> usize
+/// The same for whoever has more to do meanwhile: each look has a thread of its own. The processes of `groups` are killed
+/// at once when the grace is over, so that none escapes by forking.
+pub async fn end_aside<F>(find: F, groups: Vec<Cgroup>, grace: Duration) -> usize
 where
     F: Fn() -> Vec<Process> + Send + Sync + 'static,
 {
@@ -49,11 +50,12 @@ where
         let find = Arc::clone(&find);
         async { walk(move || find()).await.unwrap_or_default() }
     };
-    end_found(look, grace).await
+    end_found(look, groups, grace).await
 }
 
 async fn end_found<L: Future<Output = Vec<Process>>>(
     look: impl Fn() -> L,
+    groups: Vec<Cgroup>,
     grace: Duration,
 ) -> usize {
     let deadline = Instant::now() + grace;
@@ -72,6 +74,9 @@ async fn end_found<L: Future<Output = Vec<Process>>>(
             return ended.len();
         }
         let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            groups.iter().for_each(Cgroup::kill);
+        }
         for process in &found {
             let sent = match (left.is_zero(), ended.insert(*process)) {
                 (true, _) => process.signal(Signal::KILL),
@@ -145,7 +150,7 @@ mod tests {
                 go_on.send(()).unwrap();
             }
         };
-        let (ended, ()) = tokio::join!(end_aside(slow, Duration::ZERO), others);
+        let (ended, ()) = tokio::join!(end_aside(slow, Vec::new(), Duration::ZERO), others);
         assert_eq!(ended, 0);
     }
 }

@@ -47,6 +47,21 @@ pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
     Ok(values.collect())
 }
 
+/// The path of a process's group in the version 2 hierarchy; none where the system has no such hierarchy.
+pub(crate) fn cgroup(pid: u32) -> io::Result<Option<String>> {
+    match read(&format!("/proc/{pid}/cgroup")) {
+        Ok(text) => Ok(unified_path(&String::from_utf8_lossy(&text)).map(str::to_owned)),
+        // Also a process that is gone; whether it is there is for the caller to check.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The path in the version 2 hierarchy in the text of `/proc/<pid>/cgroup`.
+pub(crate) fn unified_path(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("0::"))
+}
+
 /// Reads a file to its end. None of them says how long it is, so it is not asked: every question costs, and a walk over
 /// all processes asks thousands.
 fn read(path: &str) -> io::Result<Vec<u8>> {

@@ -64,7 +64,8 @@ pub use kernel::{Kernel, Parts, Principal};
 pub use place::Place;
 pub use proposals::Ballots;
 pub use runner::{
-    Departure, EventTail, Place as AttemptPlace, Runner, ShellCommand, ShellEnd, Sighting,
+    Departure, EventTail, Mark, Origin, Place as AttemptPlace, Runner, ShellCommand, ShellEnd,
+    Sighting,
 };
 pub use scheduler::{Options, Recovered};
 pub use shelf::{CONFLICT, Files, Shelf, Stage};

@@ -12,6 +12,8 @@ use crate::runner::Departure;
 /// Uncounted failures in a row after which a delivery is dead all the same.
 const MOST_SETBACKS: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// The longest pause between two tries to start a worker on a machine that has run out of something.
+const LONGEST_SHORTAGE_PAUSE: Duration = Duration::from_secs(30);
 
 /// Why the daemon itself ended a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,19 @@ pub(crate) struct Record {
     pub(crate) retry: Retry,
     /// The current time.
     pub(crate) now: StoreTime,
+    /// How long the machine has been unable to start workers.
+    pub(crate) shortage: Duration,
+}
+
+impl Remains<'_> {
+    /// Why the worker or its program could not be started, where the machine had run out of something.
+    pub(crate) fn unstarted(&self) -> Option<&str> {
+        match self.finished.map(|finished| &finished.outcome) {
+            Some(WorkerOutcome::Unstarted { why }) => Some(why),
+            Some(WorkerOutcome::Ok | WorkerOutcome::Failed { .. }) => None,
+            Some(WorkerOutcome::Interrupted { .. }) | None => self.departure.unstarted.as_deref(),
+        }
+    }
 }
 
 /// Tells how an attempt ended. The worker's own word counts; without one, what was seen of it.
@@ -59,6 +74,12 @@ pub(crate) fn verdict(remains: &Remains<'_>) -> AttemptEnd {
     let outcome = remains.finished.map(|finished| &finished.outcome);
     match (outcome, remains.ordered) {
         (Some(WorkerOutcome::Ok), _) => AttemptEnd::Ok,
+        // It may have waited for a daemon that did not run: that proves nothing.
+        (Some(WorkerOutcome::Failed { class: FailureClass::Timeout, why, .. }), _)
+            if remains.departure.daemon_suspended =>
+        {
+            AttemptEnd::Interrupted { why: format!("{why}, while the daemon was suspended") }
+        }
         (Some(WorkerOutcome::Failed { class, why, .. }), _) => {
             AttemptEnd::Failed { class: *class, why: why.clone() }
         }
@@ -67,12 +88,15 @@ pub(crate) fn verdict(remains: &Remains<'_>) -> AttemptEnd {
         }
         (_, Some(Ordered::Drain)) => AttemptEnd::Interrupted { why: "the daemon stopped".into() },
         (_, Some(Ordered::Stopped)) => AttemptEnd::Stopped,
-        (Some(WorkerOutcome::Interrupted { why }), None) => {
+        (Some(WorkerOutcome::Interrupted { why } | WorkerOutcome::Unstarted { why }), None) => {
             AttemptEnd::Interrupted { why: why.clone() }
         }
         // It may have finished: nobody knows how.
         (None, None) if let Some(damaged) = remains.damaged => {
             AttemptEnd::Interrupted { why: format!("its answer is not trusted: {damaged}") }
+        }
+        (None, None) if let Some(why) = remains.unstarted() => {
+            AttemptEnd::Interrupted { why: format!("the worker could not be started: {why}") }
         }
         (None, None) if remains.departure.seen_alive => {
             let status = remains.departure.status.as_deref().unwrap_or("nobody saw how");
@@ -110,6 +134,14 @@ pub(crate) fn settlement(end: AttemptEnd, remains: &Remains<'_>, record: &Record
             let at = remains.retry_at.unwrap_or(soonest).max(soonest);
             Some(pause(Wait::BackOff, at, why))
         }
+        (AttemptEnd::Interrupted { why }, Blame::None)
+            if remains.unstarted().is_some() && remains.ordered.is_none() =>
+        {
+            // As long as the shortage has lasted: the pauses grow by themselves.
+            let soonest = backoff(&record.retry, 0);
+            let wait = record.shortage.min(LONGEST_SHORTAGE_PAUSE).max(soonest);
+            Some(pause(Wait::BackOff, record.now.plus(wait), why))
+        }
         (
             AttemptEnd::Ok
             | AttemptEnd::Stopped
@@ -140,9 +172,12 @@ fn blame(end: &AttemptEnd, remains: &Remains<'_>, record: &Record) -> Blame {
         AttemptEnd::Failed { class, .. } if class.counts() => {
             Blame::Counted { most: record.retry.max_attempts }
         }
-        // We stopped it, it never began, or it gave up while no daemon was there: that proves nothing.
+        // The daemon stopped it, it never began, the machine could not start it, or it gave up while no daemon ran: that
+        // proves nothing.
         AttemptEnd::Interrupted { .. }
             if remains.ordered.is_some()
+                || remains.unstarted().is_some()
+                || remains.departure.daemon_suspended
                 || !remains.started
                 || (remains.finished.is_some() && !remains.departure.seen_alive) =>
         {
@@ -179,14 +214,22 @@ mod tests {
         Finished { text: String::new(), outcome }
     }
 
+    fn short() -> Finished {
+        let outcome = WorkerOutcome::Unstarted { why: "could not start it: EAGAIN".into() };
+        Finished { text: String::new(), outcome }
+    }
+
     fn done() -> Finished {
         Finished { text: "done".into(), outcome: WorkerOutcome::Ok }
     }
 
     #[test]
     fn the_workers_last_word_counts_and_without_one_what_was_seen() {
-        let seen = Departure { seen_alive: true, status: Some("signal: 9".into()), ended: 0 };
+        let status = Some("signal: 9".into());
+        let seen = Departure { seen_alive: true, status, ..Departure::default() };
         let unseen = Departure::default();
+        let unstarted = Departure::unstarted("EAGAIN".into());
+        let suspended = Departure { daemon_suspended: true, ..seen.clone() };
         let overdue = Ordered::Overdue("31 min".into());
         for (finished, departure, ordered, expected) in [
             (Some(done()), &seen, None, "ok"),
@@ -198,6 +241,16 @@ mod tests {
             (None, &seen, Some(&Ordered::Stopped), "stopped"),
             (None, &seen, None, "failed (crash): the worker was gone without a word (signal: 9)"),
             (None, &unseen, None, "interrupted: its worker was gone when the daemon looked"),
+            (None, &unstarted, None, "interrupted: the worker could not be started: EAGAIN"),
+            (None, &unstarted, Some(&Ordered::Stopped), "stopped"),
+            (Some(short()), &seen, None, "interrupted: could not start it: EAGAIN"),
+            (
+                Some(failed(FailureClass::Timeout)),
+                &suspended,
+                None,
+                "interrupted: why, while the daemon was suspended",
+            ),
+            (Some(failed(FailureClass::Fatal)), &suspended, None, "failed (fatal): why"),
         ] {
             let finished = finished.as_ref();
             let remains = Remains {
@@ -214,8 +267,11 @@ mod tests {
 
     #[test]
     fn an_attempt_whose_event_file_is_damaged_is_interrupted_and_tried_again() {
-        let departure =
-            Departure { seen_alive: true, status: Some("exit status: 0".into()), ended: 0 };
+        let departure = Departure {
+            seen_alive: true,
+            status: Some("exit status: 0".into()),
+            ..Departure::default()
+        };
         let damaged = Some("line 2 of events.jsonl is damaged");
         let remains = Remains {
             retry_at: None,
@@ -228,8 +284,7 @@ mod tests {
         let end = verdict(&remains);
         let why = "its answer is not trusted: line 2 of events.jsonl is damaged".to_owned();
         assert_eq!(end, AttemptEnd::Interrupted { why });
-        let record =
-            Record { number: 1, setbacks: 0, retry: Retry::default(), now: StoreTime::new(0) };
+        let record = record(1, 0, Duration::ZERO);
         let settlement = settlement(end, &remains, &record);
         assert!(matches!(settlement.blame, Blame::Uncounted { .. }), "{:?}", settlement.blame);
     }
@@ -255,8 +310,16 @@ mod tests {
         let departure = &departure;
         let remains =
             Remains { finished, retry_at, started, damaged: None, departure, ordered: None };
-        let record = Record { number, setbacks, retry: Retry::default(), now: StoreTime::new(0) };
-        let settlement = settlement(verdict(&remains), &remains, &record);
+        let lasts = Duration::ZERO;
+        in_words(&remains, &record(number, setbacks, lasts))
+    }
+
+    fn record(number: u32, setbacks: u32, shortage: Duration) -> Record {
+        Record { number, setbacks, retry: Retry::default(), now: StoreTime::new(0), shortage }
+    }
+
+    fn in_words(remains: &Remains<'_>, record: &Record) -> String {
+        let settlement = settlement(verdict(remains), remains, record);
         let blame = match settlement.blame {
             Blame::None => "none".to_owned(),
             Blame::Uncounted { most } => format!("uncounted {most}"),
@@ -296,6 +359,57 @@ mod tests {
         ] {
             let shown = settled(finished.as_ref(), seen, number, setbacks);
             assert_eq!(shown, expected, "{finished:?} {number} {setbacks}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_cannot_start_a_worker_is_no_failure_however_long_that_lasts() {
+        let departure = Departure::unstarted("EMFILE".into());
+        let (ordered, started) = (None, false);
+        for (lasts, expected) in [
+            (0, "none BackOff 1000"),
+            (5, "none BackOff 5000"),
+            (31, "none BackOff 30000"),
+            (9_000, "none BackOff 30000"),
+        ] {
+            let record = record(3, 9, Duration::from_secs(lasts));
+            let remains = Remains {
+                finished: None,
+                retry_at: None,
+                damaged: None,
+                started,
+                departure: &departure,
+                ordered,
+            };
+            assert_eq!(in_words(&remains, &record), expected, "{lasts}");
+            let (short, seen) = (short(), Departure { seen_alive: true, ..Departure::default() });
+            let remains = Remains {
+                finished: Some(&short),
+                retry_at: None,
+                damaged: None,
+                started: true,
+                departure: &seen,
+                ordered,
+            };
+            assert_eq!(in_words(&remains, &record), expected, "{lasts}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_was_cut_off_while_the_daemon_was_suspended_blames_nobody() {
+        let departure =
+            Departure { seen_alive: true, daemon_suspended: true, ..Departure::default() };
+        for finished in [interrupted(), failed(FailureClass::Timeout)] {
+            let finished = Some(&finished);
+            let remains = Remains {
+                finished,
+                retry_at: None,
+                damaged: None,
+                started: true,
+                departure: &departure,
+                ordered: None,
+            };
+            assert_eq!(in_words(&remains, &record(2, 9, Duration::ZERO)), "none", "{finished:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob};
+use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob, api::ProcessTracking};
 use agent_worker_workflow::Prepared;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -70,10 +70,20 @@ pub trait Runner: Send + Sync {
         after: u64,
         most: usize,
     ) -> io::Result<Vec<u8>>;
-    /// Every id that a living process carries: of attempts, and of runs whose setup left something.
-    async fn marks(&self) -> Vec<AttemptId>;
+    /// Every id that a living process carries or has a control group: of attempts, and of runs whose setup left something.
+    async fn marks(&self) -> Vec<Mark>;
     /// Ends whatever is left of an attempt whose worker is gone, or carries any other such id.
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32;
+
+    /// How it tracks the processes of attempts, if there are any.
+    fn tracking(&self) -> Option<ProcessTracking> {
+        None
+    }
+
+    /// Whether an error means that the machine has run out of something, so that a later try may succeed.
+    fn is_shortage(&self, _error: &io::Error) -> bool {
+        false
+    }
 
     /// Where a link leads; none if it is no link. Who has no files has no links.
     fn link(&self, _path: &Path) -> Option<PathBuf> {
@@ -91,6 +101,24 @@ pub struct EventTail {
     pub events: Vec<NumberedEvent>,
     /// Where the file is damaged, for people. Events after that place are not trusted.
     pub damaged: Option<String>,
+}
+
+/// An id that a living process carries, or that has a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Of an attempt, or of a run.
+    pub id: AttemptId,
+    /// Whose it is.
+    pub origin: Origin,
+}
+
+/// Whose a mark is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This home's, whatever its store remembers of it.
+    ThisHome,
+    /// Perhaps another home's.
+    Unknown,
 }
 
 /// Where an attempt lives.
@@ -120,6 +148,17 @@ pub struct Departure {
     pub status: Option<String>,
     /// How many processes had to be ended.
     pub ended: u32,
+    /// Why it was never started, where the machine had no process, memory, descriptor or disk space left.
+    pub unstarted: Option<String>,
+    /// Whether the daemon was suspended while it waited for it.
+    pub daemon_suspended: bool,
+}
+
+impl Departure {
+    /// A worker the machine could not start.
+    pub fn unstarted(why: String) -> Self {
+        Self { unstarted: Some(why), ..Self::default() }
+    }
 }
 
 /// One shell command of a run.

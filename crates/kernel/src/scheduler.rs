@@ -3,6 +3,7 @@
 //! Invariant: first start, wake, retry and crash recovery are one path: look at the store and go on.
 //! Invariant: a worker is known by its leash before it is leased, so that a stop never misses one.
 
+mod backstop;
 mod index;
 mod leash;
 mod recover;
@@ -14,10 +15,11 @@ mod turn;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkflowId};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::error::{Error, Result};
@@ -64,6 +66,8 @@ pub(crate) struct Scheduler {
     pub(crate) indexer: index::Indexer,
     runs: Arc<Mutex<HashMap<RunId, CancellationToken>>>,
     leashes: Arc<Mutex<HashMap<AttemptId, Arc<Leash>>>>,
+    /// Since when the machine has been unable to start workers.
+    shortage: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Scheduler {
@@ -77,7 +81,18 @@ impl Scheduler {
             indexer: index::Indexer::default(),
             runs: Arc::default(),
             leashes: Arc::default(),
+            shortage: Arc::default(),
         }
+    }
+
+    /// Notes whether a worker could be started; answers with how long the machine has been unable to.
+    fn note_start(&self, unstarted: Option<&str>) -> Duration {
+        let mut since = self.shortage.lock().unwrap_or_else(PoisonError::into_inner);
+        if unstarted.is_none() {
+            *since = None;
+            return Duration::ZERO;
+        }
+        since.get_or_insert_with(Instant::now).elapsed()
     }
 
     /// Whether nothing new is started.

@@ -18,7 +18,9 @@ pub use documents::{
     DocumentWritten, ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestRequest,
     Suggested, SuggestionRequest, SuggestionView,
 };
-pub use health::{Health, HealthDetail, HealthStatus, ShutdownMode, ShutdownRequest, StoreReport};
+pub use health::{
+    Health, HealthDetail, HealthStatus, ProcessTracking, ShutdownMode, ShutdownRequest, StoreReport,
+};
 pub use instances::{
     Cleared, FeedbackRequest, FeedbackView, InstanceRequest, InstanceView, Removed,
 };

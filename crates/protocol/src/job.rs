@@ -160,6 +160,11 @@ pub enum WorkerOutcome {
         /// Which.
         why: String,
     },
+    /// It could not start its program: the machine had no process, memory, descriptor or disk space left.
+    Unstarted {
+        /// What was missing, for people.
+        why: String,
+    },
 }
 
 /// What is shown while it happens and never repeated.

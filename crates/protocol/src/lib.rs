@@ -21,6 +21,7 @@ mod proposal;
 mod scope;
 mod span;
 mod state;
+mod suspension;
 mod target;
 mod time;
 mod tool;
@@ -55,6 +56,7 @@ pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,
     PauseCause, Role, RunMode, RunState, SuggestionState,
 };
+pub use suspension::SuspensionDetector;
 pub use target::{BadTarget, InstanceRef, Target, is_near};
 pub use time::Millis;
 pub use tool::{SHELL_TOOL, ToolName};

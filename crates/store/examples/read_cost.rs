@@ -9,11 +9,11 @@ use agent_worker_protocol::{
     DocumentPath, Limits, MessageKind, Millis, Priority, RunId, RunMode, Seq, WorkflowId,
 };
 use agent_worker_store::{
-    Base, By, DocumentWrite, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Order, Recipient,
-    Sqlite, Store, Wake, Who,
+    Base, By, DocumentWrite, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Now, Order,
+    Recipient, Sqlite, Store, StoreTime, Wake, Who,
 };
 
-const NOW: Millis = Millis::new(1_700_000_000_000);
+const NOW: Now = Now { store: StoreTime::new(1), wall: Millis::new(1) };
 const MESSAGES: u32 = 50;
 
 #[tokio::main(flavor = "current_thread")]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// What the clocks are read from. All of it is monotonic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// The worker began, later by all it has waited for people.
+    /// The worker began, later by all the time that does not count: waiting for people, suspension.
     pub(crate) began: Instant,
     /// The last event, text or tool traffic.
     pub(crate) active: Instant,

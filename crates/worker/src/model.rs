@@ -3,7 +3,10 @@
 //! A model is made with what does not change (its settings, the tools it may offer) and asked with
 //! what does: the conversation so far.
 
-use agent_worker_protocol::{FailureClass, Millis, Usage};
+use std::io;
+
+use agent_worker_host::is_shortage;
+use agent_worker_protocol::{FailureClass, Millis, Usage, WorkerOutcome};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
@@ -72,11 +75,28 @@ pub(crate) struct Failure {
     pub(crate) why: String,
     /// When the provider said to come back.
     pub(crate) retry_at: Option<Millis>,
+    /// Whether the machine had run out of something: that says nothing about the work.
+    pub(crate) is_shortage: bool,
 }
 
 impl Failure {
     pub(crate) fn new(class: FailureClass, why: impl Into<String>) -> Self {
-        Self { class, why: why.into(), retry_at: None }
+        Self { class, why: why.into(), retry_at: None, is_shortage: false }
+    }
+
+    /// A failure of the system while the worker was `doing` something.
+    pub(crate) fn of_system(doing: &str, error: &io::Error) -> Self {
+        let failure = Self::new(FailureClass::Fatal, format!("could not {doing}: {error}"));
+        Self { is_shortage: is_shortage(error), ..failure }
+    }
+
+    /// The outcome it is reported as.
+    pub(crate) fn outcome(self) -> WorkerOutcome {
+        let Self { class, why, retry_at, is_shortage } = self;
+        if is_shortage {
+            return WorkerOutcome::Unstarted { why };
+        }
+        WorkerOutcome::Failed { class, why, retry_at }
     }
 }
 

@@ -317,7 +317,7 @@ fn alone(name: &str, done: Result<String, Failure>) -> Result<String, Failure> {
 }
 
 fn broken(doing: &str) -> impl Fn(std::io::Error) -> Failure {
-    move |error| Failure::new(FailureClass::Fatal, format!("could not {doing}: {error}"))
+    move |error| Failure::of_system(doing, &error)
 }
 
 /// Starts the program and listens to its end.

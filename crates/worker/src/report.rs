@@ -196,12 +196,23 @@ impl Report {
         Held(self.clone())
     }
 
-    /// How long people were waited for before, and whether one is now.
+    /// How long people were waited for or the process was suspended, and whether a person is waited for now.
     pub(crate) fn held(&self) -> (Duration, clocks::Waiting) {
         let desk = self.desk();
         let waiting =
             if desk.holds > 0 { clocks::Waiting::ForAPerson } else { clocks::Waiting::ForNobody };
         (desk.held, waiting)
+    }
+
+    /// Notes that this process did not run for `gap`: none of that time counts.
+    pub(crate) fn resume(&self, gap: Duration) {
+        let (mut desk, now) = (self.desk(), Instant::now());
+        desk.active = now;
+        desk.answered = now;
+        // While a person is waited for, the time is counted as waiting already.
+        if desk.holds == 0 {
+            desk.held += gap;
+        }
     }
 
     /// Returns when the clocks go on.

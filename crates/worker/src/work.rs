@@ -12,7 +12,9 @@ use std::{
 };
 
 use agent_worker_host::{Daemon, LockFile, end, own_descendants};
-use agent_worker_protocol::{Backend, Finished, Problem, WorkerEvent, WorkerJob, WorkerOutcome};
+use agent_worker_protocol::{
+    Backend, Finished, Problem, Span, SuspensionDetector, WorkerEvent, WorkerJob, WorkerOutcome,
+};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::{Instant, sleep_until, timeout, timeout_at},
@@ -150,9 +152,7 @@ impl Attempt {
         end(own_descendants, self.job.limits.kill_grace.duration()).await;
         let finished = match ending {
             Ending::Itself(Ok(text)) => Finished { text, outcome: WorkerOutcome::Ok },
-            Ending::Itself(Err(Failure { class, why, retry_at })) => {
-                wordless(WorkerOutcome::Failed { class, why, retry_at })
-            }
+            Ending::Itself(Err(failure)) => wordless(failure.outcome()),
             Ending::Clock(expiry) => wordless(expiry.outcome(&self.job.limits)),
             Ending::Stopped => wordless(WorkerOutcome::Interrupted { why: "stopped".to_owned() }),
             Ending::Unwanted(problem) => return Err(Error::Unwanted(problem)),
@@ -193,9 +193,17 @@ impl Attempt {
         unserved.judge(done)
     }
 
-    /// Waits until a clock has run out.
+    /// Waits until a clock has run out. Time in which this process did not run does not count.
     async fn expired(&self) -> Expiry {
+        let limits = &self.job.limits;
+        let limits = [limits.wall, limits.silence, limits.orphan_grace].map(Span::duration);
+        let shortest = limits.into_iter().min().unwrap_or_default();
+        let mut suspension = SuspensionDetector::new(shortest);
+        let started = Instant::now();
         loop {
+            if let Some(gap) = suspension.observe(started.elapsed()) {
+                self.report.resume(gap);
+            }
             let (active, answered) = self.report.last_signs();
             let (held, waiting) = self.report.held();
             let times = Times { began: self.began + held, active, answered, waiting };
@@ -204,7 +212,7 @@ impl Attempt {
                 return expiry;
             }
             tokio::select! {
-                () = sleep_until(at) => {}
+                () = sleep_until(at.min(Instant::now() + suspension.tick())) => {}
                 () = self.report.released() => {}
             }
         }

@@ -5,7 +5,7 @@ mod looks;
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
     Code,
-    api::{Health, HealthStatus},
+    api::{Health, HealthStatus, ProcessTracking},
 };
 use serde::Serialize;
 
@@ -129,6 +129,8 @@ async fn daemon(ctx: &Context<'_>) -> Vec<Finding> {
         findings.push(Finding::broken("version", other.what).hint(other.hint));
     }
     findings.push(store(&client).await);
+    let tracking = health.detail.as_ref().and_then(|detail| detail.tracking.as_ref());
+    findings.extend(tracking.map(processes));
     findings.extend(health.detail.as_ref().map(|detail| {
         match &detail.address {
             Some(address) => Finding::ok("port", format!("clients with a token at {address}")),
@@ -137,6 +139,20 @@ async fn daemon(ctx: &Context<'_>) -> Vec<Finding> {
         }
     }));
     findings
+}
+
+/// How the daemon tells whose a process is.
+fn processes(tracking: &ProcessTracking) -> Finding {
+    match tracking {
+        ProcessTracking::Cgroup { path } => {
+            let path = one_line(&path.to_string_lossy());
+            Finding::ok("process", format!("each attempt has its own cgroup in {path}"))
+        }
+        ProcessTracking::Tree { why } => {
+            let message = format!("attempts are tracked by their process tree: {}", one_line(why));
+            Finding::note("process", message)
+        }
+    }
 }
 
 async fn started(ctx: &Context<'_>) -> Result<Found, CliError> {

@@ -14,6 +14,7 @@ use std::{
 use agent_worker_kernel::{self as kernel, Feed, Place, Watched};
 use agent_worker_protocol::{Code, Event, Position, Problem, RunId, Target};
 use axum::{
+    Extension,
     extract::State,
     http::HeaderMap,
     response::{IntoResponse, Sse, sse},
@@ -28,7 +29,7 @@ use super::{
     refusal::Refusal,
     request::{Query, Who},
 };
-use crate::shutdown::Shutdown;
+use crate::{pacing::EndlessStream, shutdown::Shutdown};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -92,7 +93,7 @@ pub(super) fn tell(feed: Feed, shutdown: &Shutdown) -> impl IntoResponse + use<>
     let start = feed.position().to_string();
     let stream = Telling::new(feed, shutdown.clone());
     let events = Sse::new(stream).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE));
-    ([(LAST_EVENT_ID, start)], events)
+    (Extension(EndlessStream), [(LAST_EVENT_ID, start)], events)
 }
 
 /// Where a reader was cut. An empty id is that of a reader who has seen nothing yet.

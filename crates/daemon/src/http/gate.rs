@@ -19,16 +19,20 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Doors, refusal::Refusal};
-use crate::peer::{Caller, Peer};
+use crate::{
+    impatient::PATIENCE,
+    peer::{Caller, Peer},
+};
 
 /// The most one request is: the largest resource, written as JSON, and some.
 pub(crate) const BODY_LIMIT: usize = 96 * 1024 * 1024;
 /// How much more is read and thrown away, so that whoever sends it is there for the answer.
 const DISCARD_LIMIT: usize = 1024 * 1024 * 1024;
-/// How long a body may take to arrive.
-const BODY_PATIENCE: Duration = Duration::from_mins(1);
+/// The slowest a body may arrive, in bytes per second, once [`PATIENCE`] is used up.
+const SLOWEST_BODY: u64 = 1024 * 1024;
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -192,16 +196,22 @@ async fn json(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
         let message = "the body's `Content-Type` must be application/json";
         return Err(Problem::new(Code::BadRequest, message));
     }
-    match tokio::time::timeout(BODY_PATIENCE, collect(body)).await {
-        Ok(body) => body,
-        Err(_) => Err(Problem::new(Code::BadRequest, "the body did not arrive in time")),
-    }
+    collect(body).await
+}
+
+/// How long the first `size` bytes of a body may take. What arrives byte by byte gains no time by that.
+fn time_allowed(size: usize) -> Duration {
+    PATIENCE + Duration::from_millis(size as u64 * 1000 / SLOWEST_BODY)
 }
 
 async fn collect(mut body: Body) -> Result<Bytes, Problem> {
     let mut kept = BytesMut::new();
     let mut size = 0;
-    while let Some(frame) = body.frame().await {
+    let begun = Instant::now();
+    let late = |_| Problem::new(Code::BadRequest, "the body did not arrive in time");
+    while let Some(frame) =
+        timeout_at(begun + time_allowed(size), body.frame()).await.map_err(late)?
+    {
         let broken = |_| Problem::new(Code::BadRequest, "the body broke off");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         size += data.len();

@@ -140,6 +140,7 @@ async fn detail(doors: &Doors, trouble: Option<Trouble>) -> HealthDetail {
         trouble,
         rescued: rescued.unwrap_or_default(),
         damaged: doors.kernel.damage().await,
+        tracking: doors.kernel.process_tracking(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use agent_worker_host::{Process, end_aside};
+use agent_worker_host::{Cgroup, Process, end_aside};
 use agent_worker_protocol::{AttemptId, RunId};
 use tokio::{sync::watch, time::timeout};
 
@@ -57,18 +57,19 @@ impl Patience {
     }
 
     /// Ends whatever `find` finds: TERM first, KILL when the grace is over or somebody is in a hurry.
-    pub(super) async fn end<F>(&self, find: F) -> usize
+    /// `groups` are killed as a whole then.
+    pub(super) async fn end<F>(&self, find: F, groups: Vec<Cgroup>) -> usize
     where
         F: Fn() -> Vec<Process> + Clone + Send + Sync + 'static,
     {
         let at_once = async {
             self.run_out().await;
-            end_aside(find.clone(), Duration::ZERO).await
+            end_aside(find.clone(), groups.clone(), Duration::ZERO).await
         };
         tokio::select! {
             biased;
             ended = at_once => ended,
-            ended = end_aside(find.clone(), self.grace) => ended,
+            ended = end_aside(find.clone(), groups.clone(), self.grace) => ended,
         }
     }
 
@@ -107,7 +108,10 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{home::Home, runner::Processes};
+    use crate::{
+        home::Home,
+        runner::{Groups, Processes, Tracking},
+    };
 
     /// Nobody waits as long as this.
     const GRACE: Duration = Duration::from_mins(10);
@@ -116,7 +120,9 @@ mod tests {
     const A_WHILE: Duration = Duration::from_millis(500);
 
     fn processes(folder: &TempDir) -> Processes {
-        Processes::new(Home::open(folder.path()).unwrap(), GRACE)
+        let home = Home::open(folder.path()).unwrap();
+        let groups = Groups::open(&home, Tracking::Tree);
+        Processes::new(home, GRACE, groups)
     }
 
     fn run() -> RunId {
@@ -154,7 +160,7 @@ mod tests {
         hurry(&processes, run, attempt);
         let departure = timeout(DEADLINE, adopted).await.unwrap();
         // `flock` and the shell it runs.
-        assert_eq!(departure, Departure { seen_alive: true, status: None, ended: 2 });
+        assert_eq!(departure, Departure { seen_alive: true, ended: 2, ..Departure::default() });
         worker.wait().ok();
         let kept = processes.hurry.0.borrow().contains(&(run, Some(attempt)));
         assert!(!kept, "nothing is kept of it");

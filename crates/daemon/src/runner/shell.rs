@@ -70,6 +70,8 @@ impl Processes {
             shell.env(&file.variable, path);
         }
         let (mut child, pid) = self.strays.spawn(&mut shell)?;
+        // What it started before is found by its mark and its parent alone.
+        self.groups.enter(&mark, pid).await;
         let stdout = self.collect(child.stdout.take());
         let stderr = self.collect(child.stderr.take());
         let status = tokio::select! {
@@ -77,7 +79,7 @@ impl Processes {
             () = stop.cancelled() => {
                 let mark = mark.clone();
                 let tree = move || [descendants(pid), marked(&mark)].concat();
-                self.patience(command.run).end(tree).await;
+                self.patience(command.run).end(tree, Vec::new()).await;
                 child.wait().await
             }
         };

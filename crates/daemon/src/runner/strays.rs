@@ -59,7 +59,7 @@ impl Strays {
     /// Ends strays that belong to nobody any more, and waits for the dead among them.
     pub(super) async fn end(&self, patience: &Patience) {
         let strays = self.clone();
-        patience.end(move || strays.nobodys()).await;
+        patience.end(move || strays.nobodys(), Vec::new()).await;
         let strays = self.clone();
         walk(move || strays.reap()).await;
     }

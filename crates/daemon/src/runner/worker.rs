@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{ATTEMPT_MARKER, LockFile, Process, descendants, end_aside, marked, walk};
+use agent_worker_host::{
+    ATTEMPT_MARKER, EXIT_SHORTAGE, LockFile, Process, descendants, end_aside, is_shortage, marked,
+    walk,
+};
 use agent_worker_kernel::Departure;
 use agent_worker_protocol::{AttemptId, WorkerJob};
 use rustix::process::Signal;
@@ -42,25 +45,33 @@ impl Processes {
             Ok(spawned) => spawned,
             Err(error) => {
                 tracing::error!(attempt = %job.attempt, %error, "a worker could not be started");
+                if is_shortage(&error) {
+                    return Departure::unstarted(error.to_string());
+                }
                 let status = Some(format!("it could not be started: {error}"));
-                return Departure { seen_alive: true, status, ended: 0 };
+                return Departure { seen_alive: true, status, ..Departure::default() };
             }
         };
         let mut ended = 0;
         let status = tokio::select! {
             status = child.wait() => status,
             () = stop.cancelled() => {
-                ended = end_worker(job.attempt, Process::of(pid), lock, patience).await;
+                ended = self.end_worker(job.attempt, Process::of(pid), lock, patience).await;
                 child.wait().await
             }
         };
         ended += self.sweep(&job.attempt.to_string(), patience).await;
         self.strays.forget(pid);
+        let exhausted =
+            matches!(&status, Ok(status) if status.code() == Some(i32::from(EXIT_SHORTAGE)));
         let status = match status {
             Ok(status) => status.to_string(),
             Err(error) => format!("its status is not known: {error}"),
         };
-        Departure { seen_alive: true, status: Some(status), ended }
+        let unstarted = exhausted.then(|| "it found too little memory, disk or descriptors".into());
+        let departure =
+            Departure { seen_alive: true, status: Some(status), ..Departure::default() };
+        Departure { ended, unstarted, ..departure }
     }
 
     async fn spawn(&self, job: &WorkerJob) -> io::Result<(Child, u32)> {
@@ -81,6 +92,8 @@ impl Processes {
             .stdout(log.try_clone()?)
             .stderr(log);
         let (mut child, pid) = self.strays.spawn(&mut command)?;
+        // Before it has its job: all it starts is born into the group.
+        self.groups.enter(&job.attempt.to_string(), pid).await;
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
         if let Some(mut stdin) = child.stdin.take() {
@@ -104,41 +117,44 @@ impl Processes {
             () = stop.cancelled() => {
                 let holder = LockFile::holder(&lock).ok().flatten();
                 let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
-                ended = end_worker(attempt, worker, &lock, patience).await;
+                ended = self.end_worker(attempt, worker, &lock, patience).await;
                 let _ = gone.await;
             }
         }
         ended += self.sweep(&attempt.to_string(), patience).await;
-        Departure { seen_alive: true, status: None, ended }
+        Departure { seen_alive: true, ended, ..Departure::default() }
     }
-}
 
-/// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
-async fn end_worker(
-    attempt: AttemptId,
-    worker: Option<Process>,
-    lock: &Path,
-    patience: &Patience,
-) -> u32 {
-    let mark = attempt.to_string();
-    let tree = move || {
-        let below = worker.map(|worker| descendants(worker.pid)).unwrap_or_default();
-        let mut all = marked(&mark);
-        all.extend(worker.filter(|worker| worker.is_alive()));
-        all.extend(below);
-        all.sort_unstable();
-        all.dedup();
-        all
-    };
-    let before = walk(tree.clone()).await.unwrap_or_default().len();
-    if let Some(worker) = worker
-        && let Err(error) = worker.signal(Signal::TERM)
-    {
-        tracing::error!(%attempt, %error, "a worker could not be told to stop");
+    /// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
+    async fn end_worker(
+        &self,
+        attempt: AttemptId,
+        worker: Option<Process>,
+        lock: &Path,
+        patience: &Patience,
+    ) -> u32 {
+        let (mark, groups) = (attempt.to_string(), self.groups.clone());
+        let own_groups = groups.of(&mark);
+        let tree = move || {
+            let below = worker.map(|worker| descendants(worker.pid)).unwrap_or_default();
+            let mut all = marked(&mark);
+            all.extend(worker.filter(|worker| worker.is_alive()));
+            all.extend(below);
+            all.extend(groups.processes(&mark));
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let before = walk(tree.clone()).await.unwrap_or_default().len();
+        if let Some(worker) = worker
+            && let Err(error) = worker.signal(Signal::TERM)
+        {
+            tracing::error!(%attempt, %error, "a worker could not be told to stop");
+        }
+        patience.wait(released(lock.to_owned()), MARGIN).await;
+        end_aside(tree, own_groups, Duration::ZERO).await;
+        u32::try_from(before).unwrap_or(u32::MAX)
     }
-    patience.wait(released(lock.to_owned()), MARGIN).await;
-    end_aside(tree, Duration::ZERO).await;
-    u32::try_from(before).unwrap_or(u32::MAX)
 }
 
 /// Completes when nobody holds the lock. A thread waits for it, so that nothing is polled; the daemon's end ends it.
@@ -162,13 +178,18 @@ mod tests {
 
     use agent_worker_protocol::RunId;
 
-    use super::*;
+    use super::{
+        super::{Groups, Tracking},
+        *,
+    };
     use crate::home::Home;
 
     #[tokio::test]
     async fn waiting_for_a_worker_of_another_daemon_leaves_its_lock_as_it_was_signed() {
         let folder = tempfile::tempdir().unwrap();
-        let processes = Processes::new(Home::open(folder.path()).unwrap(), Duration::ZERO);
+        let home = Home::open(folder.path()).unwrap();
+        let groups = Groups::open(&home, Tracking::Tree);
+        let processes = Processes::new(home, Duration::ZERO, groups);
         let lock = folder.path().join("worker.lock");
         let mut worker = Command::new("flock")
             .arg(&lock)
@@ -185,7 +206,7 @@ mod tests {
         let patience = processes.patience(RunId::new(uuid::Uuid::now_v7()));
         let adopted = processes.adopt_worker(attempt, lock.clone(), &stop, &patience);
         let (departure, ()) = tokio::join!(adopted, async { drop(worker.stdin.take()) });
-        assert_eq!(departure, Departure { seen_alive: true, status: None, ended: 0 });
+        assert_eq!(departure, Departure { seen_alive: true, ..Departure::default() });
         assert_eq!(std::fs::read_to_string(&lock).unwrap(), signature);
         // The daemon waits for dead children it does not know.
         worker.wait().ok();

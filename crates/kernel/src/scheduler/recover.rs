@@ -13,7 +13,7 @@ use crate::{
     error::Result,
     kernel::{Card, Kernel},
     policy::Ordered,
-    runner::{Departure, Sighting},
+    runner::{Departure, Mark, Origin, Sighting},
 };
 
 /// A `run` that was cut off longer ago than this waits for a person.
@@ -182,20 +182,21 @@ impl Kernel {
     /// Ends what a daemon that was cut off while stopping something left behind.
     async fn sweep_ended(&self) -> Result<()> {
         for mark in self.runner.marks().await {
-            let over = match self.store.attempt_get(mark).await {
+            let Mark { id, origin } = mark;
+            let over = match self.store.attempt_get(id).await {
                 Ok(attempt) => attempt.ended.is_some(),
                 Err(StoreError::NotFound(_)) => {
-                    match self.store.run_get(RunId::new(mark.get())).await {
+                    match self.store.run_get(RunId::new(id.get())).await {
                         Ok(run) => !run.state.is_live(),
-                        // Another daemon's.
-                        Err(StoreError::NotFound(_)) => false,
+                        // Deleted from this store, or another daemon's.
+                        Err(StoreError::NotFound(_)) => origin == Origin::ThisHome,
                         Err(error) => return Err(error.into()),
                     }
                 }
                 Err(error) => return Err(error.into()),
             };
             if over {
-                self.runner.attempt_sweep(mark).await;
+                self.runner.attempt_sweep(id).await;
             }
         }
         Ok(())

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_protocol::{AgentName, AttemptId, Permission, RunId, WorkflowId, api::RunStopped};
+use agent_worker_protocol::{
+    AgentName, AttemptId, Permission, RunId, WorkflowId,
+    api::{ProcessTracking, RunStopped},
+};
 use agent_worker_store::{Error as StoreError, RunStep};
 use tokio::time::Instant;
 
@@ -111,6 +114,11 @@ impl Kernel {
         self.scheduler.closing.cancel();
         self.scheduler.tracker.close();
         self.scheduler.tracker.wait().await;
+    }
+
+    /// How the processes of attempts are tracked, if there are any.
+    pub fn process_tracking(&self) -> Option<ProcessTracking> {
+        self.runner.tracking()
     }
 
     /// Whether nothing new is started any more.

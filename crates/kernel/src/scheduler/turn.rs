@@ -1,6 +1,6 @@
 //! One attempt from lease to finish.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use agent_worker_protocol::{
     AgentName, AgentSettings, AttemptEnd, AttemptId, JobLimits, MessageKind, WorkerJob,
@@ -10,7 +10,11 @@ use agent_worker_store::{
 };
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::{leash::Leash, tend::Place};
+use super::{
+    backstop::{Backstop, Signs},
+    leash::Leash,
+    tend::Place,
+};
 use crate::{
     error::{Error, Result},
     joining,
@@ -26,8 +30,6 @@ use crate::{
 
 /// What every worker's children get of the caller's environment, beside the names its agent asks for.
 const BASE_ENV: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TZ", "SSH_AUTH_SOCK"];
-/// How much later than the worker's own clocks the daemon's strike.
-const BACKSTOP: Duration = Duration::from_secs(30);
 
 impl Kernel {
     /// Waits for a free slot, then leases and runs one attempt of `agent`.
@@ -117,11 +119,15 @@ impl Kernel {
                 let settings = card.agent(&lease.fence.agent)?;
                 self.guard(lease.id, settings, held, running).await
             }
+            Err(Error::Folder(error)) if self.runner.is_shortage(&error) => {
+                tracing::warn!(attempt = %lease.id, %error, "a worker could not be prepared");
+                Departure::unstarted(error.to_string())
+            }
             Err(error) => {
                 tracing::error!(attempt = %lease.id, %error, "a worker could not be prepared");
                 // As good as a worker that is gone at once: it counts, and the next try waits.
                 let status = Some("it could not be prepared".into());
-                Departure { seen_alive: true, status, ended: 0 }
+                Departure { seen_alive: true, status, ..Departure::default() }
             }
         };
         self.conclude(card, lease.id, &departure, held.why()).await;
@@ -136,32 +142,34 @@ impl Kernel {
         leash: &Leash,
         running: impl Future<Output = Departure>,
     ) -> Departure {
+        let mut backstop = Backstop::new(self.job_limits(settings), Instant::now());
         tokio::pin!(running);
-        tokio::select! {
-            departure = &mut running => return departure,
-            why = self.overdue(id, settings) => leash.end(Ordered::Overdue(why)),
-        }
-        running.await
+        let mut next = Instant::now();
+        let departure = loop {
+            tokio::select! {
+                departure = &mut running => break departure,
+                () = tokio::time::sleep_until(next) => {}
+            }
+            let signs = Signs { heard: self.live.heard(id), held: self.live.held(id) };
+            match backstop.check(signs, Instant::now()) {
+                Ok(later) => next = later,
+                Err(why) => {
+                    leash.end(Ordered::Overdue(why));
+                    break running.await;
+                }
+            }
+        };
+        backstop.observe(Instant::now());
+        Departure { daemon_suspended: backstop.was_suspended(), ..departure }
     }
 
-    /// Returns when a worker should long have ended or spoken.
-    async fn overdue(&self, id: AttemptId, settings: &AgentSettings) -> String {
-        let late = BACKSTOP + self.scheduler.options.kill_grace.duration();
-        let started = Instant::now();
-        let (timeout, silence) = (settings.timeout, settings.silence);
-        loop {
-            let heard = self.live.heard(id).unwrap_or(started);
-            // Whoever waits for a person is not late.
-            let wall = started + timeout.duration() + late + self.live.held(id);
-            let quiet = heard + silence.duration() + late;
-            let now = Instant::now();
-            if now >= wall {
-                return format!("it took longer than {timeout} and did not end by itself");
-            }
-            if now >= quiet {
-                return format!("nothing was heard of it for {silence}");
-            }
-            tokio::time::sleep_until(wall.min(quiet)).await;
+    fn job_limits(&self, settings: &AgentSettings) -> JobLimits {
+        let options = &self.scheduler.options;
+        JobLimits {
+            wall: settings.timeout,
+            silence: settings.silence,
+            orphan_grace: options.orphan_grace,
+            kill_grace: options.kill_grace,
         }
     }
 
@@ -170,7 +178,6 @@ impl Kernel {
         let place = self.runner.place(card.run, lease.id);
         let env = self.runner.run_env(card.run).await.map_err(Error::Folder)?;
         let own = settings.system_prompt.as_deref();
-        let options = &self.scheduler.options;
         Ok(WorkerJob {
             attempt: lease.id,
             activation: format!("{}/{}/{}", lease.run, lease.fence.agent, lease.oldest),
@@ -196,12 +203,7 @@ impl Kernel {
             session: lease.session.clone(),
             permissions: settings.permissions.clone(),
             max_steps: settings.max_steps,
-            limits: JobLimits {
-                wall: settings.timeout,
-                silence: settings.silence,
-                orphan_grace: options.orphan_grace,
-                kill_grace: options.kill_grace,
-            },
+            limits: self.job_limits(settings),
         })
     }
 
@@ -231,7 +233,13 @@ impl Kernel {
         departure: &Departure,
         ordered: Option<&Ordered>,
     ) -> Result<()> {
-        let (row, damaged) = match self.read_to_the_end(card, id).await {
+        // A worker that was never started has written nothing, and to look for it may need what is missing.
+        let row = if departure.unstarted.is_some() && !departure.seen_alive {
+            self.store.attempt_get(id).await.map(|row| (row, None)).map_err(Error::from)
+        } else {
+            self.read_to_the_end(card, id).await
+        };
+        let (row, damaged) = match row {
             Ok((row, damaged)) if row.ended.is_none() => (row, damaged),
             // Settled already, never committed, or forgotten with its run.
             Ok(_) | Err(Error::Store(StoreError::NotFound(_))) => return Ok(()),
@@ -254,7 +262,8 @@ impl Kernel {
         };
         let retry = card.agent(&row.fence.agent)?.retry;
         let (number, setbacks, now) = (row.number, row.setbacks, self.now());
-        let record = Record { number, setbacks, retry, now: now.store };
+        let shortage = self.scheduler.note_start(remains.unstarted());
+        let record = Record { number, setbacks, retry, now: now.store, shortage };
         let mut settlement = policy::settlement(policy::verdict(&remains), &remains, &record);
         if settlement.end == AttemptEnd::Ok {
             settlement.answer = self.answer(card, &row).await?;
@@ -277,12 +286,16 @@ impl Kernel {
         if row.ended.is_some() || row.finished.is_some() {
             return Ok((row, None));
         }
-        let tail =
-            self.runner.attempt_events(card.run, id, row.last_no).await.unwrap_or_else(|error| {
-                // What cannot be read will not get better: the attempt is settled without it.
-                tracing::error!(attempt = %id, %error, "what a worker wrote down cannot be read");
+        let tail = match self.runner.attempt_events(card.run, id, row.last_no).await {
+            Ok(tail) => tail,
+            // The events are there and readable later: settling without them would be wrong.
+            Err(error) if self.runner.is_shortage(&error) => return Err(Error::Folder(error)),
+            Err(error) => {
+                // A later try would fail as well: the attempt is settled without its events.
+                tracing::error!(attempt = %id, %error, "a worker's events cannot be read");
                 EventTail::default()
-            });
+            }
+        };
         if let Some(damaged) = &tail.damaged {
             tracing::error!(attempt = %id, damaged, "a worker's events.jsonl is damaged");
         }

@@ -61,6 +61,25 @@ pub struct HealthDetail {
     /// Stored rows that are damaged, as far as anybody has read them since the daemon started or `GET /doctor` was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<String>,
+    /// How the processes of attempts are tracked; absent from a daemon of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracking: Option<ProcessTracking>,
+}
+
+/// How the processes of attempts are tracked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum ProcessTracking {
+    /// Each attempt has a control group (version 2) of its own.
+    Cgroup {
+        /// The folder of the groups.
+        path: PathBuf,
+    },
+    /// By parents, process groups and the environment they were started with.
+    Tree {
+        /// Why no control groups are used.
+        why: String,
+    },
 }
 
 /// `POST /shutdown`

@@ -1,16 +1,17 @@
 //! A database with every kind of row, and a reader of all of them.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    ApprovalId, AttemptId, Consent, DocumentPath, Finished, Millis, NumberedEvent, OnAsk, Outcome,
+    ApprovalId, AttemptId, Consent, DocumentPath, Finished, NumberedEvent, OnAsk, Outcome,
     Position, Proposal, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision, Role, Rule,
     RunId, Sender, Seq, Terms, TieBreaker, Verdict, WorkerEvent, WorkerOutcome, WorkflowId,
 };
 use agent_worker_store::{
-    ApprovalQuery, Base, Deciding, DocumentWrite, Edit, Error, EventQuery, Lease, MessageQuery,
-    NewApproval, NewBallot, NewProposal, NewQuestion, NewRun, NewSuggestion, Order, ProposalQuery,
-    ProposalStep, QuestionQuery, Right, RunQuery, Said, Store, SuggestionAnswer, SuggestionVerdict,
+    ApprovalQuery, Base, Deadline, Deciding, DocumentWrite, Edit, Error, EventQuery, Lease,
+    MessageQuery, NewApproval, NewBallot, NewProposal, NewQuestion, NewRun, NewSuggestion, Order,
+    ProposalQuery, ProposalStep, QuestionQuery, Right, RunQuery, Said, Store, SuggestionAnswer,
+    SuggestionVerdict,
 };
 use serde_json::json;
 
@@ -21,7 +22,7 @@ pub(crate) const SMALL: usize = 70_000;
 /// Longer than a row may be, so that it is a file.
 pub(crate) const LARGE: usize = (1 << 20) + 100_000;
 const DECIDING: Deciding = Deciding { tally: two_votes_win, dice: 7 };
-const SOON: Millis = Millis::new(NOW.get() + 1_000);
+const LASTS: Duration = Duration::from_secs(1);
 
 /// What [`read_everything`] has to know.
 #[derive(Clone)]
@@ -32,7 +33,7 @@ pub(crate) struct Written {
     resource: ResourceId,
 }
 
-fn two_votes_win(proposal: &Proposal, _: u64, _: Millis) -> ProposalStep {
+fn two_votes_win(proposal: &Proposal, _: u64, _: Deadline) -> ProposalStep {
     let won = proposal.counts().into_iter().find(|(_, votes)| *votes == 2);
     won.map_or(ProposalStep::Stay, |(winner, _)| {
         ProposalStep::Resolve(Verdict::Winner { winner: winner.to_owned() })
@@ -54,10 +55,10 @@ pub(crate) async fn fill(store: &Arc<dyn Store>, size: usize) -> Written {
     suggest(&team, &a, &b).await;
     team.append(keyed(user(), "once", "x"), text("only once", &[])).await.unwrap();
     let content: Vec<u8> = (0..size).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
-    let put = store.resource_put(user(), team.workflow, "text/plain".into(), content, NOW);
+    let put = store.resource_put(user(), team.workflow, "text/plain".into(), content, NOW.wall);
     let resource = put.await.unwrap();
     let finished = Finished { outcome: WorkerOutcome::Ok, text: "what the agent answered".into() };
-    let event = NumberedEvent { no: 1, ts: NOW, event: WorkerEvent::Finished(finished) };
+    let event = NumberedEvent { no: 1, ts: NOW.wall, event: WorkerEvent::Finished(finished) };
     store.attempt_events(a.id, vec![event], NOW).await.unwrap();
     team.finish(&a, answered("what the agent answered")).await;
     team.say("one more, that nobody has read", &["a"]).await;
@@ -94,7 +95,7 @@ async fn vote(team: &Team, voters: [&Lease; 2]) {
             electorate: vec![Sender::Agent(name("a")), Sender::Agent(name("b"))],
             fallback: None,
         };
-        let new = NewProposal { terms, deadline: SOON, said: Said::default() };
+        let new = NewProposal { terms, lasts: LASTS, said: Said::default() };
         let made = team.store.proposal_create(user(), team.workflow, new, NOW).await;
         let proposal = made.unwrap().value();
         for lease in voters.iter().take(ballots) {
@@ -263,13 +264,13 @@ impl Reader {
 
     async fn votes(&mut self, store: &Arc<dyn Store>, of: &Written) {
         for id in [1, 2] {
-            let proposal = store.proposal_get(of.workflow, ProposalId::new(id)).await;
+            let proposal = store.proposal_get(of.workflow, ProposalId::new(id), NOW).await;
             self.one(format!("proposal {id}"), found(proposal));
             let approval =
                 store.approval_list(of.workflow, ApprovalQuery::One(ApprovalId::new(id))).await;
             self.one(format!("approval {id}"), found(approval.map(|mut one| one.pop())));
         }
-        let proposals = store.proposal_list(of.workflow, ProposalQuery::All).await;
+        let proposals = store.proposal_list(of.workflow, ProposalQuery::All, NOW).await;
         self.all(proposals, |proposal| {
             (format!("listed proposal {}", proposal.id), proposal.clone())
         });

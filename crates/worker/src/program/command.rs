@@ -137,13 +137,13 @@ impl Vendor for Executable {
     }
 
     fn verdict(&mut self, exit: &Exit) -> Verdict {
-        let failed = |class, why| Verdict::Failed(Failure { class, why, retry_at: None });
+        let failed = |class, why| Verdict::Failed(Failure::new(class, why));
         match (self.finished.take(), exit.status.code()) {
             (Some(Finished { text, outcome: WorkerOutcome::Ok }), Some(0)) => {
                 Verdict::Answered(text)
             }
             (Some(Finished { outcome: WorkerOutcome::Failed { class, why, retry_at }, .. }), _) => {
-                Verdict::Failed(Failure { class, why, retry_at })
+                Verdict::Failed(Failure { retry_at, ..Failure::new(class, why) })
             }
             (None, Some(0)) => Verdict::Answered(std::mem::take(&mut self.last_line)),
             (_, Some(LATER)) => failed(FailureClass::Transient, exit.words()),

@@ -1,11 +1,11 @@
 //! What a daemon that died left behind: workers that go on for a while by themselves, and what they started.
 //!
-//! They are known by their mark, which is the name of their folder in the home. Ending them is a daemon's work, since
+//! They are known by their mark, which is the name of their folder in the home, or by their control group. Ending them is a daemon's work, since
 //! only it knows what to write down about it: one is started, and told to stop at once.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use agent_worker_host::{Process, marked, marks, walk};
+use agent_worker_host::{CgroupRoot, Process, marked, marks, walk};
 use agent_worker_protocol::api::ShutdownMode;
 use serde_json::json;
 
@@ -54,13 +54,15 @@ fn processes(number: usize) -> String {
 
 /// Every living process of a run or an attempt of this home.
 async fn left(home: &Path) -> BTreeSet<Process> {
-    let runs = home.join("runs");
+    let (runs, home) = (home.join("runs"), home.to_owned());
     let look = move || {
         let ours = names(&runs);
         let ours: BTreeSet<String> =
             ours.iter().flat_map(|run| names(&runs.join(run))).chain(ours.clone()).collect();
         let living = marks().into_iter().filter(|mark| ours.contains(mark));
-        living.flat_map(|mark| marked(&mark)).collect()
+        let carried = living.flat_map(|mark| marked(&mark));
+        let grouped = CgroupRoot::listed(&home).into_iter().flat_map(|root| root.processes());
+        carried.chain(grouped).collect()
     };
     walk(look).await.unwrap_or_default()
 }

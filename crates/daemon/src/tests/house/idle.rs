@@ -8,7 +8,8 @@ use std::{
 };
 
 use agent_worker_kernel::{
-    AttemptPlace, Departure, EventTail, Files, Runner, Shelf, ShellCommand, ShellEnd, Sighting,
+    AttemptPlace, Departure, EventTail, Files, Mark, Runner, Shelf, ShellCommand, ShellEnd,
+    Sighting,
 };
 use agent_worker_protocol::{
     AttemptId, Finished, Millis, NumberedEvent, RunId, WorkerEvent, WorkerJob, WorkerOutcome,
@@ -93,7 +94,7 @@ impl Runner for Idle {
     async fn attempt_log(&self, _: RunId, _: AttemptId, _: u64, _: usize) -> io::Result<Vec<u8>> {
         Ok(b"printed\n".to_vec())
     }
-    async fn marks(&self) -> Vec<AttemptId> {
+    async fn marks(&self) -> Vec<Mark> {
         Vec::new()
     }
     async fn attempt_sweep(&self, _: AttemptId) -> u32 {

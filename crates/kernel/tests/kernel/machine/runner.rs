@@ -8,7 +8,7 @@ use std::{
 };
 
 use agent_worker_kernel::{
-    AttemptPlace, Departure, EventTail, Runner, ShellCommand, ShellEnd, Sighting,
+    AttemptPlace, Departure, EventTail, Mark, Runner, ShellCommand, ShellEnd, Sighting,
 };
 use agent_worker_protocol::{AttemptId, RunId, WorkerEvent, WorkerJob};
 use async_trait::async_trait;
@@ -95,7 +95,7 @@ impl Runner for Machine {
         Ok(printed.bytes().skip(after).take(most).collect())
     }
 
-    async fn marks(&self) -> Vec<AttemptId> {
+    async fn marks(&self) -> Vec<Mark> {
         Vec::new()
     }
 
@@ -190,7 +190,8 @@ impl Machine {
                 1
             }
         };
-        Departure { seen_alive: true, status: Some("exit status: 0".into()), ended }
+        let status = Some("exit status: 0".into());
+        Departure { seen_alive: true, status, ended, ..Departure::default() }
     }
 }
 

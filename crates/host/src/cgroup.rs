@@ -1,0 +1,298 @@
+//! Control groups, version 2: one group per attempt, where this user may create groups.
+//!
+//! A process is born into the group of its parent and stays there whatever it does to its environment, session and
+//! parents. The group is therefore the proof of which attempt a process belongs to, also after a restart, and ends with
+//! one write. Groups are named `<own group>/agent-worker-<hash of the home>/<mark>`; the mark is the attempt's id, or
+//! the run's for what a setup command left. No controller is enabled, so processes may stay in the parent groups.
+//! Not a wall: a process that may create groups may also leave one.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use agent_worker_protocol::hash;
+
+use crate::{procfs, tree::Process};
+
+/// The first part of the name of a folder with one group per mark.
+const PREFIX: &str = "agent-worker-";
+const HASH_DIGITS: usize = 16;
+/// The file of a home that lists where its groups are: a daemon that is started elsewhere has other ones.
+const LIST: &str = "cgroups";
+/// How often an operation that another attempt's end interferes with is tried.
+const TRIES: usize = 50;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The folder with the groups of one home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupRoot {
+    path: PathBuf,
+}
+
+/// The group of one mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cgroup {
+    path: PathBuf,
+}
+
+impl CgroupRoot {
+    /// The folder for `home` below this process's own group. An error says why groups cannot be used.
+    pub fn of(home: &Path) -> Result<Self, String> {
+        let read =
+            |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+        let own = own_folder(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)?;
+        let root = Self { path: own.join(name(home)) };
+        root.probe(&own).map_err(|error| format!("{}: {error}", own.display()))?;
+        Ok(root)
+    }
+
+    /// The folders that daemons of `home` have used, as its list says.
+    pub fn listed(home: &Path) -> Vec<Self> {
+        let list = fs::read_to_string(home.join(LIST)).unwrap_or_default();
+        list.lines().filter_map(|path| Self::earlier(Path::new(path), home)).collect()
+    }
+
+    /// Writes the list of the folders that daemons of `home` use.
+    pub fn list<'a>(home: &Path, roots: impl Iterator<Item = &'a Self>) -> io::Result<()> {
+        let lines: Vec<String> = roots.map(|root| root.path.display().to_string()).collect();
+        let new = home.join(LIST).with_extension("new");
+        fs::write(&new, lines.join("\n"))?;
+        fs::rename(new, home.join(LIST))
+    }
+
+    /// The folder at `path`, which an earlier daemon of `home` used; none if that cannot be one.
+    fn earlier(path: &Path, home: &Path) -> Option<Self> {
+        let is_ours = path.file_name().is_some_and(|last| *last == *name(home));
+        (is_ours && path.is_dir()).then(|| Self { path: path.to_owned() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The marks that have a group.
+    pub fn marks(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        folders.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    /// Every living process in the groups of this folder.
+    pub fn processes(&self) -> Vec<Process> {
+        let groups = self.marks().into_iter().filter_map(|mark| self.find(&mark));
+        groups.flat_map(|group| group.processes()).collect()
+    }
+
+    /// The group of a mark, if there is one.
+    pub fn find(&self, mark: &str) -> Option<Cgroup> {
+        let path = self.path.join(mark);
+        path.is_dir().then_some(Cgroup { path })
+    }
+
+    /// Moves a process, and all it starts from then on, into the group of a mark. Blocks for a moment.
+    pub fn enter(&self, mark: &str, pid: u32) -> io::Result<()> {
+        let path = self.path.join(mark);
+        retried(io::ErrorKind::NotFound, || {
+            // The end of another attempt removes the folder when it is the last one.
+            fs::create_dir_all(&path)?;
+            fs::write(path.join("cgroup.procs"), pid.to_string())
+        })
+    }
+
+    /// Removes the folder unless it has groups.
+    pub fn tidy(&self) {
+        let _ = fs::remove_dir(&self.path);
+    }
+
+    /// Whether groups can be created and processes moved into them.
+    fn probe(&self, own: &Path) -> io::Result<()> {
+        fs::create_dir_all(&self.path)?;
+        let kind = fs::read_to_string(self.path.join("cgroup.type"));
+        // Moving a process needs permission on the group both ends have in common.
+        let opened = fs::File::options().write(true).open(own.join("cgroup.procs"));
+        self.tidy();
+        opened?;
+        match kind?.trim() {
+            "domain" => Ok(()),
+            other => Err(io::Error::other(format!("a group of type `{other}`"))),
+        }
+    }
+}
+
+impl Cgroup {
+    /// Every living process in the group and the groups below it.
+    pub fn processes(&self) -> Vec<Process> {
+        let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        let own = text.lines().filter_map(|line| Process::of(line.parse().ok()?));
+        own.chain(self.below().iter().flat_map(Self::processes)).collect()
+    }
+
+    /// Kills every process in the group and the groups below it at once, where the system can.
+    pub fn kill(&self) {
+        // A kernel before 5.14 has no such file: whoever ends the group kills process by process anyway.
+        let file = fs::File::options().write(true).open(self.path.join("cgroup.kill"));
+        let _ = file.and_then(|mut file| file.write_all(b"1"));
+    }
+
+    /// Removes the group and the groups below it, which have no processes any more. Blocks for a moment.
+    pub fn remove(&self) -> io::Result<()> {
+        for group in self.below() {
+            group.remove()?;
+        }
+        // A process that has ended keeps its group for a moment.
+        retried(io::ErrorKind::ResourceBusy, || match fs::remove_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        })
+    }
+
+    fn below(&self) -> Vec<Self> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+        folders.map(|path| Self { path }).collect()
+    }
+}
+
+/// The marks in the path of a process's group, as the daemon with the pid `daemon` sees it. Groups above the daemon's own
+/// count only for a process that is in none below it.
+pub fn group_marks(pid: u32, daemon: u32) -> io::Result<Vec<String>> {
+    let path = procfs::cgroup(pid)?.unwrap_or_default();
+    let own = procfs::cgroup(daemon).ok().flatten();
+    Ok(marks_for(&path, own.as_deref()))
+}
+
+fn marks_for(path: &str, daemon: Option<&str>) -> Vec<String> {
+    let below = daemon.and_then(|own| path.strip_prefix(own.trim_end_matches('/')));
+    let below = below.filter(|rest| rest.starts_with('/')).map(marks_in).unwrap_or_default();
+    if below.is_empty() { marks_in(path) } else { below }
+}
+
+/// The marks in the path of a group.
+fn marks_in(path: &str) -> Vec<String> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let pairs = parts.windows(2).filter(|pair| is_root_name(pair[0]));
+    pairs.map(|pair| pair[1].to_owned()).collect()
+}
+
+fn is_root_name(part: &str) -> bool {
+    let digits = part.strip_prefix(PREFIX).unwrap_or_default();
+    digits.len() == HASH_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn name(home: &Path) -> String {
+    let digest = hash(&[home.as_os_str().as_encoded_bytes()]);
+    let digits: Vec<String> =
+        digest.iter().take(HASH_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
+    format!("{PREFIX}{}", digits.concat())
+}
+
+/// The folder of the group whose path `/proc/self/cgroup` shows, in the mounts that `/proc/self/mountinfo` shows.
+fn own_folder(mountinfo: &str, cgroup: &str) -> Result<PathBuf, String> {
+    let path = procfs::unified_path(cgroup).ok_or("this system has no cgroups of version 2")?;
+    if path.ends_with(" (deleted)") {
+        return Err("this process's own cgroup was removed".into());
+    }
+    let mut mounted = false;
+    for line in mountinfo.lines() {
+        let Some((before, after)) = line.split_once(" - ") else { continue };
+        if !after.starts_with("cgroup2 ") {
+            continue;
+        }
+        mounted = true;
+        let fields: Vec<&str> = before.split(' ').collect();
+        let (Some(root), Some(point)) = (fields.get(3), fields.get(4)) else { continue };
+        let (root, point) = (unescaped(root), unescaped(point));
+        // A container may see only a part of the hierarchy.
+        if let Ok(rest) = Path::new(path).strip_prefix(&root) {
+            return Ok(Path::new(&point).join(rest));
+        }
+    }
+    Err(if mounted {
+        "this process's own cgroup is not among those that are mounted".into()
+    } else {
+        "no cgroup file system of version 2 is mounted".into()
+    })
+}
+
+/// Blanks and backslashes are written as octal numbers there.
+fn unescaped(field: &str) -> String {
+    field.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+}
+
+fn retried(passing: io::ErrorKind, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    for _ in 1..TRIES {
+        match work() {
+            Err(error) if error.kind() == passing => thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+    work()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+        35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+        41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn our_own_group_is_found_by_the_mounts_and_its_path() {
+        let unified = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+        let part = "30 23 0:26 /docker/abc /my\\040groups rw - cgroup2 cgroup rw\n";
+        for (mounts, cgroup, expected) in [
+            (HYBRID, "4:memory:/x\n0::/\n", Ok("/sys/fs/cgroup/unified/")),
+            (unified, "0::/user.slice/a b.scope\n", Ok("/sys/fs/cgroup/user.slice/a b.scope")),
+            (part, "0::/docker/abc/d\n", Ok("/my groups/d")),
+            (part, "0::/docker/other\n", Err("not among those that are mounted")),
+            (unified, "4:memory:/x\n", Err("has no cgroups of version 2")),
+            ("", "0::/\n", Err("no cgroup file system")),
+            (unified, "0::/gone (deleted)\n", Err("was removed")),
+        ] {
+            match (own_folder(mounts, cgroup), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, Path::new(expected)),
+                (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+                (found, expected) => panic!("{cgroup}: {found:?}, not {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_names_the_attempts_it_is_in() {
+        let (one, two) = ("agent-worker-0123456789abcdef", "agent-worker-fedcba9876543210");
+        let nested = format!("/user/{one}/a/{two}/b/sub");
+        for (path, daemon, expected) in [
+            ("/", Some("/"), &[][..]),
+            ("/user", None, &[]),
+            (&format!("/{one}/a"), Some("/"), &["a"]),
+            (&format!("/{one}/a"), None, &["a"]),
+            (&nested, Some("/user"), &["a", "b"]),
+            // A daemon inside an attempt of another one: its own attempts are its own.
+            (&nested, Some(&format!("/user/{one}/a")), &["b"]),
+            (&format!("/user/{one}/a"), Some(&format!("/user/{one}/a")), &["a"]),
+            (&format!("/user/{one}/ab"), Some(&format!("/user/{one}/a")), &["ab"]),
+            ("/agent-worker-xyz/a", Some("/"), &[]),
+            (&format!("/{one}"), Some("/"), &[]),
+        ] {
+            assert_eq!(marks_for(path, daemon), expected, "{path} {daemon:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_another_home_or_that_is_gone_is_no_earlier_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Path::new("/some/home");
+        let path = folder.path().join(name(home));
+        assert_eq!(CgroupRoot::earlier(&path, home), None);
+        fs::create_dir(&path).unwrap();
+        assert!(CgroupRoot::earlier(&path, home).is_some());
+        assert_eq!(CgroupRoot::earlier(&path, Path::new("/another")), None);
+        assert_eq!(CgroupRoot::earlier(folder.path(), home), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! Processes that are stopped for a while (SIGSTOP, a suspended machine) and continue: no clock counts that time.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::world::{PATIENCE, World, kill, wait_for};
+
+/// An agent that prints all the time, so that it is silent only while it does not run, until `go` exists.
+const TEAM: &str = "name: team\nagents:\n  a:\n    backend: mock\n    silence: 1500ms\n    mock:\n      - run: |\n          \
+    echo x >> tries; while ! [ -e go ]; do echo; sleep 0.1; done\n        say: done\nkickoff: '@a go'\n";
+
+/// Twice the silence limit.
+const STOPPED: Duration = Duration::from_secs(3);
+
+fn start(world: &World) {
+    let file = world.file("team.yaml", TEAM);
+    assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
+    wait_for("the turn", || world.project().join("tries").exists().then_some(()));
+}
+
+fn stop_for_a_while(pids: &[u32]) {
+    for pid in pids {
+        kill(*pid, "STOP");
+    }
+    std::thread::sleep(STOPPED);
+    for pid in pids {
+        kill(*pid, "CONT");
+    }
+}
+
+fn receipt(world: &World) -> Value {
+    world.json(&["receipts", "1", "@team", "--json"])["receipts"][0].clone()
+}
+
+/// The event with which the first attempt ended.
+fn first_end(world: &World) -> Value {
+    let mut stream = UnixStream::connect(world.home().join("daemon.sock")).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let path = format!("/events?target=@team&after=0&project={}", world.project().display());
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let data = lines.filter_map(|line| Some(line.strip_prefix("data: ")?.to_owned()));
+    let mut events = data.map(|data| serde_json::from_str::<Value>(&data).unwrap());
+    events.find(|event| event["kind"] == "attempt.ended").unwrap()
+}
+
+fn tries(world: &World) -> usize {
+    std::fs::read_to_string(world.project().join("tries")).unwrap().lines().count()
+}
+
+#[test]
+fn an_attempt_continues_after_everything_was_stopped_longer_than_its_silence_limit() {
+    let world = World::with(&[("AGENT_WORKER_ORPHAN_GRACE", "1s")]);
+    start(&world);
+    let daemon = world.daemon_pid().unwrap();
+    let mut all: Vec<u32> = world.processes().iter().map(|(pid, _)| *pid).collect();
+    // The worker continues first, and finds that it has neither output nor an answer of the daemon.
+    all.sort_by_key(|pid| *pid == daemon);
+    stop_for_a_while(&all);
+    world.file("go", "");
+    let receipt = wait_for("the message to be acted upon", || {
+        let receipt = receipt(&world);
+        (receipt["state"] == "acted").then_some(receipt)
+    });
+    assert_eq!((receipt["failures"].as_u64(), tries(&world)), (Some(0), 1), "{}", world.log());
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+}
+
+#[test]
+fn a_daemon_that_was_stopped_longer_than_the_silence_limit_counts_no_failure() {
+    let world = World::with(&[("AGENT_WORKER_ORPHAN_GRACE", "1s")]);
+    start(&world);
+    // Meanwhile the worker gives up, as no daemon answers.
+    stop_for_a_while(&[world.daemon_pid().unwrap()]);
+    wait_for("the next try", || (tries(&world) == 2).then_some(()));
+    let ended = first_end(&world);
+    assert_eq!(ended["data"]["end"], "interrupted", "{ended}");
+    assert_eq!(ended["next"], Value::Null, "nothing is to blame, so nothing waits: {ended}");
+    world.file("go", "");
+    wait_for("the message to be acted upon", || {
+        (receipt(&world)["state"] == "acted").then_some(())
+    });
+    assert_eq!(receipt(&world)["failures"], 0);
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+}
