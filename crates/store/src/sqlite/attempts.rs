@@ -47,7 +47,7 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
         ended: columns::if_any(row, 12, columns::json)?,
         ended_at: columns::if_any(row, 13, columns::millis)?,
         usage: columns::usage(row, 14)?,
-        retry_at: columns::if_any(row, 18, columns::store_time)?,
+        retry_at: columns::if_any(row, 19, columns::store_time)?,
     })
 }
 

@@ -231,6 +231,7 @@ mod tests {
     fn files_that_an_older_program_kept_have_bases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
+        create(&path).unwrap();
         let old = at(&path, Sharing::Processes).unwrap();
         for step in &STEPS[..14] {
             old.execute_batch(step).unwrap();
@@ -262,6 +263,7 @@ mod tests {
     fn the_times_of_an_older_program_are_valid_in_store_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
+        create(&path).unwrap();
         let old = at(&path, Sharing::Processes).unwrap();
         for step in &STEPS[..13] {
             old.execute_batch(step).unwrap();

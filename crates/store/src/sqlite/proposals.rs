@@ -457,7 +457,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         state: columns::json(row, 8)?,
         ballots: Vec::new(),
     };
-    Ok(Stored { proposal, due: columns::store_time(row, 9)? })
+    Ok(Stored { proposal, due: columns::store_time(row, 10)? })
 }
 
 /// Fills in the ballots. A proposal with a damaged ballot is left out: its count would be wrong.

@@ -310,8 +310,8 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         messages: row.get(15)?,
         since: columns::millis(row, 16)?,
         usage: columns::usage(row, 17)?,
-        store_started: columns::store_time(row, 21)?,
-        store_ended: columns::if_any(row, 22, columns::store_time)?,
+        store_started: columns::store_time(row, 22)?,
+        store_ended: columns::if_any(row, 23, columns::store_time)?,
     })
 }
 
