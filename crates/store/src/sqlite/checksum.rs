@@ -199,29 +199,26 @@ impl Table {
         rusqlite::Error::FromSqlConversionFailure(column, Type::Null, Box::new(damaged))
     }
 
-    /// Lets a row pass whose `checksum` is that of these columns, given in their order. A list that is read often does this
-    /// instead of [`Table::check`]: SQLite then hands every column over once instead of twice.
-    pub(super) fn verify_columns(
+    /// Lets a row pass whose checksum, `written`, is that of these values, given in their order. A list that is read often
+    /// does this instead of [`Table::check`]: SQLite then hands every column over once instead of twice.
+    pub(super) fn verify_values<const N: usize>(
         &self,
-        row: &Row<'_>,
-        columns: &[usize],
-        checksum: usize,
+        values: [ValueRef<'_>; N],
+        written: ValueRef<'_>,
     ) -> rusqlite::Result<()> {
-        let written = row.get_ref(checksum)?.as_bytes().unwrap_or_default();
-        let is_intact = ENCODED.with_borrow_mut(|encoded| -> rusqlite::Result<bool> {
+        let checksum = ENCODED.with_borrow_mut(|encoded| {
             encoded.clear();
             encode(encoded, ValueRef::Text(self.name.as_bytes()));
-            for column in columns {
-                encode(encoded, row.get_ref(*column)?);
+            for value in values {
+                encode(encoded, value);
             }
-            Ok(finish(encoded) == written)
-        })?;
-        if is_intact {
+            finish(encoded)
+        });
+        if written.as_bytes() == Ok(&checksum) {
             return Ok(());
         }
-        let key = |column| row.get::<_, i64>(column).unwrap_or_default();
-        let key = format!("{} {}", key(columns[0]), key(columns[1]));
-        Err(self.error(checksum, key.as_bytes()))
+        let part = |index: usize| values[index].as_i64().unwrap_or_default();
+        Err(self.error(0, format!("{} {}", part(0), part(1)).as_bytes()))
     }
 
     /// Names a damaged row by its key, which begins with the instance.

@@ -8,7 +8,7 @@ use agent_worker_protocol::{
 };
 use rusqlite::{
     Row,
-    types::{Type, ValueRef},
+    types::{FromSql, Type, ValueRef},
 };
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -30,6 +30,37 @@ struct NotAWord(String);
 
 fn garbled(column: usize, error: impl error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+}
+
+/// The first columns of a row, each taken from SQLite once.
+pub(super) struct Columns<'a, const N: usize>([ValueRef<'a>; N]);
+
+impl<'a, const N: usize> Columns<'a, N> {
+    pub(super) fn read(row: &'a Row<'_>) -> rusqlite::Result<Self> {
+        let mut values = [ValueRef::Null; N];
+        for (column, value) in values.iter_mut().enumerate() {
+            *value = row.get_ref(column)?;
+        }
+        Ok(Self(values))
+    }
+
+    pub(super) fn value(&self, column: usize) -> ValueRef<'a> {
+        self.0[column]
+    }
+
+    pub(super) fn get<T: FromSql>(&self, column: usize) -> rusqlite::Result<T> {
+        T::column_result(self.0[column]).map_err(|error| garbled(column, error))
+    }
+
+    /// Reads one word of a list of words.
+    pub(super) fn word<T>(
+        &self,
+        column: usize,
+        read: fn(&str) -> Option<T>,
+    ) -> rusqlite::Result<T> {
+        let text = self.0[column].as_str().map_err(|error| garbled(column, error))?;
+        read(text).ok_or_else(|| garbled(column, NotAWord(text.to_owned())))
+    }
 }
 
 /// Reads text that has a grammar.
@@ -171,11 +202,6 @@ pub(super) const fn priority_number(priority: Priority) -> i64 {
         Priority::Normal => 0,
         Priority::High => 1,
     }
-}
-
-pub(super) fn priority(row: &Row<'_>, column: usize) -> rusqlite::Result<Priority> {
-    let urgent: bool = row.get(column)?;
-    Ok(if urgent { Priority::High } else { Priority::Normal })
 }
 
 macro_rules! words {

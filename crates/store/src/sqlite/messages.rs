@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use agent_worker_protocol::{
-    AgentName, Hash, Message, PauseCause, Receipt, ResourceId, Seq, WorkflowId,
+    AgentName, Hash, Message, Millis, PauseCause, Priority, Receipt, ResourceId, Seq, WorkflowId,
 };
 use rusqlite::{Connection, Row, params, types::ValueRef};
 
 use super::{
     checksum::{ATTEMPT, MESSAGE, RunIds},
-    columns,
+    columns::{self, Columns},
     effects::once,
     head::Head,
     instances,
@@ -144,23 +144,25 @@ const CHECKSUM: usize = 12;
 
 /// Reads the columns of [`columns_read`]; the recipients are filled in by [`recipients`].
 pub(super) fn message(row: &Row<'_>, runs: &RunIds<'_>) -> rusqlite::Result<Message> {
-    match row.get_ref(CHECKSUM)? {
+    // Each column is taken from SQLite once, for the checksum and for the struct: asking costs more than hashing.
+    let columns = Columns::<COLUMNS_READ>::read(row)?;
+    match columns.value(CHECKSUM) {
         ValueRef::Null => MESSAGE.verify(row, COLUMNS_READ - 1)?,
-        _ => MESSAGE.verify_columns(row, &HASHED, CHECKSUM)?,
+        written => MESSAGE.verify_values(HASHED.map(|column| columns.value(column)), written)?,
     }
     Ok(Message {
-        seq: columns::seq(row, 0)?,
-        run: runs.get(row.get(10)?, row.get(1)?)?,
-        ts: columns::millis(row, 2)?,
-        from: row.get::<_, String>(3)?.into(),
-        kind: columns::word(row, 4, columns::kind_read)?,
-        body: row.get(5)?,
-        reply_to: columns::if_any(row, 6, columns::seq)?,
-        hops: row.get(7)?,
-        priority: columns::priority(row, 8)?,
+        seq: Seq::new(columns.get(0)?),
+        run: runs.get(columns.get(10)?, columns.get(1)?)?,
+        ts: Millis::new(columns.get(2)?),
+        from: columns.get::<String>(3)?.into(),
+        kind: columns.word(4, columns::kind_read)?,
+        body: columns.get(5)?,
+        reply_to: columns.get::<Option<i64>>(6)?.map(Seq::new),
+        hops: columns.get(7)?,
+        priority: if columns.get(8)? { Priority::High } else { Priority::Normal },
         to: Vec::new(),
         cc: Vec::new(),
-        resource: row.get::<_, Option<Hash>>(9)?.map(ResourceId::new),
+        resource: columns.get::<Option<Hash>>(9)?.map(ResourceId::new),
     })
 }
 
