@@ -89,3 +89,16 @@ fn rows_of_an_earlier_version_are_counted_by_the_doctor() {
     assert!(report.contains("1 row written by an earlier version has no checksum"), "{report}");
     world.run(&["daemon", "stop"]);
 }
+
+#[test]
+fn a_daemon_starts_though_a_run_is_damaged_and_its_instance_can_be_removed() {
+    let world = written();
+    change(&world, "UPDATE run SET script = script || ' '");
+    let doctor = world.run(&["doctor"]);
+    assert_eq!(doctor.code, 1, "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("run `1`"), "{}", doctor.stdout);
+    let removed = world.run(&["rm", "@team"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    assert_eq!(world.run(&["doctor"]).code, 0);
+    world.run(&["daemon", "stop"]);
+}

@@ -115,7 +115,8 @@ impl World {
         if child.stdout.as_mut().unwrap().read_exact(&mut ready).is_err() {
             let mut why = String::new();
             child.stderr.as_mut().unwrap().read_to_string(&mut why).unwrap();
-            panic!("the daemon did not start: {why}\n{}", self.log());
+            let status = child.wait().unwrap();
+            panic!("the daemon did not start ({status}): {why}\n{}", self.log());
         }
         child
     }

@@ -27,14 +27,14 @@ const RECONNECT_DELAY: Duration = Duration::from_millis(200);
 const BUFFER: usize = 64;
 
 /// What a follower prints on [`News::Lost`] and [`News::Back`].
-pub(crate) const DAEMON_LOST: &str = "the daemon died; starting it again";
-pub(crate) const DAEMON_BACK: &str = "the daemon is back";
+pub(crate) const DAEMON_LOST: &str = "the connection to the daemon broke; reconnecting";
+pub(crate) const DAEMON_BACK: &str = "connected again";
 
 /// An event, or a change of the connection.
 pub(crate) enum News {
     /// The next event, and the id to resume after.
     Event(String, Box<Event>),
-    /// The daemon died; the feed starts it again.
+    /// The connection broke; the feed connects again, and starts a daemon if none runs.
     Lost,
     /// The feed resumes with this daemon.
     Back(Client),

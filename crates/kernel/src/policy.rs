@@ -178,7 +178,7 @@ fn blame(end: &AttemptEnd, remains: &Remains<'_>, record: &Record) -> Blame {
             if remains.ordered.is_some()
                 || remains.unstarted().is_some()
                 || remains.departure.daemon_suspended
-                || !remains.started
+                || (!remains.started && remains.damaged.is_none())
                 || (remains.finished.is_some() && !remains.departure.seen_alive) =>
         {
             Blame::None
@@ -273,20 +273,22 @@ mod tests {
             ..Departure::default()
         };
         let damaged = Some("line 2 of events.jsonl is damaged");
-        let remains = Remains {
-            retry_at: None,
-            finished: None,
-            started: true,
-            damaged,
-            departure: &departure,
-            ordered: None,
-        };
-        let end = verdict(&remains);
-        let why = "its answer is not trusted: line 2 of events.jsonl is damaged".to_owned();
-        assert_eq!(end, AttemptEnd::Interrupted { why });
-        let record = record(1, 0, Duration::ZERO);
-        let settlement = settlement(end, &remains, &record);
-        assert!(matches!(settlement.blame, Blame::Uncounted { .. }), "{:?}", settlement.blame);
+        // Also where the damage hides that the worker started: else it would be tried for ever, without a pause.
+        for started in [true, false] {
+            let remains = Remains {
+                retry_at: None,
+                finished: None,
+                started,
+                damaged,
+                departure: &departure,
+                ordered: None,
+            };
+            let end = verdict(&remains);
+            let why = "its answer is not trusted: line 2 of events.jsonl is damaged".to_owned();
+            assert_eq!(end, AttemptEnd::Interrupted { why });
+            let settlement = settlement(end, &remains, &record(1, 0, Duration::ZERO));
+            assert!(matches!(settlement.blame, Blame::Uncounted { .. }), "{:?}", settlement.blame);
+        }
     }
 
     #[derive(Clone, Copy, Debug, PartialEq)]

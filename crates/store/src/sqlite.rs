@@ -35,6 +35,7 @@ mod notices;
 mod opener;
 #[cfg(test)]
 mod plans;
+mod proposal_rows;
 mod proposals;
 mod questions;
 mod readers;

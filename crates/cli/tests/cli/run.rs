@@ -64,7 +64,7 @@ fn run_goes_on_where_it_was_when_the_connection_breaks() {
     let seen = world.types(&["run", "review.yaml", "--target", "main"]);
     assert!(seen.exits(0), "{seen:?}");
     assert_eq!(seen.out.matches('#').count(), 2, "{seen:?}");
-    assert!(seen.err.contains("the daemon is back"), "{seen:?}");
+    assert!(seen.err.contains("connected again"), "{seen:?}");
     let ids: Vec<_> =
         world.asked("GET /events").into_iter().map(|asked| asked.last_event_id).collect();
     assert_eq!(ids, [None, Some("2".to_owned())]);

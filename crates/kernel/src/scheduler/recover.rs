@@ -190,9 +190,12 @@ impl Kernel {
                         Ok(run) => !run.state.is_live(),
                         // Deleted from this store, or another daemon's.
                         Err(StoreError::NotFound(_)) => origin == Origin::ThisHome,
+                        Err(StoreError::Damaged(_)) => false,
                         Err(error) => return Err(error.into()),
                     }
                 }
+                // A damaged row proves nothing, and must not keep the daemon from starting.
+                Err(StoreError::Damaged(_)) => false,
                 Err(error) => return Err(error.into()),
             };
             if over {
@@ -255,8 +258,13 @@ impl Kernel {
     async fn forget_ended(&self) -> Result<()> {
         for instance in self.store.instance_list(InstanceQuery::All).await? {
             let (None, Some(last)) = (instance.live, instance.last) else { continue };
-            if self.store.run_get(last).await?.keep == Keep::WhileLive {
-                self.store.instance_forget(instance.id).await?;
+            match self.store.run_get(last).await {
+                Ok(run) if run.keep == Keep::WhileLive => {
+                    self.store.instance_forget(instance.id).await?;
+                }
+                // The damage is reported where the row is read; the daemon starts without it.
+                Ok(_) | Err(StoreError::Damaged(_)) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

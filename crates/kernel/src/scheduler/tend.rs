@@ -116,7 +116,8 @@ impl Kernel {
         if self.scheduler.is_draining() {
             return Ok(Looked::Until(instant(now, next)));
         }
-        if let Some(due) = self.settle_proposals(card, now).await? {
+        // A proposal that is overdue after that is damaged and stays open: the sweep is soon enough for it.
+        if let Some(due) = self.settle_proposals(card, now).await?.filter(|due| *due > now.store) {
             next = next.min(due);
         }
         // While everybody works, nobody can be woken, however much is said.

@@ -17,7 +17,7 @@ use super::{
     binding, content, deliveries,
     documents::{self, At},
     effects, events, feedback, file_states, file_takes, inbox, instances, members, messages,
-    proposals, questions,
+    proposal_rows, proposals, questions,
     resources::{self, NewResource},
     roles, run_snapshot, runs, search, settle, suggestions, tokens,
 };
@@ -147,11 +147,11 @@ store! {
             now: Now) -> Vec<ProposalId>
             = move |tx| proposals::settle(tx, workflow, &deciding, now);
         read proposal_get(workflow: WorkflowId, proposal: ProposalId, now: Now) -> Option<Proposal>
-            = move |db| proposals::get(db, workflow, proposal, now);
+            = move |db| proposal_rows::get(db, workflow, proposal, now);
         read proposal_list(workflow: WorkflowId, which: ProposalQuery, now: Now) -> Vec<Proposal>
-            = move |db| proposals::list(db, workflow, which, now);
+            = move |db| proposal_rows::list(db, workflow, which, now);
         read proposal_ended(workflow: WorkflowId) -> u64
-            = move |db| proposals::ended(db, workflow);
+            = move |db| proposal_rows::ended(db, workflow);
         read run_gates(run: RunId) -> Vec<String> = move |db| binding::gates(db, run);
         write question_ask(by: By, workflow: WorkflowId, new: NewQuestion,
             now: Now) -> Once<QuestionId>
@@ -276,7 +276,7 @@ store! {
         Ok(left)
     }
     async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<StoreTime>> {
-        let look = || self.look(move |db| proposals::due(db, workflow));
+        let look = || self.look(move |db| proposal_rows::due(db, workflow));
         self.changes.proposals_due.find(&workflow, look).await
     }
     async fn proposal_cancel(

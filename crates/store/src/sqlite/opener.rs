@@ -13,6 +13,7 @@ use rusqlite::{Connection, config::DbConfig};
 
 use super::{
     connection::{self, Sharing},
+    faults,
     file_guard::{FileFault, FileGuard},
 };
 use crate::error::{Error, Result};
@@ -51,7 +52,14 @@ impl Opener {
     /// Opens the database at `path`, making it if it is missing. A disk without room for a shared-memory file is no
     /// obstacle: the index of the log is then kept in this process, and writes fail until there is room.
     pub(super) fn open(path: &Path) -> Result<(Self, Session)> {
-        let first = Self::open_as(path, Sharing::Processes);
+        // SQLite reserves the shared-memory file in steps of 4 KiB. Where blocks are smaller, a page of it may have no room
+        // on a full disk, and the first write to that page would kill the process (SIGBUS).
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let first = if faults::has_room(folder) {
+            Self::open_as(path, Sharing::Processes)
+        } else {
+            Err(Error::Full)
+        };
         let Err(error @ (Error::Full | Error::Disk(_))) = first else { return first };
         let second = Self::open_as(path, Sharing::Connections);
         if second.is_ok() {

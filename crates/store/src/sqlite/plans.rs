@@ -12,7 +12,7 @@ use super::{
     columns::RunNo,
     connection, effects, events,
     inbox::{self, Which},
-    instances, messages, proposals, runs, settle,
+    instances, messages, proposal_rows, runs, settle,
 };
 
 /// The tables that grow with history.
@@ -62,11 +62,11 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (instances::list_sql(&InstanceQuery::With("a".parse().unwrap())), "agent_name (name=?)"),
         (instances::list_sql(&InstanceQuery::Live), "INDEX workflow_live"),
         (settle::FACTS.to_owned(), open),
-        (proposals::ENDED.to_owned(), active),
-        (proposals::DUE.to_owned(), active),
-        (proposals::list_sql(ProposalQuery::Active), active),
+        (proposal_rows::ENDED.to_owned(), active),
+        (proposal_rows::DUE.to_owned(), active),
+        (proposal_rows::list_sql(ProposalQuery::Active), active),
         (
-            proposals::list_sql(ProposalQuery::Decided(RunId::new(uuid::Uuid::nil()), 1)),
+            proposal_rows::list_sql(ProposalQuery::Decided(RunId::new(uuid::Uuid::nil()), 1)),
             "INDEX proposal_decided (workflow=? AND run=?)",
         ),
         (runs::STOPPED.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),

@@ -6,7 +6,7 @@
 use agent_worker_protocol::RunId;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{agents, approvals, events, proposals, questions, runs};
+use super::{agents, approvals, events, proposal_rows, questions, runs};
 use crate::{
     error::Result,
     model::{ApprovalQuery, QuestionQuery, RunSnapshot},
@@ -21,7 +21,7 @@ pub(super) fn get(db: &Connection, id: RunId) -> Result<RunSnapshot> {
         position: events::last(db, workflow)?,
         failures: runs::failures(db, id)?,
         agents,
-        proposals: proposals::count_active(db, workflow)?,
+        proposals: proposal_rows::count_active(db, workflow)?,
         questions: questions::list(db, workflow, QuestionQuery::Open)?,
         approvals: approvals::list(db, workflow, ApprovalQuery::Open)?,
         run,

@@ -265,6 +265,24 @@ async fn an_update_does_not_make_damage_look_intact() {
     store.close().await;
 }
 
+#[tokio::test]
+async fn a_damaged_proposal_does_not_stay_open_after_its_run() {
+    let (folder, written, _) = filled(SMALL).await;
+    raw(folder.path()).execute("UPDATE proposal SET active = 1, hops = hops + 1", []).unwrap();
+    let (store, handle) = open(folder.path());
+    let live = handle.run_list(agent_worker_store::RunQuery::Live).await.unwrap();
+    let open_before = handle.run_snapshot(live[0].id).await.unwrap().proposals;
+    assert!(open_before > 0, "there is a damaged proposal that looks open");
+    let step = team::end(agent_worker_protocol::Outcome::Done);
+    handle.run_settle(live[0].id, Box::new(move |_| step.clone()), team::NOW).await.unwrap();
+    assert_eq!(handle.run_snapshot(live[0].id).await.unwrap().proposals, 0);
+    assert_eq!(handle.proposal_due(written.workflow).await.unwrap(), None);
+    let found = handle.integrity().await.unwrap().damaged;
+    assert!(found.iter().any(|row| row.table == "proposal"), "{found:?}");
+    drop(handle);
+    store.close().await;
+}
+
 /// Where bytes are flipped: among those that are not zero, at the same places in every run.
 fn places(count: u64, file: &[u8]) -> impl Iterator<Item = (u64, u8)> {
     let used: Vec<u64> =
