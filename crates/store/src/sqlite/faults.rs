@@ -70,8 +70,7 @@ impl Faults {
     }
 }
 
-/// Whether the disk of `path` has room for more than the next few writes.
-pub(super) fn has_room(path: &Path) -> bool {
+fn has_room(path: &Path) -> bool {
     let Ok(disk) = statvfs(path) else { return false };
     // Root may use the blocks that are reserved for it.
     let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };

@@ -13,10 +13,12 @@ use rusqlite::{Connection, config::DbConfig};
 
 use super::{
     connection::{self, Sharing},
-    faults,
     file_guard::{FileFault, FileGuard},
 };
 use crate::error::{Error, Result};
+
+/// Several times the first shared-memory file.
+const SHARED_MEMORY_ROOM: u64 = 256 * 1024;
 
 /// Opens the connection that writes. Owns the descriptor that the guards of all its sessions share: it is closed after
 /// every connection of the writer.
@@ -55,7 +57,7 @@ impl Opener {
         // SQLite reserves the shared-memory file in steps of 4 KiB. Where blocks are smaller, a page of it may have no room
         // on a full disk, and the first write to that page would kill the process (SIGBUS).
         let folder = path.parent().unwrap_or(Path::new("."));
-        let first = if faults::has_room(folder) {
+        let first = if has_room_for_shared_memory(folder) {
             Self::open_as(path, Sharing::Processes)
         } else {
             Err(Error::Full)
@@ -88,6 +90,13 @@ impl Opener {
         let current = RwLock::new((self.path.clone(), self.sharing));
         Location(Arc::new(Spot { current, moves: AtomicU64::new(0) }))
     }
+}
+
+/// Whether a shared-memory file certainly fits on the disk. The blocks that ext4 reserves for root do not count: they cannot
+/// be relied upon when a page is written.
+fn has_room_for_shared_memory(folder: &Path) -> bool {
+    rustix::fs::statvfs(folder)
+        .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= SHARED_MEMORY_ROOM)
 }
 
 impl Session {
