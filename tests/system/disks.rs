@@ -407,3 +407,29 @@ fn bodies(database: &Path) -> BTreeSet<String> {
     let rows = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
     rows.map(Result::unwrap).collect()
 }
+
+#[test]
+fn a_database_that_was_truncated_or_zeroed_is_named_before_anything_is_written() {
+    for zeroed in [false, true] {
+        let world = World::new();
+        let mut daemon = world.daemon();
+        start(&world, TEAM);
+        let database = world.home().join("agent-worker.db");
+        let file = std::fs::OpenOptions::new().write(true).open(&database).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.set_len(0).unwrap();
+        if zeroed {
+            file.set_len(length).unwrap();
+        }
+        let status = world.json(&["daemon", "status", "--json"]);
+        assert_eq!(status["status"], "read_only", "{zeroed}: {status}");
+        assert!(status["trouble"].as_str().unwrap().contains("rescued-"), "{zeroed}: {status}");
+        let doctor = world.run(&["doctor"]);
+        assert_eq!(doctor.code, 1, "{zeroed}: {doctor:?}");
+        let names =
+            doctor.stdout.contains("its store takes no writes: `agent-worker.db` was truncated");
+        assert!(names && !doctor.stdout.contains("something went wrong"), "{}", doctor.stdout);
+        assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+        daemon.wait().unwrap();
+    }
+}

@@ -234,7 +234,7 @@ impl Sqlite {
 
     /// A failure of the file with its cause: the files are checked at once, not only with the next write.
     async fn explained<T>(&self, read: Result<T>) -> Result<T> {
-        let failed = matches!(read, Err(Error::Disk(_) | Error::Malformed(_)));
+        let failed = matches!(read, Err(Error::Disk(_) | Error::Malformed(_) | Error::Database(_)));
         if failed && matches!(self.check_files().await, Err(Error::ReadOnly(_))) {
             let fault = self.fault(None);
             return fault.map_or(read, |fault| Err(Error::ReadOnly(fault.why)));

@@ -20,6 +20,10 @@ use crate::{
 impl Sqlite {
     /// Checks the whole database; from then on, exactly the damage that was found is known.
     pub(super) async fn check(&self) -> Result<Integrity> {
+        // A database that was taken away is found first: the check then reads the copy of its data.
+        if let Err(error) = self.check_files().await {
+            tracing::debug!(%error, "checking a store that takes no writes");
+        }
         let found = match &self.place {
             Place::File { location, files, .. } => {
                 let (location, files) = (location.clone(), files.clone());
