@@ -1,6 +1,7 @@
 //! Store time: the clock of every deadline, and its relation to the wall clock.
 //!
-//! Store time never goes back and never jumps. Nobody can set it, so it is right for timers and wrong for display. The
+//! Store time never goes back and does not follow the wall clock. It moves forward once where a database of the same store is
+//! ahead. Nobody can set it, so it is right for timers and wrong for display. The
 //! wall clock is right for display and wrong for timers. Invariant: no value of one clock becomes a value of the other
 //! except through [`Now`], which holds both clocks as they were at one instant. [`StoreTime`] can therefore be neither
 //! serialized nor displayed.
