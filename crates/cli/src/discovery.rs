@@ -28,7 +28,7 @@ use crate::{
     text,
 };
 
-/// How long a daemon may take to answer.
+/// The time limit of a health request.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The lock of the client that starts a daemon, and how long another client waits for it: a restart holds it from the old
 /// daemon's last second to the new one's first.

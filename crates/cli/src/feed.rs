@@ -20,10 +20,10 @@ use crate::{
     settings::Settings,
 };
 
-/// How often in a row a connection may break without an event in between.
+/// The limit of broken connections in a row without an event in between.
 const MAX_LOSSES: u32 = 5;
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
-/// How many events are read ahead of the reader.
+/// The number of events read ahead of the reader.
 const BUFFER: usize = 64;
 
 /// What a follower prints on [`News::Lost`] and [`News::Back`].

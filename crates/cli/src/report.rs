@@ -52,7 +52,7 @@ pub(crate) struct Failure {
 }
 
 impl Report {
-    /// What a run came to; none while it goes on.
+    /// The report of a run that has ended or is at rest; none while it continues.
     pub(crate) fn of(view: RunView) -> Option<Self> {
         let mut report = RunReport::of(&view)?;
         if let Some(error) = &mut report.error {

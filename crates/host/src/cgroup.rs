@@ -134,7 +134,7 @@ impl Cgroup {
 
     /// Kills every process in the group and the groups below it at once, where the system can.
     pub fn kill(&self) {
-        // A kernel before 5.14 has no such file: whoever ends the group kills process by process anyway.
+        // A kernel before 5.14 has no such file: the caller also kills the processes one by one.
         let file = fs::File::options().write(true).open(self.path.join("cgroup.kill"));
         let _ = file.and_then(|mut file| file.write_all(b"1"));
     }

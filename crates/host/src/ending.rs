@@ -39,7 +39,7 @@ pub async fn end(find: impl Fn() -> Vec<Process>, grace: Duration) -> usize {
     end_found(|| ready(find()), Vec::new(), grace).await
 }
 
-/// The same for whoever has more to do meanwhile: each look has a thread of its own. The processes of `groups` are killed
+/// The same for an asynchronous caller: each scan of the processes has a thread of its own. The processes of `groups` are killed
 /// at once when the grace is over, so that none escapes by forking.
 pub async fn end_aside<F>(find: F, groups: Vec<Cgroup>, grace: Duration) -> usize
 where

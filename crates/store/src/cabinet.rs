@@ -256,8 +256,8 @@ enum State {
     Deleted,
 }
 
-/// An error where that cannot be said: without its folder it may only not be mounted, and must not be made anew. One
-/// whose data was rescued is not given up.
+/// Returns an error if the folder is missing: the disk may not be mounted, and the database must not be created again. A
+/// database whose data was rescued counts as present.
 fn state(database: &Path) -> io::Result<State> {
     if database.try_exists()? || rescue::newest(&beside(database))?.is_some() {
         return Ok(State::There);

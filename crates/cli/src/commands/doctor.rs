@@ -141,7 +141,7 @@ async fn daemon(ctx: &Context<'_>) -> Vec<Finding> {
     findings
 }
 
-/// How the daemon tells whose a process is.
+/// The method by which the daemon attributes a process to an attempt.
 fn processes(tracking: &ProcessTracking) -> Finding {
     match tracking {
         ProcessTracking::Cgroup { path } => {

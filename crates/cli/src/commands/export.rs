@@ -170,7 +170,7 @@ impl Paper {
         Ok(message)
     }
 
-    /// What the team wrote down, as an appendix.
+    /// The team's documents, as an appendix.
     async fn documents(
         &mut self,
         client: &Client,

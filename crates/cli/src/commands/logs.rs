@@ -15,7 +15,7 @@ use crate::{
     words,
 };
 
-/// How often the log is read while the run has no event.
+/// The interval of reads of the log while the run has no event.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Show what an agent's worker printed

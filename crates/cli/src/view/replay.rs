@@ -13,7 +13,7 @@ pub(crate) struct Replay {
     /// Words the events up to `known`; nothing else is shown of it.
     past: View,
     known: Position,
-    /// Whether the run goes on, so that its earlier pauses are over.
+    /// True if the run is not paused, so that its earlier pauses are over.
     goes_on: bool,
 }
 

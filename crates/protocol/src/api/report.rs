@@ -139,7 +139,7 @@ impl Verdict {
 }
 
 impl RunReport {
-    /// What a run came to; none while it goes on.
+    /// The report of a run that has ended or is at rest; none while it continues.
     pub fn of(view: &RunView) -> Option<Self> {
         let outcome = Verdict::of(view)?;
         let part = |agent: &AgentView| {

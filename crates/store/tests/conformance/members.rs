@@ -221,7 +221,7 @@ pub(crate) async fn it_is_known_since_when_a_run_and_its_agents_stand_as_they_do
     );
     resume(4).await;
     resume(5).await;
-    assert_eq!(agents().await[0], at(4).wall, "whoever may be woken is not resumed");
+    assert_eq!(agents().await[0], at(4).wall, "an agent that may be woken is not resumed");
     // What waits after a failure is let go; a failure that stops says so.
     team.say("go", &["a"]).await;
     let until = NotBefore { at: at(60).store, wait: Wait::BackOff, why: "gone".into() };
