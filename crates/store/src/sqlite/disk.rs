@@ -240,7 +240,14 @@ impl Lost {
         let fault = &self.fault;
         match &self.copy {
             Ok(Rescued { path, problems }) if problems.is_empty() => {
-                format!("{fault}; all stored data was copied to {}", path.display())
+                // Bytes that were cut off or overwritten may be missing from a copy that is sound in itself.
+                let what = match fault {
+                    FileFault::Removed(_) | FileFault::Replaced(_) => "all stored data",
+                    FileFault::Truncated { .. }
+                    | FileFault::Overwritten(_)
+                    | FileFault::Unreadable { .. } => "the data that could still be read",
+                };
+                format!("{fault}; {what} was copied to {}", path.display())
             }
             Ok(Rescued { path, problems }) => {
                 let problem = problems.first().map_or("", String::as_str);
