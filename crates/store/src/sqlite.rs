@@ -232,10 +232,17 @@ impl Sqlite {
         self.damage.record(watched)
     }
 
-    /// A failure of the file with its cause: the files are checked at once, not only with the next write.
+    /// A failed read with its cause: the files are checked at once, not only with the next write.
     async fn explained<T>(&self, read: Result<T>) -> Result<T> {
-        let failed = matches!(read, Err(Error::Disk(_) | Error::Malformed(_) | Error::Database(_)));
-        if failed && matches!(self.check_files().await, Err(Error::ReadOnly(_))) {
+        let failed = matches!(
+            read,
+            Err(Error::Disk(_)
+                | Error::Malformed(_)
+                | Error::Database(_)
+                | Error::Damaged(_)
+                | Error::Garbled(_))
+        );
+        if failed && self.check_files().await.is_err() {
             let fault = self.fault(None);
             return fault.map_or(read, |fault| Err(Error::ReadOnly(fault.why)));
         }
@@ -285,5 +292,56 @@ impl From<rusqlite::Error> for Error {
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Self::Garbled(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use super::*;
+
+    fn truncate_log(folder: &Path) -> std::io::Result<()> {
+        OpenOptions::new().write(true).open(folder.join("agent-worker.db-wal"))?.set_len(0)
+    }
+
+    #[tokio::test]
+    async fn a_missing_folder_is_not_called_a_full_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = Sqlite::open(&folder.path().join("missing")).map(drop);
+        assert!(matches!(&opened, Err(error) if !matches!(error, Error::Full)), "{opened:?}");
+    }
+
+    #[tokio::test]
+    async fn a_write_that_fails_because_the_log_was_truncated_names_the_cause() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(folder.path()).unwrap();
+        let path = folder.path().to_owned();
+        let failed = store.write(move |_| {
+            truncate_log(&path)?;
+            Err::<(), _>(Error::Disk("short read".to_owned()))
+        });
+        let failed = failed.await;
+        assert!(
+            matches!(&failed, Err(Error::ReadOnly(why)) if why.contains("rescued-")),
+            "{failed:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_read_that_fails_beside_a_write_because_the_log_was_truncated_names_the_cause() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(folder.path()).unwrap();
+        let path = folder.path().to_owned();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let write = store.write(move |_| {
+            released.recv().unwrap();
+            Ok(truncate_log(&path)?)
+        });
+        // The check of the files is queued behind the write, and so in its batch.
+        let read = store.explained(Err::<(), _>(Error::Disk("short read".to_owned())));
+        let go = async { release.send(()).unwrap() };
+        let (_, read, ()) = tokio::join!(write, read, go);
+        assert!(matches!(&read, Err(Error::ReadOnly(why)) if why.contains("rescued-")), "{read:?}");
     }
 }

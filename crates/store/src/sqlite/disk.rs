@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::ErrorCode;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::mpsc;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     file_guard::FileFault,
     opener::{Location, Session},
     rescue::{self, Rescued},
-    writer::{Ask, Batch, Request, execute},
+    writer::{Ask, Batch, BatchEnd, Request, execute},
 };
 use crate::error::{Error, Result};
 
@@ -83,18 +83,25 @@ impl Disk {
             Ok(session) => session,
             Err(refused) => {
                 let (disk, error) = *refused;
-                first.answer(Err(error));
+                first.refuse(error);
                 return disk;
             }
         };
         if let Err(error) = execute(&session.db, "BEGIN IMMEDIATE") {
+            // The connection may have the only copy: it is not closed before the files were checked.
+            if let Err(fault) = session.check() {
+                let lost = Lost::new(session, fault, surface);
+                surface.changes.tell_all();
+                first.refuse(Error::ReadOnly(lost.why()));
+                return Self::Lost(lost);
+            }
             let busy = error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
             let disk = if busy {
                 Self::Writable(session)
             } else {
                 Self::reopen(session, &error, open, surface)
             };
-            first.answer(Err(error.into()));
+            first.refuse(error.into());
             return disk;
         }
         let changes = session.db.total_changes();
@@ -104,7 +111,7 @@ impl Disk {
         if let Err(fault) = session.check() {
             let lost = Lost::new(session, fault, surface);
             surface.changes.tell_all();
-            batch.answer(|| Err(Error::Unknown(lost.why())));
+            batch.reply(&BatchEnd::Lost(lost.why()));
             return Self::Lost(lost);
         }
         match committed {
@@ -113,14 +120,14 @@ impl Disk {
                     surface.succeeded();
                 }
                 surface.changes.tell(&batch.news);
-                batch.answer(|| Ok(()));
+                batch.reply(&BatchEnd::Committed);
                 Self::Writable(session)
             }
             Err(error) => {
                 let disk = Self::reopen(session, &error, open, surface);
                 surface.changes.tell_all();
                 let why = reason(&error.into());
-                batch.answer(|| Err(Error::Unknown(why.clone())));
+                batch.reply(&BatchEnd::Failed(why));
                 disk
             }
         }
@@ -204,6 +211,7 @@ impl Disk {
 impl Lost {
     fn new(session: Session, fault: FileFault, surface: &Surface) -> Self {
         session.leave_files_alone();
+        end_transaction(&session.db);
         let copy = Err("it was not tried yet".to_owned());
         let mut lost = Self { session, fault, copy, next_copy: Instant::now() };
         lost.copy_again(surface);
@@ -269,6 +277,18 @@ impl Surface {
     /// Notes that a batch was stored: writes go through again.
     fn succeeded(&self) {
         self.faults.clear(self.files.as_ref().map(|files| files.database.as_path()));
+    }
+}
+
+/// Ends the transaction that a failed request left open; no copy can be made before. The requests ahead of it are kept: if
+/// the log was truncated, the connection's cache has the only copy of the pages they changed.
+fn end_transaction(db: &Connection) {
+    if db.is_autocommit() {
+        return;
+    }
+    if let Err(error) = db.execute_batch("ROLLBACK TO request; COMMIT") {
+        tracing::error!(%error, "the batch could not be kept for the copy");
+        drop(db.execute_batch("ROLLBACK"));
     }
 }
 

@@ -57,10 +57,10 @@ impl Opener {
         // SQLite reserves the shared-memory file in steps of 4 KiB. Where blocks are smaller, a page of it may have no room
         // on a full disk, and the first write to that page would kill the process (SIGBUS).
         let folder = path.parent().unwrap_or(Path::new("."));
-        let first = if has_room_for_shared_memory(folder) {
-            Self::open_as(path, Sharing::Processes)
-        } else {
+        let first = if lacks_room_for_shared_memory(folder) {
             Err(Error::Full)
+        } else {
+            Self::open_as(path, Sharing::Processes)
         };
         let Err(error @ (Error::Full | Error::Disk(_))) = first else { return first };
         let second = Self::open_as(path, Sharing::Connections);
@@ -92,11 +92,11 @@ impl Opener {
     }
 }
 
-/// Whether a shared-memory file certainly fits on the disk. The blocks that ext4 reserves for root do not count: they cannot
+/// Whether a shared-memory file may not fit on the disk. The blocks that ext4 reserves for root do not count: they cannot
 /// be relied upon when a page is written.
-fn has_room_for_shared_memory(folder: &Path) -> bool {
+fn lacks_room_for_shared_memory(folder: &Path) -> bool {
     rustix::fs::statvfs(folder)
-        .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= SHARED_MEMORY_ROOM)
+        .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < SHARED_MEMORY_ROOM)
 }
 
 impl Session {

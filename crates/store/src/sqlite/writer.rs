@@ -41,7 +41,19 @@ pub(super) enum Ask {
 
 pub(super) trait Request: Send {
     fn carry_out(&mut self, tx: &Tx<'_>) -> Done;
-    fn answer(self: Box<Self>, batch: Result<()>);
+    /// Replies to a request that was carried out in a batch.
+    fn reply(self: Box<Self>, end: BatchEnd);
+    /// Replies to a request that was never carried out.
+    fn refuse(self: Box<Self>, error: Error);
+}
+
+/// How a batch ended, with the cause if it failed.
+#[derive(Clone)]
+pub(super) enum BatchEnd {
+    Committed,
+    Failed(String),
+    /// Another program took the files away.
+    Lost(String),
 }
 
 /// What a request left behind.
@@ -139,16 +151,23 @@ where
         done
     }
 
-    fn answer(self: Box<Self>, batch: Result<()>) {
-        let answer = match (batch, self.result) {
-            (Ok(()), Some(result)) => result,
-            (Ok(()), None) => Err(Error::Closed),
-            // Its own work failed in the database and is not there, whatever became of the others.
-            (Err(_), Some(Err(own))) if broken(&own).is_some() => Err(own),
-            (Err(error), _) => Err(error),
+    fn reply(self: Box<Self>, end: BatchEnd) {
+        let result = match (end, self.result) {
+            (BatchEnd::Committed, Some(result)) => result,
+            (BatchEnd::Committed, None) => Err(Error::Closed),
+            // The request's own work failed and is certainly not stored. Lost files explain that failure.
+            (BatchEnd::Failed(_), Some(Err(own))) if broken(&own).is_some() => Err(own),
+            (BatchEnd::Lost(why), Some(Err(own))) if broken(&own).is_some() => {
+                Err(Error::ReadOnly(why))
+            }
+            (BatchEnd::Failed(why) | BatchEnd::Lost(why), _) => Err(Error::Unknown(why)),
         };
-        // A caller that went away does not need its answer.
-        drop(self.answer.send(answer));
+        // A caller that went away does not need its reply.
+        drop(self.answer.send(result));
+    }
+
+    fn refuse(self: Box<Self>, error: Error) {
+        drop(self.answer.send(Err(error)));
     }
 }
 
@@ -206,9 +225,9 @@ impl Batch {
         execute(db, "COMMIT")
     }
 
-    /// Answers every request with its own result, or with the failure of the batch.
-    pub(super) fn answer(self, batch: impl Fn() -> Result<()>) {
-        self.requests.into_iter().for_each(|request| request.answer(batch()));
+    /// Replies to every request with its own result, or with the failure of the batch.
+    pub(super) fn reply(self, end: &BatchEnd) {
+        self.requests.into_iter().for_each(|request| request.reply(end.clone()));
     }
 }
 
