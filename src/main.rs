@@ -8,56 +8,56 @@ use std::{
     process::ExitCode,
 };
 
-use agent_worker_cli::{Console, DaemonFlags, Invocation, ProcessTrackingFlag};
+use agent_worker_cli::{CliInvocation, Console, DaemonFlags, ProcessTrackingFlag};
 use agent_worker_daemon::{Options, StartedBy, Tracking};
 use agent_worker_host::{EXIT_SHORTAGE, is_shortage};
 use anyhow::Context as _;
 
 /// By this name our own binary is found even after it was rebuilt or moved.
-const EXE: &str = "/proc/self/exe";
+const SELF_EXE_PATH: &str = "/proc/self/exe";
 
 /// The most threads that serve clients.
-const MOST_THREADS: usize = 16;
+const MAX_WORKER_THREADS: usize = 16;
 /// The most threads that wait for files and processes; further work queues.
-const MOST_BLOCKING_THREADS: usize = 16;
+const MAX_BLOCKING_THREADS: usize = 16;
 
 fn main() -> ExitCode {
     let mut console = Console::standard();
     match agent_worker_cli::parse(env::args_os(), &mut console) {
         Err(code) => code,
-        Ok(Invocation::Worker) => worker(),
-        Ok(Invocation::Daemon(flags)) => finish(daemon(flags)),
-        Ok(Invocation::Command(command)) => match settings() {
+        Ok(CliInvocation::Worker) => run_worker(),
+        Ok(CliInvocation::Daemon(flags)) => report_exit_code(run_daemon(flags)),
+        Ok(CliInvocation::Command(command)) => match read_cli_settings() {
             Ok(settings) => agent_worker_cli::run(command, &settings, &mut console),
-            Err(error) => finish(Err(error)),
+            Err(error) => report_exit_code(Err(error)),
         },
     }
 }
 
-fn settings() -> anyhow::Result<agent_worker_cli::Settings> {
-    let env = environment();
+fn read_cli_settings() -> anyhow::Result<agent_worker_cli::CliSettings> {
+    let env = read_environment();
     let cwd = env::current_dir().context("the current folder cannot be found")?;
-    Ok(agent_worker_cli::Settings {
-        home: home(&env, &cwd)?,
+    Ok(agent_worker_cli::CliSettings {
+        home: resolve_home(&env, &cwd)?,
         cwd,
         inside_attempt: env.contains_key("AGENT_WORKER_ATTEMPT"),
-        exe: EXE.into(),
+        exe: SELF_EXE_PATH.into(),
         env,
     })
 }
 
-fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
+fn run_daemon(flags: DaemonFlags) -> anyhow::Result<()> {
     let cwd = env::current_dir().unwrap_or_else(|_| "/".into());
-    let env = environment();
-    let settings = agent_worker_daemon::Settings {
-        home: home(&env, &cwd)?,
+    let env = read_environment();
+    let settings = agent_worker_daemon::DaemonSettings {
+        home: resolve_home(&env, &cwd)?,
         port: flags.port,
         options: Options {
             workers: flags.workers as usize,
             workers_per_instance: flags.workers_per_instance as usize,
             orphan_grace: flags.orphan_grace,
             kill_grace: flags.kill_grace,
-            sweep: flags.sweep,
+            sweep_interval: flags.sweep,
         },
         drain_grace: flags.drain_grace,
         tracking: match flags.process_tracking {
@@ -65,15 +65,15 @@ fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
             ProcessTrackingFlag::Tree => Tracking::Tree,
         },
         started_by: if flags.announce { StartedBy::Command } else { StartedBy::Person },
-        version: version(&env),
+        version: daemon_version(&env),
         #[cfg(debug_assertions)]
         fixtures: env.contains_key("AGENT_WORKER_FIXTURES"),
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .worker_threads(threads.min(MOST_THREADS))
-        .max_blocking_threads(MOST_BLOCKING_THREADS)
+        .worker_threads(threads.min(MAX_WORKER_THREADS))
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()?;
     let result = runtime.block_on(agent_worker_daemon::serve(settings));
     // A thread that still waits for a worker's lock must not keep the process.
@@ -82,35 +82,35 @@ fn daemon(flags: DaemonFlags) -> anyhow::Result<()> {
 }
 
 /// The version the daemon says it is; in a program made for trying things out, any.
-fn version(env: &BTreeMap<String, String>) -> String {
+fn daemon_version(env: &BTreeMap<String, String>) -> String {
     let said = env.get("AGENT_WORKER_VERSION_OVERRIDE").filter(|_| cfg!(debug_assertions));
     said.map_or(env!("CARGO_PKG_VERSION"), String::as_str).to_owned()
 }
 
 /// Runs one attempt. The exit status tells the daemon whether the machine had run out of something.
-fn worker() -> ExitCode {
-    let result = attempt();
+fn run_worker() -> ExitCode {
+    let result = run_attempt();
     let is_short = result.as_ref().is_err_and(|error| {
         let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
         causes.any(is_shortage)
     });
-    let code = finish(result);
+    let code = report_exit_code(result);
     if is_short { EXIT_SHORTAGE.into() } else { code }
 }
 
-fn attempt() -> anyhow::Result<()> {
+fn run_attempt() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(agent_worker_worker::work(io::stdin().lock()))?)
+    Ok(runtime.block_on(agent_worker_worker::run_worker(io::stdin().lock()))?)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is main: the one place that reads it")]
-fn environment() -> BTreeMap<String, String> {
+fn read_environment() -> BTreeMap<String, String> {
     env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-fn home(env: &BTreeMap<String, String>, cwd: &Path) -> anyhow::Result<PathBuf> {
+fn resolve_home(env: &BTreeMap<String, String>, cwd: &Path) -> anyhow::Result<PathBuf> {
     let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
     if let Some(home) = set("AGENT_WORKER_HOME") {
         return Ok(cwd.join(home));
@@ -119,7 +119,7 @@ fn home(env: &BTreeMap<String, String>, cwd: &Path) -> anyhow::Result<PathBuf> {
     Ok(cwd.join(home).join(".agent-worker"))
 }
 
-fn finish(result: anyhow::Result<()>) -> ExitCode {
+fn report_exit_code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     // Where even stderr is gone, the exit code has to do.
     let _ = writeln!(io::stderr(), "error: {error:#}");

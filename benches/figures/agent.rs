@@ -13,19 +13,19 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use crate::{
-    house::House,
+    bench_env::BenchEnv,
     mcp::{McpClient, McpRequest},
     table::{Figure, Table, Unit},
 };
 
 /// What this program is called with inside the agent.
-pub(crate) const FLAG: &str = "--count-tools";
-const MOST: f64 = 8.0 * 1024.0;
+pub(crate) const COUNT_TOOLS_FLAG: &str = "--count-tools";
+const MAX_TOOL_LIST_BYTES: f64 = 8.0 * 1024.0;
 
 /// Prints how long the list of tools is that the caller is shown, as compact JSON.
 pub(crate) async fn count_tools(socket: PathBuf) -> anyhow::Result<()> {
     let mut client = McpClient::connect(&socket).await?;
-    let result: Value = client.ask(&McpRequest::list()).await?;
+    let result: Value = client.request(&McpRequest::list()).await?;
     let tools = result["tools"].as_array().context("no tools")?;
     let shown = tools.iter().any(|tool| tool["name"] == "inbox_check");
     anyhow::ensure!(shown, "an agent would be shown its inbox; this was somebody else");
@@ -35,21 +35,22 @@ pub(crate) async fn count_tools(socket: PathBuf) -> anyhow::Result<()> {
 
 /// Measures it.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
+    let bench_env = BenchEnv::with_daemon()?;
     let exe = env::current_exe()?;
-    let socket = house.socket();
+    let socket = bench_env.socket();
     let yaml = format!(
-        "name: team\nagents:\n  counter:\n    backend: mock\n    mock:\n      - run: \"'{}' {FLAG} '{}'\"\nkickoff: \"@counter count\"\n",
+        "name: team\nagents:\n  counter:\n    backend: mock\n    mock:\n      - run: \"'{}' {COUNT_TOOLS_FLAG} '{}'\"\nkickoff: \"@counter count\"\n",
         exe.display(),
         socket.display()
     );
-    let run = house.team(&yaml)?;
-    let mut events = house.dial().events(&format!("/events?run={run}&after=0"), None).await?;
+    let run = bench_env.team(&yaml)?;
+    let mut events =
+        bench_env.connect().events(&format!("/events?run={run}&after=0"), None).await?;
     while let Some((_, event)) = events.next().await? {
-        if let Some(answer) = answer(&event) {
+        if let Some(answer) = answer_body(&event) {
             let bytes: f64 = answer.parse().with_context(|| answer.to_owned())?;
             let figure = Figure::new("tools/list of an agent", Unit::Bytes, bytes);
-            table.add(&figure.at_most(MOST))?;
+            table.add(&figure.at_most(MAX_TOOL_LIST_BYTES))?;
             return Ok(());
         }
         if event.kind == EventKind::AttemptEnded && event.cause.as_deref() != Some("ok") {
@@ -59,7 +60,7 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     bail!("the agent that counts its tools said nothing")
 }
 
-fn answer(event: &Event) -> Option<&str> {
+fn answer_body(event: &Event) -> Option<&str> {
     let is_answer = event.kind == EventKind::Message && event.data["kind"] == "answer";
     event.data["body"].as_str().filter(|_| is_answer)
 }

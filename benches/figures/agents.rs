@@ -11,24 +11,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_worker_host::{Daemon, EventStream};
+use agent_worker_host::{DaemonSocket, EventStream};
 use agent_worker_protocol::EventKind;
 use anyhow::{Context as _, ensure};
 
 use crate::{
-    house::House,
+    bench_env::BenchEnv,
     machine,
     sample::{median, millis},
-    scripted,
+    scripted_model,
     table::{Figure, Table, Unit},
-    turns::{send, until},
+    turns::{send, wait_for_event},
 };
 
-const SHORT: usize = 41;
-const LONG: usize = 9;
+const QUICK_ROUNDS: usize = 41;
+const SLOW_ROUNDS: usize = 9;
 const KIBIBYTES: f64 = 1024.0;
 /// How often memory is looked at. The system keeps the highest, so that little is missed.
-const GLANCE: Duration = Duration::from_millis(4);
+const MEMORY_POLL_INTERVAL: Duration = Duration::from_millis(4);
 
 /// A program, alone and with us.
 struct Subject {
@@ -42,7 +42,7 @@ struct Subject {
 
 /// How long one took, and what its processes had at most, in MiB.
 #[derive(Clone, Copy)]
-struct Took {
+struct TurnCost {
     millis: f64,
     mebibytes: f64,
 }
@@ -54,7 +54,7 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
         entry: "{ backend: command, command: [\"true\"] }".to_owned(),
         words: vec!["true".to_owned()],
         variables: Vec::new(),
-        rounds: SHORT,
+        rounds: QUICK_ROUNDS,
     };
     nothing.figures(table).await?;
     match claude() {
@@ -66,7 +66,7 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
 fn claude_code(path: &Path) -> anyhow::Result<Subject> {
     let path = path.to_str().context("a path that is no text")?;
     let words = [path, "-p", "--output-format", "stream-json", "--verbose", "--model", "sonnet"];
-    let base = format!("http://{}", scripted::start()?);
+    let base = format!("http://{}", scripted_model::start()?);
     Ok(Subject {
         name: "Claude Code",
         entry: format!("{{ backend: claude, command: {path:?}, model: sonnet, session: fresh }}"),
@@ -77,7 +77,7 @@ fn claude_code(path: &Path) -> anyhow::Result<Subject> {
             ("DISABLE_AUTOUPDATER", "1".to_owned()),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
         ],
-        rounds: LONG,
+        rounds: SLOW_ROUNDS,
     })
 }
 
@@ -101,26 +101,27 @@ fn claude() -> Option<PathBuf> {
 
 impl Subject {
     async fn figures(&self, table: &mut Table) -> anyhow::Result<()> {
-        let house = House::with_daemon()?;
-        house.file("team.yaml", &format!("name: team\nagents:\n  reader: {}\n", self.entry))?;
-        let mut start = house.command(&["start", "team.yaml", "--background", "--json"]);
+        let bench_env = BenchEnv::with_daemon()?;
+        bench_env.file("team.yaml", &format!("name: team\nagents:\n  reader: {}\n", self.entry))?;
+        let mut start = bench_env.command(&["start", "team.yaml", "--background", "--json"]);
         let started = start.envs(self.variables.clone()).output()?;
         ensure!(started.status.success(), "no team: {started:?}");
         let started: serde_json::Value = serde_json::from_slice(&started.stdout)?;
         let run = started["run"].as_str().context("a run without an id")?;
-        let daemon = house.dial();
+        let daemon = bench_env.connect();
         let mut events = daemon.events(&format!("/events?run={run}&after=0"), None).await?;
         let folder = machine::folder()?;
         let (mut alone, mut turns) = (Vec::new(), Vec::new());
         // The first of each has files to read and to make that the others have not.
         for round in 0..=self.rounds {
-            let pair = (self.alone(folder.path())?, turn(&daemon, &mut events).await?);
+            let pair =
+                (self.measure_alone(folder.path())?, measure_turn(&daemon, &mut events).await?);
             if round > 0 {
                 alone.push(pair.0);
                 turns.push(pair.1);
             }
         }
-        let middle = |took: &[Took], part: fn(&Took) -> f64| median(took.iter().map(part));
+        let middle = |took: &[TurnCost], part: fn(&TurnCost) -> f64| median(took.iter().map(part));
         let (bare, with) = (middle(&alone, |took| took.millis), middle(&turns, |took| took.millis));
         let name = self.name;
         table.add(&Figure::new(format!("{name}, alone"), Unit::Millis, bare))?;
@@ -132,7 +133,7 @@ impl Subject {
         Ok(table.add(&Figure::new(name, Unit::Mebibytes, with - bare))?)
     }
 
-    fn alone(&self, folder: &Path) -> anyhow::Result<Took> {
+    fn measure_alone(&self, folder: &Path) -> anyhow::Result<TurnCost> {
         let began = Instant::now();
         let (program, args) = self.words.split_first().context("no program")?;
         let mut child = Command::new(program)
@@ -153,22 +154,22 @@ impl Subject {
         let status = child.wait()?;
         let millis = millis(began.elapsed());
         ensure!(status.success(), "{program} failed: {status}");
-        Ok(Took { millis, mebibytes: watch.join().unwrap_or_default() })
+        Ok(TurnCost { millis, mebibytes: watch.join().unwrap_or_default() })
     }
 }
 
 /// From a mention to the end of the attempt.
-async fn turn(daemon: &Daemon, events: &mut EventStream) -> anyhow::Result<Took> {
+async fn measure_turn(daemon: &DaemonSocket, events: &mut EventStream) -> anyhow::Result<TurnCost> {
     let began = Instant::now();
     send(daemon).await?;
-    let running = until(events, EventKind::AttemptRunning).await?;
+    let running = wait_for_event(events, EventKind::AttemptRunning).await?;
     let pid = running.data["pid"].as_u64();
     let pid = u32::try_from(pid.context("an attempt without a process")?)?;
     let watch = thread::spawn(move || peak(pid));
-    let ended = until(events, EventKind::AttemptEnded).await?;
+    let ended = wait_for_event(events, EventKind::AttemptEnded).await?;
     let millis = millis(began.elapsed());
     ensure!(ended.cause.as_deref() == Some("ok"), "a turn failed: {ended:?}");
-    Ok(Took { millis, mebibytes: watch.join().unwrap_or_default() })
+    Ok(TurnCost { millis, mebibytes: watch.join().unwrap_or_default() })
 }
 
 /// What a process and all beneath it had in memory at most, each at its own time, until it is gone.
@@ -177,20 +178,20 @@ fn peak(root: u32) -> f64 {
     loop {
         let mut open = vec![root];
         while let Some(pid) = open.pop() {
-            if let Some(kibibytes) = high_water(pid) {
+            if let Some(kibibytes) = peak_kibibytes(pid) {
                 highest.insert(pid, kibibytes);
             }
             open.extend(children(pid));
         }
-        if high_water(root).is_none() {
+        if peak_kibibytes(root).is_none() {
             return highest.values().sum::<f64>() / KIBIBYTES;
         }
-        thread::sleep(GLANCE);
+        thread::sleep(MEMORY_POLL_INTERVAL);
     }
 }
 
 /// None of a process that is gone, or about to be.
-fn high_water(pid: u32) -> Option<f64> {
+fn peak_kibibytes(pid: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.split_whitespace().next()?.parse().ok()

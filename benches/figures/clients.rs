@@ -7,68 +7,68 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::Daemon;
+use agent_worker_host::DaemonSocket;
 use anyhow::ensure;
 use serde_json::{Value, json};
 
 use crate::{
-    house::House,
-    processor::{ProcessorClock, rest},
+    bench_env::BenchEnv,
+    processor::{ProcessorClock, wait_until_idle},
     sample::median,
     table::{Figure, Table, Unit},
 };
 
 const CLIENTS: usize = 1000;
-const MOST_THREADS: f64 = 64.0;
+const MAX_THREADS: f64 = 64.0;
 const READERS: usize = 200;
 const SENDS: u32 = 1000;
 /// As many as fill what the system buffers for a reader, and some.
 const FIRST_SENDS: u32 = 50;
 const ROUNDS: usize = 3;
-const MOST_RATIO: f64 = 1.1;
+const MAX_COST_RATIO: f64 = 1.1;
 const TEAM: &str = "name: team\nagents:\n  reader: { backend: mock, mock: [{}] }\n";
 
 /// Measures the threads for many clients, and the cost of a send while many readers have stalled.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
-    house.team(TEAM)?;
+    let bench_env = BenchEnv::with_daemon()?;
+    bench_env.team(TEAM)?;
     let name = format!("daemon's threads after {CLIENTS} socket clients at once");
-    let threads = Figure::new(name, Unit::Count, f64::from(threads(&house)?));
-    table.add(&threads.at_most(MOST_THREADS))?;
-    let client = house.dial();
+    let threads = Figure::new(name, Unit::Count, f64::from(threads(&bench_env)?));
+    table.add(&threads.at_most(MAX_THREADS))?;
+    let client = bench_env.connect();
     let mut ratios = Vec::new();
     for _ in 0..ROUNDS {
-        let alone = cost(&house, &client, SENDS).await?;
-        let readers = readers(&house)?;
-        cost(&house, &client, FIRST_SENDS).await?;
-        let watched = cost(&house, &client, SENDS).await?;
+        let alone = cost(&bench_env, &client, SENDS).await?;
+        let readers = readers(&bench_env)?;
+        cost(&bench_env, &client, FIRST_SENDS).await?;
+        let watched = cost(&bench_env, &client, SENDS).await?;
         drop(readers);
         ratios.push(watched.as_secs_f64() / alone.as_secs_f64());
     }
     let name = format!("a send with {READERS} stalled event readers, by one without");
-    table.add(&Figure::new(name, Unit::Times, median(ratios)).at_most(MOST_RATIO))?;
+    table.add(&Figure::new(name, Unit::Times, median(ratios)).at_most(MAX_COST_RATIO))?;
     Ok(())
 }
 
 /// The daemon's threads once it has answered all clients. A thread that is idle stays for seconds.
-fn threads(house: &House) -> anyhow::Result<u32> {
+fn threads(bench_env: &BenchEnv) -> anyhow::Result<u32> {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        let mut client = UnixStream::connect(house.socket())?;
+        let mut client = UnixStream::connect(bench_env.socket())?;
         client.write_all(b"GET /agents HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
         clients.push(client);
     }
     for mut client in clients {
         read_status(&mut client)?;
     }
-    Ok(u32::try_from(fs::read_dir(format!("/proc/{}/task", house.pid()?))?.count())?)
+    Ok(u32::try_from(fs::read_dir(format!("/proc/{}/task", bench_env.pid()?))?.count())?)
 }
 
 /// Clients that watch the team and read no event.
-fn readers(house: &House) -> anyhow::Result<Vec<UnixStream>> {
+fn readers(bench_env: &BenchEnv) -> anyhow::Result<Vec<UnixStream>> {
     let mut readers = Vec::new();
     for _ in 0..READERS {
-        let mut reader = UnixStream::connect(house.socket())?;
+        let mut reader = UnixStream::connect(bench_env.socket())?;
         reader.write_all(b"GET /events?target=@team HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
         read_status(&mut reader)?;
         readers.push(reader);
@@ -84,12 +84,12 @@ fn read_status(client: &mut UnixStream) -> anyhow::Result<()> {
 }
 
 /// The daemon's processor time for one send.
-async fn cost(house: &House, client: &Daemon, sends: u32) -> anyhow::Result<Duration> {
-    rest(house).await?;
-    let clock = ProcessorClock::start(house.pid()?)?;
+async fn cost(bench_env: &BenchEnv, client: &DaemonSocket, sends: u32) -> anyhow::Result<Duration> {
+    wait_until_idle(bench_env).await?;
+    let clock = ProcessorClock::start(bench_env.pid()?)?;
     let body = json!({ "target": "@team", "message": "to nobody" });
     for _ in 0..sends {
         let _: Value = client.post("/messages", &body).await?;
     }
-    Ok(clock.spent()? / sends)
+    Ok(clock.cpu_time()? / sends)
 }

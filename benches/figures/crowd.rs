@@ -10,9 +10,9 @@ use anyhow::ensure;
 use tokio::task::JoinSet;
 
 use crate::{
-    archive::BODY,
-    house::House,
-    processor::rest,
+    bench_env::BenchEnv,
+    bench_store::BODY,
+    processor::wait_until_idle,
     sample::{Sample, millis},
     table::{Figure, Table, Unit},
 };
@@ -21,20 +21,20 @@ const AGENTS: usize = 1000;
 const MESSAGES: usize = 100_000;
 const SENDERS: usize = 32;
 const COMMANDS: usize = 21;
-const MOST_MILLIS: f64 = 20.0;
+const MAX_MILLIS: f64 = 20.0;
 
 /// Measures commands against a daemon with a large team and a long channel.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
+    let bench_env = BenchEnv::with_daemon()?;
     let mut yaml = String::from("name: team\nagents:\n");
     for number in 1..=AGENTS {
         writeln!(yaml, "  agent-{number}: {{ backend: mock, mock: [{{}}] }}")?;
     }
-    house.team(&yaml)?;
-    fill(&house).await?;
+    bench_env.team(&yaml)?;
+    fill(&bench_env).await?;
     let long = &["peek", "--find", "a text nobody ever wrote", "@team"];
-    command(table, &house, "peek --find a sentence, all just said", long)?;
-    rest(&house).await?;
+    command(table, &bench_env, "peek --find a sentence, all just said", long)?;
+    wait_until_idle(&bench_env).await?;
     for (name, words) in [
         ("ls", &["ls"][..]),
         ("ls agent-500@team", &["ls", "agent-500@team"]),
@@ -43,15 +43,20 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
         ("peek --find a sentence", long),
         ("peek --find two letters", &["peek", "--find", "qj", "@team"]),
     ] {
-        command(table, &house, name, words)?;
+        command(table, &bench_env, name, words)?;
     }
     Ok(())
 }
 
-fn command(table: &mut Table, house: &House, name: &str, words: &[&str]) -> anyhow::Result<()> {
+fn command(
+    table: &mut Table,
+    bench_env: &BenchEnv,
+    name: &str,
+    words: &[&str],
+) -> anyhow::Result<()> {
     let mut sample = Sample::default();
     for _ in 0..COMMANDS {
-        let mut command = house.command(words);
+        let mut command = bench_env.command(words);
         let began = Instant::now();
         let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         sample.push(began.elapsed());
@@ -59,14 +64,14 @@ fn command(table: &mut Table, house: &House, name: &str, words: &[&str]) -> anyh
     }
     let name = format!("{name}, {AGENTS} agents, {MESSAGES} messages");
     let figure = Figure::new(name, Unit::Millis, millis(sample.median()));
-    table.add(&figure.at_most(MOST_MILLIS))?;
+    table.add(&figure.at_most(MAX_MILLIS))?;
     Ok(())
 }
 
-async fn fill(house: &House) -> anyhow::Result<()> {
+async fn fill(bench_env: &BenchEnv) -> anyhow::Result<()> {
     let mut senders = JoinSet::new();
     for _ in 0..SENDERS {
-        let daemon = house.dial();
+        let daemon = bench_env.connect();
         senders.spawn(async move {
             let request = SendRequest {
                 target: Some("@team".parse()?),

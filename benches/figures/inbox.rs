@@ -6,27 +6,27 @@ use agent_worker_store::{InstanceQuery, Sqlite, Store as _};
 use anyhow::ensure;
 
 use crate::{
-    Length,
-    archive::Archive,
+    BenchLength,
+    bench_store::BenchStore,
     machine,
     sample::{Sample, micros, millis},
     table::{Figure, Table, Unit},
 };
 
 /// What one activation takes, so what an agent reads at most.
-const SHOWN: u32 = 20;
+const INBOX_LIMIT: u32 = 20;
 const READS: usize = 201;
 const OPENINGS: usize = 11;
 /// A run's share of the history, so that ending it is one transaction of a bearable size.
-const CHAPTER: usize = 10_000;
-const MOST_INBOX: f64 = 1000.0;
-const MOST_OPENING: f64 = 100.0;
+const MESSAGES_PER_RUN: usize = 10_000;
+const MAX_INBOX_MICROS: f64 = 1000.0;
+const MAX_OPEN_MILLIS: f64 = 100.0;
 
 /// Measures histories of growing length.
-pub(crate) async fn figures(table: &mut Table, length: Length) -> anyhow::Result<()> {
+pub(crate) async fn figures(table: &mut Table, length: BenchLength) -> anyhow::Result<()> {
     let sizes: &[usize] = match length {
-        Length::Short => &[1_000, 100_000],
-        Length::Long => &[1_000, 100_000, 1_000_000],
+        BenchLength::Short => &[1_000, 100_000],
+        BenchLength::Long => &[1_000, 100_000, 1_000_000],
     };
     for size in sizes {
         history(table, *size).await?;
@@ -36,21 +36,21 @@ pub(crate) async fn figures(table: &mut Table, length: Length) -> anyhow::Result
 
 async fn history(table: &mut Table, messages: usize) -> anyhow::Result<()> {
     let folder = machine::folder()?;
-    let mut archive = Archive::open(folder.path()).await?;
+    let mut bench_store = BenchStore::open(folder.path()).await?;
     let mut left = messages;
-    while left > CHAPTER {
-        archive.fill(CHAPTER).await?;
-        archive.next_run().await?;
-        left -= CHAPTER;
+    while left > MESSAGES_PER_RUN {
+        bench_store.fill(MESSAGES_PER_RUN).await?;
+        bench_store.next_run().await?;
+        left -= MESSAGES_PER_RUN;
     }
-    archive.fill(left).await?;
+    bench_store.fill(left).await?;
     let name = format!("inbox, {left} waiting, {messages} messages");
-    table.add(&read(&archive, name).await?)?;
-    archive.next_run().await?;
-    archive.fill(SHOWN as usize).await?;
-    let name = format!("inbox, {SHOWN} waiting, {messages} messages");
-    table.add(&read(&archive, name).await?)?;
-    archive.close().await;
+    table.add(&read(&bench_store, name).await?)?;
+    bench_store.next_run().await?;
+    bench_store.fill(INBOX_LIMIT as usize).await?;
+    let name = format!("inbox, {INBOX_LIMIT} waiting, {messages} messages");
+    table.add(&read(&bench_store, name).await?)?;
+    bench_store.close().await;
     let mut sample = Sample::default();
     for _ in 0..OPENINGS {
         let began = Instant::now();
@@ -61,17 +61,17 @@ async fn history(table: &mut Table, messages: usize) -> anyhow::Result<()> {
     }
     let name = format!("opening a database of {messages} messages");
     let figure = Figure::new(name, Unit::Millis, millis(sample.median()));
-    table.add(&figure.at_most(MOST_OPENING))?;
+    table.add(&figure.at_most(MAX_OPEN_MILLIS))?;
     Ok(())
 }
 
-async fn read(archive: &Archive, name: String) -> anyhow::Result<Figure> {
+async fn read(bench_store: &BenchStore, name: String) -> anyhow::Result<Figure> {
     let mut sample = Sample::default();
     for _ in 0..READS {
         let began = Instant::now();
-        let found = archive.inbox(SHOWN).await?;
+        let found = bench_store.inbox(INBOX_LIMIT).await?;
         sample.push(began.elapsed());
-        ensure!(found == SHOWN as usize, "{found} messages in an inbox of {SHOWN}");
+        ensure!(found == INBOX_LIMIT as usize, "{found} messages in an inbox of {INBOX_LIMIT}");
     }
-    Ok(Figure::new(name, Unit::Micros, micros(sample.median())).at_most(MOST_INBOX))
+    Ok(Figure::new(name, Unit::Micros, micros(sample.median())).at_most(MAX_INBOX_MICROS))
 }

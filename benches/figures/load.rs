@@ -10,30 +10,30 @@ use tokio::{sync::Barrier, task::JoinSet};
 use crate::sample::Sample;
 
 const WARM_UP: Duration = Duration::from_millis(300);
-const SPAN: Duration = Duration::from_secs(3);
+const MEASURE_TIME: Duration = Duration::from_secs(3);
 
 /// Somebody who sends: over MCP, or into the store itself.
-pub(crate) trait Caller: Send + 'static {
+pub(crate) trait LoadSender: Send + 'static {
     /// Sends one message; it is on disk when this returns.
     fn send(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
 /// What came of it.
-pub(crate) struct Load {
+pub(crate) struct LoadResult {
     /// How many were sent in a second.
     pub(crate) rate: f64,
     /// How many were sent, the warm-up included.
-    pub(crate) all: f64,
+    pub(crate) total: f64,
     /// How long each took, the warm-up left out.
     pub(crate) took: Sample,
 }
 
 /// Lets all of them send for a while.
-pub(crate) async fn load<C: Caller>(callers: Vec<C>) -> anyhow::Result<Load> {
+pub(crate) async fn run_load<C: LoadSender>(callers: Vec<C>) -> anyhow::Result<LoadResult> {
     let line = Arc::new(Barrier::new(callers.len()));
     let mut at_work = JoinSet::new();
     for caller in callers {
-        at_work.spawn(send_for_a_while(caller, Arc::clone(&line)));
+        at_work.spawn(send_until_end(caller, Arc::clone(&line)));
     }
     let (mut took, mut all) = (Sample::default(), 0.0);
     while let Some(done) = at_work.join_next().await {
@@ -42,19 +42,19 @@ pub(crate) async fn load<C: Caller>(callers: Vec<C>) -> anyhow::Result<Load> {
         took.extend(sample);
     }
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let rate = took.len() as f64 / SPAN.as_secs_f64();
-    Ok(Load { rate, all, took })
+    let rate = took.len() as f64 / MEASURE_TIME.as_secs_f64();
+    Ok(LoadResult { rate, total: all, took })
 }
 
 /// Answers with how many it sent, and how long those took that count.
-async fn send_for_a_while<C: Caller>(
+async fn send_until_end<C: LoadSender>(
     mut caller: C,
     line: Arc<Barrier>,
 ) -> anyhow::Result<(u32, Sample)> {
     caller.send().await?;
     line.wait().await;
     let start = Instant::now() + WARM_UP;
-    let end = start + SPAN;
+    let end = start + MEASURE_TIME;
     let mut sample = Sample::default();
     for sent in 2.. {
         let began = Instant::now();

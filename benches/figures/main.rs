@@ -4,17 +4,17 @@
 
 mod agent;
 mod agents;
-mod archive;
+mod bench_env;
+mod bench_store;
 mod clients;
 mod crowd;
-mod house;
 mod inbox;
 mod load;
 mod machine;
 mod mcp;
 mod processor;
 mod sample;
-mod scripted;
+mod scripted_model;
 mod sends;
 mod start;
 mod table;
@@ -32,7 +32,7 @@ use table::Table;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Length {
+enum BenchLength {
     /// What a few minutes are enough for.
     Short,
     /// Also what needs a thousand agents or a million messages.
@@ -78,7 +78,7 @@ impl Group {
         }
     }
 
-    async fn measure(self, table: &mut Table, length: Length) -> anyhow::Result<()> {
+    async fn measure(self, table: &mut Table, length: BenchLength) -> anyhow::Result<()> {
         match self {
             Self::Start => start::figures(table).await,
             Self::Turns => turns::figures(table).await,
@@ -94,18 +94,18 @@ impl Group {
 
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
-    let (mut length, mut groups) = (Length::Short, Vec::new());
+    let (mut length, mut groups) = (BenchLength::Short, Vec::new());
     let mut words = env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             // What `cargo bench` adds by itself.
             "--bench" => {}
-            "--long" => length = Length::Long,
-            agent::FLAG => {
+            "--long" => length = BenchLength::Long,
+            agent::COUNT_TOOLS_FLAG => {
                 let socket = words.next().context("which socket?")?;
                 return runtime.block_on(agent::count_tools(socket.into()));
             }
-            word => groups.push(named(word)?),
+            word => groups.push(group_named(word)?),
         }
     }
     if groups.is_empty() {
@@ -114,16 +114,16 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(measure(&groups, length))
 }
 
-fn named(word: &str) -> anyhow::Result<Group> {
+fn group_named(word: &str) -> anyhow::Result<Group> {
     let found = Group::ALL.into_iter().find(|group| group.word() == word);
     let words = Group::ALL.map(Group::word).join(", ");
     found.with_context(|| format!("`{word}` is not known here; there are --long, {words}"))
 }
 
-async fn measure(groups: &[Group], length: Length) -> anyhow::Result<()> {
+async fn measure(groups: &[Group], length: BenchLength) -> anyhow::Result<()> {
     let mut out = io::stdout();
     writeln!(out, "{}\n", machine::description()?)?;
-    let mut table = Table::begin(out)?;
+    let mut table = Table::print_head(out)?;
     for group in groups {
         group.measure(&mut table, length).await?;
     }

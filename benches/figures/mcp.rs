@@ -77,7 +77,7 @@ impl McpClient {
     }
 
     /// Asks, and answers with the result; anything but a success is an error.
-    pub(crate) async fn ask<T: DeserializeOwned>(
+    pub(crate) async fn request<T: DeserializeOwned>(
         &mut self,
         request: &McpRequest,
     ) -> anyhow::Result<T> {

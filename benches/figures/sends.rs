@@ -11,68 +11,74 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    archive::{Archive, BODY},
-    house::House,
-    load::{Caller, Load, load},
+    bench_env::BenchEnv,
+    bench_store::{BODY, BenchStore},
+    load::{LoadResult, LoadSender, run_load},
     machine,
     mcp::{McpClient, McpRequest},
-    processor::{ProcessorClock, rest},
+    processor::{ProcessorClock, wait_until_idle},
     sample::{median, micros, millis},
     table::{Figure, Table, Unit},
     weight,
 };
 
 const CLIENTS: [usize; 3] = [1, 8, 32];
-const MOST_CLIENTS: usize = 32;
+const MAX_CLIENTS: usize = 32;
 const ROUNDS: usize = 3;
 const TEAM: &str = "name: team\nagents:\n  reader:\n    backend: mock\n    mock: [{ sleep: 1h }]\n";
-const LEAST_RATE: f64 = 5000.0;
-const LEAST_SHARE: f64 = 0.5;
-const MOST_P99: f64 = 15.0;
+const MIN_RATE: f64 = 5000.0;
+const MIN_SHARE: f64 = 0.5;
+const MAX_P99_MILLIS: f64 = 15.0;
 
 /// Measures sends by more and more clients, then what is different about 32 of another kind.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
-    house.team(TEAM)?;
+    let bench_env = BenchEnv::with_daemon()?;
+    bench_env.team(TEAM)?;
     let wake = json!({ "target": "@team", "message": "@reader go" });
     let wake = McpRequest::call("channel_send", &wake);
-    Client::connect(&house, &wake).await?.send().await?;
+    Client::connect(&bench_env, &wake).await?.send().await?;
     let request = TokenRequest { name: "bench".to_owned(), ..TokenRequest::default() };
-    let TokenCreated { token, .. } = house.dial().post("/tokens", &request).await?;
+    let TokenCreated { token, .. } = bench_env.connect().post("/tokens", &request).await?;
     let folder = machine::folder()?;
-    let archive = Archive::open(folder.path()).await?;
+    let bench_store = BenchStore::open(folder.path()).await?;
     let mention = json!({ "target": "@team", "message": BODY });
     let as_client = McpRequest::call_as(&token, "channel_send", &mention);
     let as_user = McpRequest::call("channel_send", &mention);
     for clients in CLIENTS {
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
-            rounds
-                .push(round(&house, callers(clients, &house, &as_client).await?, &archive).await?);
+            rounds.push(
+                round(
+                    &bench_env,
+                    connect_clients(clients, &bench_env, &as_client).await?,
+                    &bench_store,
+                )
+                .await?,
+            );
         }
-        tell(table, clients, &rounds)?;
+        add_figures(table, clients, &rounds)?;
     }
-    archive.close().await;
+    bench_store.close().await;
     let mut rates = Vec::new();
     for _ in 0..ROUNDS {
-        rates.push(load(callers(MOST_CLIENTS, &house, &as_user).await?).await?.rate);
-        rest(&house).await?;
+        rates.push(run_load(connect_clients(MAX_CLIENTS, &bench_env, &as_user).await?).await?.rate);
+        wait_until_idle(&bench_env).await?;
     }
-    let name = format!("the same without a token, {MOST_CLIENTS} at once");
+    let name = format!("the same without a token, {MAX_CLIENTS} at once");
     table.add(&Figure::new(name, Unit::PerSecond, median(rates)))?;
-    table.add(&weight::memory("daemon's resident memory after these sends", &house)?)?;
-    at_rest(table).await
+    table.add(&weight::memory("daemon's resident memory after these sends", &bench_env)?)?;
+    measure_idle_team(table).await
 }
 
 /// One measurement of each kind, taken one right after the other.
 struct Round {
-    sent: Load,
-    appended: Load,
-    spent: Spent,
+    sent: LoadResult,
+    appended: LoadResult,
+    spent: CpuTimes,
 }
 
 /// Processor time for one send or append.
-struct Spent {
+struct CpuTimes {
     daemon: Duration,
     clients: Duration,
     store: Duration,
@@ -89,93 +95,99 @@ struct Client {
 /// What must be in every answer.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Sent {
+struct SendReplyBody {
     is_error: bool,
-    structured_content: Place,
+    structured_content: SentMessage,
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct SentMessage {
     seq: u64,
 }
 
 impl Client {
-    async fn connect(house: &House, request: &McpRequest) -> anyhow::Result<Self> {
-        let mcp = McpClient::connect(&house.socket()).await?;
+    async fn connect(bench_env: &BenchEnv, request: &McpRequest) -> anyhow::Result<Self> {
+        let mcp = McpClient::connect(&bench_env.socket()).await?;
         Ok(Self { mcp, request: request.clone(), last: 0 })
     }
 }
 
-impl Caller for Client {
+impl LoadSender for Client {
     async fn send(&mut self) -> anyhow::Result<()> {
-        let sent: Sent = self.mcp.ask(&self.request).await?;
-        let Place { seq } = sent.structured_content;
+        let sent: SendReplyBody = self.mcp.request(&self.request).await?;
+        let SentMessage { seq } = sent.structured_content;
         ensure!(!sent.is_error && seq > self.last, "message {seq} came after {}", self.last);
         self.last = seq;
         Ok(())
     }
 }
 
-impl Caller for Archive {
+impl LoadSender for BenchStore {
     async fn send(&mut self) -> anyhow::Result<()> {
         self.append().await
     }
 }
 
 /// So many clients, each with a connection of its own.
-async fn callers(
+async fn connect_clients(
     clients: usize,
-    house: &House,
+    bench_env: &BenchEnv,
     request: &McpRequest,
 ) -> anyhow::Result<Vec<Client>> {
     let mut callers = Vec::with_capacity(clients);
     for _ in 0..clients {
-        callers.push(Client::connect(house, request).await?);
+        callers.push(Client::connect(bench_env, request).await?);
     }
     Ok(callers)
 }
 
 /// Lets the clients send, then as many callers append.
-async fn round(house: &House, clients: Vec<Client>, archive: &Archive) -> anyhow::Result<Round> {
+async fn round(
+    bench_env: &BenchEnv,
+    clients: Vec<Client>,
+    archive: &BenchStore,
+) -> anyhow::Result<Round> {
     let callers = vec![archive.clone(); clients.len()];
-    let (daemon, own) = (ProcessorClock::start(house.pid()?)?, ProcessorClock::own()?);
-    let sent = load(clients).await?;
-    let clients = own.spent()?.div_f64(sent.all);
+    let (daemon, own) = (ProcessorClock::start(bench_env.pid()?)?, ProcessorClock::own()?);
+    let sent = run_load(clients).await?;
+    let clients = own.cpu_time()?.div_f64(sent.total);
     // What it does about these sends later is part of their price, and must not be paid by the appends.
-    let daemon = daemon.spent_in_all().await?.div_f64(sent.all);
+    let daemon = daemon.cpu_time_when_idle().await?.div_f64(sent.total);
     let own = ProcessorClock::own()?;
-    let appended = load(callers).await?;
-    let store = own.spent()?.div_f64(appended.all);
-    Ok(Round { sent, appended, spent: Spent { daemon, clients, store } })
+    let appended = run_load(callers).await?;
+    let store = own.cpu_time()?.div_f64(appended.total);
+    Ok(Round { sent, appended, spent: CpuTimes { daemon, clients, store } })
 }
 
-fn tell(table: &mut Table, clients: usize, rounds: &[Round]) -> anyhow::Result<()> {
+fn add_figures(table: &mut Table, clients: usize, rounds: &[Round]) -> anyhow::Result<()> {
     let sends = format!("channel_send through MCP, {clients} at once");
     let appends = format!("store's own appends, {clients} at once");
-    let (rate, own) =
-        (middle(rounds, |round| round.sent.rate), middle(rounds, |round| round.appended.rate));
-    let p50 = middle(rounds, |round| millis(round.sent.took.percentile(50)));
-    let p99 = middle(rounds, |round| millis(round.sent.took.percentile(99)));
+    let (rate, own) = (
+        median_of(rounds, |round| round.sent.rate),
+        median_of(rounds, |round| round.appended.rate),
+    );
+    let p50 = median_of(rounds, |round| millis(round.sent.took.percentile(50)));
+    let p99 = median_of(rounds, |round| millis(round.sent.took.percentile(99)));
     let rate = Figure::new(&sends, Unit::PerSecond, rate);
     let p50 = Figure::new(format!("{sends}, p50"), Unit::Millis, p50);
     let p99 = Figure::new(format!("{sends}, p99"), Unit::Millis, p99);
     let own = Figure::new(&appends, Unit::PerSecond, own);
-    if clients < MOST_CLIENTS {
+    if clients < MAX_CLIENTS {
         return table.add_all(&[rate, p50, p99, own]);
     }
-    let own_p99 = middle(rounds, |round| millis(round.appended.took.percentile(99)));
-    let share = middle(rounds, |round| round.sent.rate / round.appended.rate);
-    let spent = |name, of: fn(&Spent) -> Duration| {
-        Figure::new(name, Unit::Micros, middle(rounds, |round| micros(of(&round.spent))))
+    let own_p99 = median_of(rounds, |round| millis(round.appended.took.percentile(99)));
+    let share = median_of(rounds, |round| round.sent.rate / round.appended.rate);
+    let spent = |name, of: fn(&CpuTimes) -> Duration| {
+        Figure::new(name, Unit::Micros, median_of(rounds, |round| micros(of(&round.spent))))
     };
     table.add_all(&[
-        rate.at_least(LEAST_RATE),
+        rate.at_least(MIN_RATE),
         p50,
-        p99.at_most(MOST_P99),
+        p99.at_most(MAX_P99_MILLIS),
         own,
         Figure::new(format!("{appends}, p99"), Unit::Millis, own_p99),
         Figure::new("sends through MCP for each such append", Unit::Times, share)
-            .at_least(LEAST_SHARE),
+            .at_least(MIN_SHARE),
         spent("daemon's processor time for a send", |spent| spent.daemon),
         spent("client's processor time for a send", |spent| spent.clients),
         spent("store's processor time for an append", |spent| spent.store),
@@ -183,21 +195,21 @@ fn tell(table: &mut Table, clients: usize, rounds: &[Round]) -> anyhow::Result<(
 }
 
 /// The middle of something over all rounds.
-fn middle(rounds: &[Round], of: impl Fn(&Round) -> f64) -> f64 {
+fn median_of(rounds: &[Round], of: impl Fn(&Round) -> f64) -> f64 {
     median(rounds.iter().map(of))
 }
 
 /// While nobody works, every change makes the scheduler ask whether the run is over.
-async fn at_rest(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
-    house.team(TEAM)?;
+async fn measure_idle_team(table: &mut Table) -> anyhow::Result<()> {
+    let bench_env = BenchEnv::with_daemon()?;
+    bench_env.team(TEAM)?;
     let message = BODY.replace('@', "");
     let copy = json!({ "target": "@team", "message": message, "cc": ["reader"] });
     let copy = McpRequest::call("channel_send", &copy);
     for round in 1..=ROUNDS {
-        let sent = load(callers(MOST_CLIENTS, &house, &copy).await?).await?;
-        rest(&house).await?;
-        let name = format!("cc to a team at rest, {MOST_CLIENTS} at once, round {round}");
+        let sent = run_load(connect_clients(MAX_CLIENTS, &bench_env, &copy).await?).await?;
+        wait_until_idle(&bench_env).await?;
+        let name = format!("cc to a team at rest, {MAX_CLIENTS} at once, round {round}");
         table.add(&Figure::new(name, Unit::PerSecond, sent.rate))?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use agent_worker_protocol::api::Health;
 use anyhow::ensure;
 
 use crate::{
-    house::House,
+    bench_env::BenchEnv,
     sample::{Sample, millis},
     table::{Figure, Table, Unit},
 };
@@ -17,8 +17,8 @@ use crate::{
 const COMMANDS: usize = 41;
 const STARTS: usize = 15;
 /// How much slower than git we may be at saying our version.
-const MOST_TIMES: f64 = 2.0;
-const MOST_MILLIS: f64 = 30.0;
+const MAX_TIMES_GIT: f64 = 2.0;
+const MAX_MILLIS: f64 = 30.0;
 
 /// Measures commands and daemons.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
@@ -28,12 +28,12 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
 
 /// In turns, so that whatever else the machine does hits all of them alike.
 fn commands(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
+    let bench_env = BenchEnv::with_daemon()?;
     let (mut git, mut version, mut ls) = (Sample::default(), Sample::default(), Sample::default());
     for _ in 0..COMMANDS {
         git.push(time(Command::new("git").arg("--version"))?);
-        version.push(time(&mut house.command(&["--version"]))?);
-        ls.push(time(&mut house.command(&["ls"]))?);
+        version.push(time(&mut bench_env.command(&["--version"]))?);
+        ls.push(time(&mut bench_env.command(&["ls"]))?);
     }
     let git = git.median();
     table.add(&Figure::new("git --version", Unit::Millis, millis(git)))?;
@@ -42,7 +42,7 @@ fn commands(table: &mut Table) -> anyhow::Result<()> {
         table.add(&Figure::new(format!("{name}, cold"), Unit::Millis, millis(median)))?;
         let times = median.as_secs_f64() / git.as_secs_f64();
         let name = format!("{name}, against git --version");
-        table.add(&Figure::new(name, Unit::Times, times).at_most(MOST_TIMES))?;
+        table.add(&Figure::new(name, Unit::Times, times).at_most(MAX_TIMES_GIT))?;
     }
     Ok(())
 }
@@ -59,15 +59,15 @@ async fn daemons(table: &mut Table) -> anyhow::Result<()> {
     let (mut new, mut ready, mut healthy) =
         (Sample::default(), Sample::default(), Sample::default());
     for _ in 0..STARTS {
-        let mut house = House::new()?;
+        let mut bench_env = BenchEnv::new()?;
         let began = Instant::now();
-        house.start()?;
+        bench_env.start()?;
         new.push(began.elapsed());
-        house.stop()?;
+        bench_env.stop()?;
         let began = Instant::now();
-        house.start()?;
+        bench_env.start()?;
         ready.push(began.elapsed());
-        let _: Health = house.dial().get("/health").await?;
+        let _: Health = bench_env.connect().get("/health").await?;
         healthy.push(began.elapsed());
     }
     for (name, sample) in [
@@ -76,7 +76,7 @@ async fn daemons(table: &mut Table) -> anyhow::Result<()> {
         ("daemon start to its first /health", healthy),
     ] {
         let figure = Figure::new(name, Unit::Millis, millis(sample.median()));
-        table.add(&figure.at_most(MOST_MILLIS))?;
+        table.add(&figure.at_most(MAX_MILLIS))?;
     }
     Ok(())
 }

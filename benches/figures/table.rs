@@ -26,10 +26,10 @@ pub(crate) struct Figure {
     name: String,
     unit: Unit,
     value: f64,
-    bar: Bar,
+    threshold: Threshold,
 }
 
-enum Bar {
+enum Threshold {
     /// It is told, and held against nothing.
     None,
     AtMost(f64),
@@ -44,39 +44,39 @@ pub(crate) struct Table {
 impl Figure {
     /// A figure that is told only.
     pub(crate) fn new(name: impl Into<String>, unit: Unit, value: f64) -> Self {
-        Self { name: name.into(), unit, value, bar: Bar::None }
+        Self { name: name.into(), unit, value, threshold: Threshold::None }
     }
 
     /// The same, held against the most it may be.
     pub(crate) fn at_most(self, most: f64) -> Self {
-        Self { bar: Bar::AtMost(most), ..self }
+        Self { threshold: Threshold::AtMost(most), ..self }
     }
 
     /// The same, held against the least it may be.
     pub(crate) fn at_least(self, least: f64) -> Self {
-        Self { bar: Bar::AtLeast(least), ..self }
+        Self { threshold: Threshold::AtLeast(least), ..self }
     }
 
-    fn bar(&self) -> String {
-        match self.bar {
-            Bar::None => String::new(),
-            Bar::AtMost(most) => format!("≤ {}", self.unit.written(most)),
-            Bar::AtLeast(least) => format!("≥ {}", self.unit.written(least)),
+    fn threshold_text(&self) -> String {
+        match self.threshold {
+            Threshold::None => String::new(),
+            Threshold::AtMost(most) => format!("≤ {}", self.unit.format_value(most)),
+            Threshold::AtLeast(least) => format!("≥ {}", self.unit.format_value(least)),
         }
     }
 
     fn verdict(&self) -> &'static str {
-        match self.bar {
-            Bar::None => "",
-            Bar::AtMost(most) if self.value > most => "over",
-            Bar::AtLeast(least) if self.value < least => "under",
-            Bar::AtMost(_) | Bar::AtLeast(_) => "ok",
+        match self.threshold {
+            Threshold::None => "",
+            Threshold::AtMost(most) if self.value > most => "over",
+            Threshold::AtLeast(least) if self.value < least => "under",
+            Threshold::AtMost(_) | Threshold::AtLeast(_) => "ok",
         }
     }
 }
 
 impl Unit {
-    fn written(self, value: f64) -> String {
+    fn format_value(self, value: f64) -> String {
         match self {
             Self::Millis => format!("{value:.1} ms"),
             Self::Micros => format!("{value:.0} µs"),
@@ -91,7 +91,7 @@ impl Unit {
 
 impl Table {
     /// Prints the head.
-    pub(crate) fn begin(out: Stdout) -> io::Result<Self> {
+    pub(crate) fn print_head(out: Stdout) -> io::Result<Self> {
         let mut table = Self { out };
         table.line("figure", "value", "bar", "")?;
         let (name, number) = ("-".repeat(56), "-".repeat(12));
@@ -101,8 +101,8 @@ impl Table {
 
     /// Prints one line.
     pub(crate) fn add(&mut self, figure: &Figure) -> io::Result<()> {
-        let value = figure.unit.written(figure.value);
-        self.line(&figure.name, &value, &figure.bar(), figure.verdict())
+        let value = figure.unit.format_value(figure.value);
+        self.line(&figure.name, &value, &figure.threshold_text(), figure.verdict())
     }
 
     /// Prints several.

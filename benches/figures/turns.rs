@@ -5,7 +5,7 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use agent_worker_host::{Daemon, EventStream};
+use agent_worker_host::{DaemonSocket, EventStream};
 use agent_worker_protocol::{
     Event, EventKind, Priority,
     api::{SendReply, SendRequest},
@@ -13,7 +13,7 @@ use agent_worker_protocol::{
 use anyhow::Context as _;
 
 use crate::{
-    house::House,
+    bench_env::BenchEnv,
     machine::Disk,
     sample::{Sample, median, millis},
     table::{Figure, Table, Unit},
@@ -26,8 +26,8 @@ const TEAM: &str = "name: team\nagents:\n  reader:\n    backend: mock\n    mock:
 const ONE_TURN: &str =
     "name: once\nagents:\n  reader:\n    backend: mock\n    mock: [{}]\nkickoff: \"@reader go\"\n";
 /// A mention may cost this beside two commits: that of the message, that of the lease.
-const MOST_MENTION: f64 = 5.0;
-const MOST_END: f64 = 20.0;
+const MAX_MENTION_MILLIS: f64 = 5.0;
+const MAX_END_MILLIS: f64 = 20.0;
 
 /// Measures mentions, ends, and the example a newcomer runs first.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
@@ -37,9 +37,9 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
 }
 
 async fn mentions(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
-    let run = house.team(TEAM)?;
-    let daemon = house.dial();
+    let bench_env = BenchEnv::with_daemon()?;
+    let run = bench_env.team(TEAM)?;
+    let daemon = bench_env.connect();
     let mut events = daemon.events(&format!("/events?run={run}&after=0"), None).await?;
     // Measured in between: what the disk takes is part of the bar, and changes with whatever else goes on.
     let mut disk = Disk::open()?;
@@ -48,17 +48,17 @@ async fn mentions(table: &mut Table) -> anyhow::Result<()> {
         disk.sync()?;
         let began = Instant::now();
         send(&daemon).await?;
-        until(&mut events, EventKind::AttemptRunning).await?;
+        wait_for_event(&mut events, EventKind::AttemptRunning).await?;
         sample.push(began.elapsed());
-        until(&mut events, EventKind::AttemptEnded).await?;
+        wait_for_event(&mut events, EventKind::AttemptEnded).await?;
     }
-    let most = MOST_MENTION + 2.0 * millis(disk.fdatasync());
+    let most = MAX_MENTION_MILLIS + 2.0 * millis(disk.fdatasync());
     let figure = Figure::new("mention to worker started", Unit::Millis, millis(sample.median()));
     table.add(&figure.at_most(most))?;
     Ok(())
 }
 
-pub(crate) async fn send(daemon: &Daemon) -> anyhow::Result<()> {
+pub(crate) async fn send(daemon: &DaemonSocket) -> anyhow::Result<()> {
     let request = SendRequest {
         target: Some("@team".parse()?),
         project: None,
@@ -73,7 +73,10 @@ pub(crate) async fn send(daemon: &Daemon) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(crate) async fn until(events: &mut EventStream, kind: EventKind) -> anyhow::Result<Event> {
+pub(crate) async fn wait_for_event(
+    events: &mut EventStream,
+    kind: EventKind,
+) -> anyhow::Result<Event> {
     loop {
         let (_, event) = events.next().await?.with_context(|| format!("no {kind} came"))?;
         if event.kind == kind {
@@ -84,30 +87,31 @@ pub(crate) async fn until(events: &mut EventStream, kind: EventKind) -> anyhow::
 
 /// By the wall clock, which the daemon's events and we share; it is as fine as a millisecond.
 async fn ends(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
-    house.file("once.yaml", ONE_TURN)?;
+    let bench_env = BenchEnv::with_daemon()?;
+    bench_env.file("once.yaml", ONE_TURN)?;
     let mut after = Vec::new();
     for _ in 0..RUNS {
-        let envelope = house.json(&["run", "once.yaml", "--json"])?;
+        let envelope = bench_env.json(&["run", "once.yaml", "--json"])?;
         let gone = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let run = envelope["run"].as_str().context("a run without an id")?;
-        let mut events = house.dial().events(&format!("/events?run={run}&after=0"), None).await?;
-        let ended = until(&mut events, EventKind::AttemptEnded).await?.ts.get();
+        let mut events =
+            bench_env.connect().events(&format!("/events?run={run}&after=0"), None).await?;
+        let ended = wait_for_event(&mut events, EventKind::AttemptEnded).await?.ts.get();
         after.push(millis(gone) - millis(std::time::Duration::from_millis(ended.try_into()?)));
     }
     let figure = Figure::new("last attempt ended to `run` gone", Unit::Millis, median(after));
-    table.add(&figure.at_most(MOST_END))?;
+    table.add(&figure.at_most(MAX_END_MILLIS))?;
     Ok(())
 }
 
 fn reviews(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
+    let bench_env = BenchEnv::with_daemon()?;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/review.yaml");
     let file = file.to_string_lossy();
     let mut sample = Sample::default();
     for _ in 0..REVIEWS {
         let began = Instant::now();
-        house.json(&["run", &file, "--json"])?;
+        bench_env.json(&["run", &file, "--json"])?;
         sample.push(began.elapsed());
     }
     let name = "run examples/review.yaml, whole (scripted pauses in it)";

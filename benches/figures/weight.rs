@@ -9,49 +9,49 @@ use agent_worker_protocol::api::Health;
 use tokio::time::sleep;
 
 use crate::{
-    Length, agent,
-    house::House,
+    BenchLength, agent,
+    bench_env::BenchEnv,
     table::{Figure, Table, Unit},
 };
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
-const MOST_IDLE: f64 = 20.0;
-const MOST_CROWDED: f64 = 30.0;
-const CROWD: usize = 1000;
+const MAX_IDLE_MEBIBYTES: f64 = 20.0;
+const MAX_CROWDED_MEBIBYTES: f64 = 30.0;
+const AGENTS: usize = 1000;
 /// How long a daemon has for what it does after its start, so that idle means idle.
-const SETTLING: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 
 /// Measures memory and words.
-pub(crate) async fn figures(table: &mut Table, length: Length) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
-    let _: Health = house.dial().get("/health").await?;
-    sleep(SETTLING).await;
+pub(crate) async fn figures(table: &mut Table, length: BenchLength) -> anyhow::Result<()> {
+    let bench_env = BenchEnv::with_daemon()?;
+    let _: Health = bench_env.connect().get("/health").await?;
+    sleep(SETTLE_TIME).await;
     let name = "daemon's resident memory, idle";
-    table.add(&memory(name, &house)?.at_most(MOST_IDLE))?;
-    if length == Length::Long {
-        crowd(table).await?;
+    table.add(&memory(name, &bench_env)?.at_most(MAX_IDLE_MEBIBYTES))?;
+    if length == BenchLength::Long {
+        measure_large_team(table).await?;
     }
     agent::figures(table).await
 }
 
-async fn crowd(table: &mut Table) -> anyhow::Result<()> {
-    let house = House::with_daemon()?;
+async fn measure_large_team(table: &mut Table) -> anyhow::Result<()> {
+    let bench_env = BenchEnv::with_daemon()?;
     let mut yaml = String::from("name: team\nagents:\n");
-    for number in 1..=CROWD {
+    for number in 1..=AGENTS {
         writeln!(yaml, "  agent-{number}: {{ backend: mock, mock: [{{}}] }}")?;
     }
     let began = Instant::now();
-    house.team(&yaml)?;
+    bench_env.team(&yaml)?;
     let took = began.elapsed();
-    sleep(SETTLING).await;
-    let name = format!("daemon's resident memory, {CROWD} idle agents");
-    table.add(&memory(&name, &house)?.at_most(MOST_CROWDED))?;
-    let name = format!("start --background of a team of {CROWD}");
+    sleep(SETTLE_TIME).await;
+    let name = format!("daemon's resident memory, {AGENTS} idle agents");
+    table.add(&memory(&name, &bench_env)?.at_most(MAX_CROWDED_MEBIBYTES))?;
+    let name = format!("start --background of a team of {AGENTS}");
     table.add(&Figure::new(name, Unit::Millis, crate::sample::millis(took)))?;
     Ok(())
 }
 
 /// What the daemon has in memory now.
-pub(crate) fn memory(name: &str, house: &House) -> anyhow::Result<Figure> {
-    Ok(Figure::new(name, Unit::Mebibytes, house.resident()? / MEBIBYTE))
+pub(crate) fn memory(name: &str, bench_env: &BenchEnv) -> anyhow::Result<Figure> {
+    Ok(Figure::new(name, Unit::Mebibytes, bench_env.resident()? / MEBIBYTE))
 }

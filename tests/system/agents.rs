@@ -2,62 +2,63 @@
 //! with `REAL_CLIS=all` opencode, Qwen Code and Copilot too.
 
 mod acp;
-mod approving;
-mod failing;
-mod killed;
-mod left;
-mod office;
+mod approvals;
+mod daemon_kills;
+mod failures;
+mod leftovers;
 mod secrets;
+mod testbed;
 
 use serde_json::{Value, json};
 
-use self::office::{Cli, Desk, EVERY, Office};
+use self::testbed::{AgentEntry, AgentTestbed, Cli, DEFAULT_CLIS};
 
-fn usage(office: &Office) -> Value {
-    office.world.json(&["stats", "@team", "--json"])[0]["total"]["usage"].clone()
+fn usage(testbed: &AgentTestbed) -> Value {
+    testbed.world.json(&["stats", "@team", "--json"])[0]["total"]["usage"].clone()
 }
 
 /// Woken by a mention, it uses the team's tools as itself; its next turn goes on where this one ended.
-fn works(cli: Cli) {
-    let Some(office) = Office::open(&[cli], "a real agent that uses the team's tools") else {
+fn check_team_tools_and_session(cli: Cli) {
+    let Some(testbed) = AgentTestbed::open(&[cli], "a real agent that uses the team's tools")
+    else {
         return;
     };
-    office.start(&[Desk { name: "me", cli, besides: "" }], "");
+    testbed.start(&[AgentEntry { name: "me", cli, settings: "" }], "");
     let program = "@me\nCALL inbox_check {}\n\
         CALL channel_send {\"message\":\"I am here\"}\n\
         CALL document_append {\"content\":\"- a line\\n\"}\n\
         SAY The first answer.";
-    let sent = office.world.run(&["send", "@team", program]);
+    let sent = testbed.world.run(&["send", "@team", program]);
     assert_eq!(sent.code, 0, "{sent:?}");
-    let (state, ended) = office.end_of_turn("me");
-    assert_eq!((&*state, &ended), ("idle", &json!({"end": "ok"})), "{}", office.story("me"));
+    let (state, ended) = testbed.end_of_turn("me");
+    assert_eq!((&*state, &ended), ("idle", &json!({"end": "ok"})), "{}", testbed.diagnostics("me"));
     let spoken =
         [("user".to_owned(), program.to_owned()), ("me".to_owned(), "I am here".to_owned())];
-    assert_eq!(office.said(), spoken, "{}", office.story("me"));
-    let notes = office.world.json(&["doc", "history", "--json"]);
+    assert_eq!(testbed.channel_messages(), spoken, "{}", testbed.diagnostics("me"));
+    let notes = testbed.world.json(&["doc", "history", "--json"]);
     assert_eq!(
         (notes.as_array().unwrap().len(), &notes[0]["author"]),
         (1, &json!("me")),
         "{notes}"
     );
-    assert_eq!(office.world.run(&["doc", "read"]).stdout, "- a line\n");
+    assert_eq!(testbed.world.run(&["doc", "read"]).stdout, "- a line\n");
     // Four answers of 100 tokens in and 10 out.
     let used = |answers: u64| {
-        let answers = if cli.counts() { answers } else { 0 };
+        let answers = if cli.reports_tokens() { answers } else { 0 };
         json!([100 * answers, 10 * answers])
     };
-    let first = usage(&office);
+    let first = usage(&testbed);
     assert_eq!(json!([first["input_tokens"], first["output_tokens"]]), used(4), "{first}");
 
-    assert_eq!(office.ask("me", "SAY The second answer."), "The second answer.");
-    let last = office.models.requests().pop().unwrap().body.to_string();
+    assert_eq!(testbed.ask("me", "SAY The second answer."), "The second answer.");
+    let last = testbed.models.requests().pop().unwrap().body.to_string();
     assert!(last.contains("The second answer."), "{last}");
     for earlier in ["I am here", "The first answer."] {
-        assert_eq!(last.contains(earlier), cli.remembers(), "{earlier} in {last}");
+        assert_eq!(last.contains(earlier), cli.continues_session(), "{earlier} in {last}");
     }
     // What it is told about the team arrives as it is: names are no files.
     assert!(last.contains("the agents it names as @name (or in `to`)"), "{last}");
-    let both = usage(&office);
+    let both = usage(&testbed);
     assert_eq!(json!([both["input_tokens"], both["output_tokens"]]), used(5), "{both}");
     let reckoned = [&first, &both].map(|usage| usage["cost_reckoned"] == true);
     let [first, both] = [first, both].map(|usage| usage["cost_micros"].as_u64());
@@ -73,27 +74,27 @@ fn works(cli: Cli) {
             assert_eq!((reckoned, first), ([false; 2], None), "it does not say");
         }
     }
-    assert_eq!(office.status("me")["turns"], 2);
+    assert_eq!(testbed.status("me")["turns"], 2);
 }
 
 #[test]
 fn claude_code_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
-    works(Cli::Claude);
+    check_team_tools_and_session(Cli::Claude);
 }
 
 #[test]
 fn codex_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
-    works(Cli::Codex);
+    check_team_tools_and_session(Cli::Codex);
 }
 
 #[test]
 fn gemini_cli_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
-    works(Cli::Gemini);
+    check_team_tools_and_session(Cli::Gemini);
 }
 
 #[test]
 fn opencode_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
-    works(Cli::Opencode);
+    check_team_tools_and_session(Cli::Opencode);
 }
 
 /// A program that notes who was there and hands over to the next with the rest. Names in the rest mean nobody yet.
@@ -104,24 +105,24 @@ fn hand_over(who: &str, next: &str, rest: &str) -> String {
 }
 
 /// A team of three and a mock, each handing over to the next.
-fn finishes(team: [Cli; 3]) {
-    let Some(office) = Office::open(&team, "a team of real agents") else { return };
+fn check_hand_over(team: [Cli; 3]) {
+    let Some(testbed) = AgentTestbed::open(&team, "a team of real agents") else { return };
     let [first, second, third] = team.map(Cli::name);
     let for_third = hand_over(third, "mock", "please close it");
     let for_second = hand_over(second, third, &for_third);
     let for_first = hand_over(first, second, &for_second);
-    let desks = team.map(|cli| Desk { name: cli.name(), cli, besides: "" });
+    let desks = team.map(|cli| AgentEntry { name: cli.name(), cli, settings: "" });
     let rest = format!(
         "  mock:\n    backend: mock\n    mock:\n      - calls: [{{ tool: document_append, args: {{ content: \"- mock\\n\" }} }}]\n\
          \x20       say: Closed.\nkickoff: {}\n",
         json!(format!("@{first}\n{for_first}"))
     );
-    office.write(&desks, &rest);
-    let (code, envelope) = office.world.envelope(&["run", "team.yaml", "--json"]);
-    assert_eq!(code, 0, "{envelope}\n{}", office.world.log());
-    let notes = office.world.run(&["doc", "read"]).stdout;
+    testbed.write(&desks, &rest);
+    let (code, envelope) = testbed.world.envelope(&["run", "team.yaml", "--json"]);
+    assert_eq!(code, 0, "{envelope}\n{}", testbed.world.log());
+    let notes = testbed.world.run(&["doc", "read"]).stdout;
     assert_eq!(notes, format!("- {first}\n- {second}\n- {third}\n- mock\n"), "{envelope}");
-    let senders: Vec<_> = office.said().into_iter().map(|(from, _)| from).collect();
+    let senders: Vec<_> = testbed.channel_messages().into_iter().map(|(from, _)| from).collect();
     assert_eq!(senders, ["user", first, second, third]);
     for agent in [first, second, third, "mock"] {
         assert_eq!(envelope["agents"][agent]["turns"], 1, "{agent}: {envelope}");
@@ -130,5 +131,5 @@ fn finishes(team: [Cli; 3]) {
 
 #[test]
 fn a_team_of_all_of_them_and_a_mock_finishes_a_workflow() {
-    finishes(EVERY);
+    check_hand_over(DEFAULT_CLIS);
 }

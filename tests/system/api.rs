@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::world::{Said, World, wait_for};
+use crate::world::{CommandOutput, World, wait_for};
 
 fn docs(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name)).unwrap()
@@ -23,7 +23,7 @@ fn blocks(text: &str) -> Vec<&str> {
 }
 
 /// Runs a script with bash as somebody who sits in the project, with the program on the path.
-fn bash(world: &World, script: &str) -> Said {
+fn bash(world: &World, script: &str) -> CommandOutput {
     let root = world.home().parent().unwrap().to_owned();
     let bin = root.join("bin");
     if fs::create_dir(&bin).is_ok() {
@@ -39,7 +39,7 @@ fn bash(world: &World, script: &str) -> Said {
     let mut child = bash.spawn().unwrap();
     // It may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(script.as_bytes());
-    Said::from(child.wait_with_output().unwrap())
+    CommandOutput::from(child.wait_with_output().unwrap())
 }
 
 /// Where the daemon listens for clients.

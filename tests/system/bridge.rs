@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE, World, kill, wait_for};
+use crate::world::{TEST_TIMEOUT, World, kill, wait_for};
 
 const TEAM: &str = "
 name: team
@@ -21,16 +21,16 @@ kickoff: '@coder begin'
 ";
 
 /// A bridge, as the program that started it sees it.
-struct Bridge {
+struct BridgeProcess {
     child: Child,
     to: Option<ChildStdin>,
     from: Receiver<Value>,
     last: u64,
     /// What was told besides answers.
-    told: Vec<Value>,
+    notifications: Vec<Value>,
 }
 
-impl Bridge {
+impl BridgeProcess {
     fn start(world: &World, words: &[&str]) -> Self {
         let mut command = world.command(&[&["mcp"], words].concat());
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -42,10 +42,10 @@ impl Bridge {
                 sender.send(serde_json::from_str(&line).unwrap()).ok();
             }
         });
-        Self { child, to, from, last: 0, told: Vec::new() }
+        Self { child, to, from, last: 0, notifications: Vec::new() }
     }
 
-    fn say(&mut self, message: &Value) {
+    fn write_message(&mut self, message: &Value) {
         writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
     }
 
@@ -53,24 +53,26 @@ impl Bridge {
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.last += 1;
         let id = self.last;
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.write_message(
+            &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}),
+        );
         loop {
-            let heard = self.from.recv_timeout(PATIENCE).unwrap();
+            let heard = self.from.recv_timeout(TEST_TIMEOUT).unwrap();
             if heard["id"] == id {
                 return heard;
             }
-            self.told.push(heard);
+            self.notifications.push(heard);
         }
     }
 
     /// Introduces itself as a client of the older revisions does.
-    fn begin(&mut self) {
+    fn initialize(&mut self) {
         let client = json!({"name": "test", "version": "1"});
         let params =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
         let hello = self.ask("initialize", &params);
         assert_eq!(hello["result"]["serverInfo"]["name"], "agent-worker", "{hello}");
-        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        self.write_message(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
     fn call(&mut self, tool: &str, args: &Value) -> Value {
@@ -78,12 +80,13 @@ impl Bridge {
     }
 
     /// Waits to be told something of this kind.
-    fn hear(&mut self, method: &str) -> Value {
+    fn wait_notification(&mut self, method: &str) -> Value {
         loop {
-            if let Some(at) = self.told.iter().position(|heard| heard["method"] == method) {
-                return self.told.remove(at)["params"].clone();
+            if let Some(at) = self.notifications.iter().position(|heard| heard["method"] == method)
+            {
+                return self.notifications.remove(at)["params"].clone();
             }
-            self.told.push(self.from.recv_timeout(PATIENCE).unwrap());
+            self.notifications.push(self.from.recv_timeout(TEST_TIMEOUT).unwrap());
         }
     }
 
@@ -94,7 +97,7 @@ impl Bridge {
     }
 }
 
-fn started() -> World {
+fn started_team() -> World {
     let world = World::new();
     world.file("team.yaml", TEAM);
     let started = world.run(&["start", "--background", "team.yaml"]);
@@ -112,22 +115,22 @@ fn bodies(world: &World) -> Vec<String> {
 fn it_starts_the_daemon_and_ends_with_its_stdin() {
     let world = World::new();
     assert_eq!(world.daemon_pid(), None);
-    let mut bridge = Bridge::start(&world, &[]);
-    bridge.begin();
+    let mut bridge = BridgeProcess::start(&world, &[]);
+    bridge.initialize();
     assert!(world.daemon_pid().is_some());
     let list = bridge.ask("tools/list", &json!({}));
     assert!(list.to_string().contains("channel_send"), "{list}");
     bridge.to.as_mut().unwrap().write_all(b"this is no message\n\n").unwrap();
-    let refused = bridge.from.recv_timeout(PATIENCE).unwrap();
+    let refused = bridge.from.recv_timeout(TEST_TIMEOUT).unwrap();
     assert_eq!((&refused["error"]["code"], &refused["id"]), (&json!(-32700), &Value::Null));
     assert_eq!(bridge.end(), 0);
 }
 
 #[test]
 fn a_daemon_that_is_killed_again_and_again_costs_time_and_nothing_else() {
-    let world = started();
-    let mut bridge = Bridge::start(&world, &[]);
-    bridge.begin();
+    let world = started_team();
+    let mut bridge = BridgeProcess::start(&world, &[]);
+    bridge.initialize();
     let subscribed = bridge.ask("resources/subscribe", &json!({"uri": "aw://team/main/channel"}));
     assert_eq!(subscribed["result"], json!({}), "{subscribed}");
     for n in 0..6 {
@@ -143,24 +146,24 @@ fn a_daemon_that_is_killed_again_and_again_costs_time_and_nothing_else() {
     assert_eq!(said, (0..6).map(|n| format!("number {n}")).collect::<Vec<_>>());
     // What was watched is watched still: the first time may be the bridge's own word, the others are the daemon's.
     for _ in 0..3 {
-        bridge.told.clear();
+        bridge.notifications.clear();
         wait_for("a change that is told", || {
             let sent = world.run(&["send", "@team", "from elsewhere"]);
             assert_eq!(sent.code, 0, "{sent:?}");
             bridge.ask("ping", &json!({}));
             let is_update = |told: &Value| told["method"] == "notifications/resources/updated";
-            bridge.told.iter().any(is_update).then_some(())
+            bridge.notifications.iter().any(is_update).then_some(())
         });
     }
-    let updated = bridge.hear("notifications/resources/updated");
+    let updated = bridge.wait_notification("notifications/resources/updated");
     assert_eq!(updated["uri"], "aw://team/main/channel");
     assert_eq!(bridge.end(), 0);
 }
 
 #[test]
 fn a_request_of_the_era_without_sessions_is_answered_and_taken_back() {
-    let world = started();
-    let mut bridge = Bridge::start(&world, &[]);
+    let world = started_team();
+    let mut bridge = BridgeProcess::start(&world, &[]);
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -170,21 +173,21 @@ fn a_request_of_the_era_without_sessions_is_answered_and_taken_back() {
     let read = bridge.ask("resources/read", &json!({"uri": uri, "_meta": meta}));
     assert_eq!(read["result"]["contents"][0]["uri"], uri, "{read}");
     let wanted = json!({"resourceSubscriptions": [uri]});
-    bridge.say(&json!({
+    bridge.write_message(&json!({
         "jsonrpc": "2.0", "id": "listen", "method": "subscriptions/listen",
         "params": {"notifications": wanted, "_meta": meta},
     }));
-    bridge.hear("notifications/subscriptions/acknowledged");
+    bridge.wait_notification("notifications/subscriptions/acknowledged");
     assert_eq!(world.run(&["send", "@team", "hello"]).code, 0);
-    assert_eq!(bridge.hear("notifications/resources/updated")["uri"], uri);
-    bridge.say(&json!({
+    assert_eq!(bridge.wait_notification("notifications/resources/updated")["uri"], uri);
+    bridge.write_message(&json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "listen"},
     }));
     bridge.ask("resources/read", &json!({"uri": uri, "_meta": meta}));
-    bridge.told.clear();
+    bridge.notifications.clear();
     assert_eq!(world.run(&["send", "@team", "unheard"]).code, 0);
     bridge.ask("resources/read", &json!({"uri": uri, "_meta": meta}));
-    assert_eq!(bridge.told, Vec::<Value>::new());
+    assert_eq!(bridge.notifications, Vec::<Value>::new());
     assert_eq!(bridge.end(), 0);
 }
 
@@ -240,7 +243,7 @@ fn an_agents_shell_speaks_as_that_agent_whatever_it_is_told() {
 }
 
 /// Programs of these names that write down how they were started.
-fn stand_ins(world: &World, names: &[&str]) -> String {
+fn write_stub_programs(world: &World, names: &[&str]) -> String {
     let bin = world.project().parent().unwrap().join("stand-ins");
     fs::create_dir(&bin).unwrap();
     for name in names {
@@ -256,7 +259,7 @@ fn stand_ins(world: &World, names: &[&str]) -> String {
 #[test]
 fn a_program_is_told_of_the_daemon_by_its_own_command_and_gets_a_token_of_its_own() {
     let world = World::new();
-    let path = stand_ins(&world, &["claude", "codex", "code"]);
+    let path = write_stub_programs(&world, &["claude", "codex", "code"]);
     let install = |words: &[&str]| {
         let mut command = world.command(&[&["mcp", "install"], words].concat());
         command.env("PATH", &path).output().unwrap()
@@ -295,8 +298,8 @@ fn a_program_is_told_of_the_daemon_by_its_own_command_and_gets_a_token_of_its_ow
 
 #[test]
 fn a_program_may_what_it_was_given_and_is_given_something_else_when_asked() {
-    let world = started();
-    let path = stand_ins(&world, &["claude"]);
+    let world = started_team();
+    let path = write_stub_programs(&world, &["claude"]);
     let install = |words: &[&str]| {
         let mut command = world.command(&[&["mcp", "install", "claude"], words].concat());
         let done = command.env("PATH", &path).output().unwrap();
@@ -308,8 +311,8 @@ fn a_program_may_what_it_was_given_and_is_given_something_else_when_asked() {
     assert!(told.contains("claude may read,send,documents, everywhere"), "{told}");
     let told = install(&["--allow", "read", "--instance", "@team:*"]);
     assert!(told.contains("claude may read, @team:*"), "{told}");
-    let mut bridge = Bridge::start(&world, &["--client", "claude"]);
-    bridge.begin();
+    let mut bridge = BridgeProcess::start(&world, &["--client", "claude"]);
+    bridge.initialize();
     let refused = bridge.call("channel_send", &send);
     assert_eq!(refused["result"]["structuredContent"]["code"], "forbidden", "{refused}");
     let again: Value = serde_json::from_str(&install(&["--json"])).unwrap();
@@ -329,8 +332,8 @@ fn a_program_may_what_it_was_given_and_is_given_something_else_when_asked() {
 
 #[test]
 fn a_token_nobody_knows_is_made_anew_as_good_as_the_one_before() {
-    let world = started();
-    let path = stand_ins(&world, &["claude"]);
+    let world = started_team();
+    let path = write_stub_programs(&world, &["claude"]);
     let file = world.home().join("clients/claude.token");
     let install = |words: &[&str]| {
         let mut command = world.command(&[&["mcp", "install", "claude"], words].concat());
@@ -342,8 +345,8 @@ fn a_token_nobody_knows_is_made_anew_as_good_as_the_one_before() {
     fs::write(&file, "aw_0123456789abcdef\n").unwrap();
     let told = install(&[]);
     assert!(told.contains("claude may read, everywhere"), "{told}");
-    let mut bridge = Bridge::start(&world, &["--client", "claude"]);
-    bridge.begin();
+    let mut bridge = BridgeProcess::start(&world, &["--client", "claude"]);
+    bridge.initialize();
     let read = bridge.call("channel_read", &json!({"target": "@team"}));
     assert_eq!(read["result"]["isError"], json!(false), "{read}");
     assert_eq!(bridge.end(), 0);
@@ -357,10 +360,10 @@ fn a_token_nobody_knows_is_made_anew_as_good_as_the_one_before() {
 
 #[test]
 fn a_program_speaks_with_its_token_until_that_is_taken_back() {
-    let world = started();
+    let world = started_team();
     let send = json!({"target": "@team", "message": "hello"});
-    let mut bridge = Bridge::start(&world, &["--client", "claude"]);
-    bridge.begin();
+    let mut bridge = BridgeProcess::start(&world, &["--client", "claude"]);
+    bridge.initialize();
     assert_eq!(bridge.call("channel_send", &send)["result"]["isError"], json!(false));
     let read = world.json(&["peek", "@team", "--json"]);
     assert_eq!(read["messages"].as_array().unwrap().last().unwrap()["from"], "client:mcp-claude");
@@ -369,15 +372,15 @@ fn a_program_speaks_with_its_token_until_that_is_taken_back() {
     assert_eq!(refused["error"]["data"]["code"], "unauthorized", "{refused}");
     assert_eq!(bridge.end(), 0);
     // Nothing gives it back but the person who took it.
-    let mut again = Bridge::start(&world, &["--client", "claude"]);
+    let mut again = BridgeProcess::start(&world, &["--client", "claude"]);
     let refused = again.call("channel_send", &send);
     assert_eq!(refused["error"]["data"]["code"], "unauthorized", "{refused}");
     assert_eq!(again.end(), 0);
-    let path = stand_ins(&world, &["claude"]);
+    let path = write_stub_programs(&world, &["claude"]);
     let mut install = world.command(&["mcp", "install", "claude"]);
     assert!(install.env("PATH", path).status().unwrap().success());
-    let mut renewed = Bridge::start(&world, &["--client", "claude"]);
-    renewed.begin();
+    let mut renewed = BridgeProcess::start(&world, &["--client", "claude"]);
+    renewed.initialize();
     assert_eq!(renewed.call("channel_send", &send)["result"]["isError"], json!(false));
     assert_eq!(renewed.end(), 0);
 }

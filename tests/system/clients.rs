@@ -5,8 +5,8 @@ use std::{fs, process::Command};
 use serde_json::{Value, json};
 
 use crate::{
-    foreign::{Foreign, run},
-    world::{Said, World, wait_for},
+    external_programs::{ExternalPrograms, run},
+    world::{CommandOutput, World, wait_for},
 };
 
 const TEAM: &str = "
@@ -38,28 +38,28 @@ fn token(world: &World) -> String {
 }
 
 /// Lets a client start the bridge in this world.
-fn over_stdio(world: &World, command: &mut Command) {
+fn set_bridge_env(world: &World, command: &mut Command) {
     command.envs([("HOME", world.project()), ("AGENT_WORKER_HOME", world.home())]);
     command.args(["stdio", env!("CARGO_BIN_EXE_agent-worker"), "mcp"]);
 }
 
 /// What a client's script printed, held against what it must have seen.
-fn saw(said: &Said, who: Who) -> Value {
+fn check_client_output(said: &CommandOutput, who: ClientKind) -> Value {
     let seen: Value =
         serde_json::from_str(said.stdout.trim()).unwrap_or_else(|_| panic!("{said:?}"));
     let has = |list: &str, one: &str| seen[list].as_array().unwrap().contains(&json!(one));
     assert!(has("tools", "channel_send") && has("tools", "document_write"), "{seen}");
-    assert_eq!(has("tools", "inbox_check"), who == Who::Agent, "{seen}");
+    assert_eq!(has("tools", "inbox_check"), who == ClientKind::Agent, "{seen}");
     assert_eq!(seen["sent"]["instance"], "team", "{seen}");
     assert_eq!((&seen["refused"], &seen["read"]), (&json!("not_found"), &json!(true)), "{seen}");
     assert!(has("resources", "aw://team/main/channel"), "{seen}");
-    assert_eq!(has("resources", "aw://team/main/inbox"), who == Who::Agent, "{seen}");
+    assert_eq!(has("resources", "aw://team/main/inbox"), who == ClientKind::Agent, "{seen}");
     assert_eq!(seen["prompts"], json!(PROMPTS), "{seen}");
     seen
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum ClientKind {
     Agent,
     Other,
 }
@@ -73,12 +73,12 @@ fn senders(world: &World) -> Vec<Value> {
 }
 
 /// One of our scripts, as the user over stdio, with a token over HTTP, and as an agent from its shell.
-fn everybody(script: &str, what: &str) -> Option<[Value; 3]> {
-    let foreign = Foreign::find(what)?;
+fn run_as_each_client(script: &str, what: &str) -> Option<[Value; 3]> {
+    let external = ExternalPrograms::locate_or_skip(what)?;
     let world = World::new();
     let folder = world.project();
-    let mut theirs = foreign.script(script, &folder);
-    over_stdio(&world, &mut theirs);
+    let mut theirs = external.script(script, &folder);
+    set_bridge_env(&world, &mut theirs);
     // The daemon's own variables say who the agent's shell is; the rest the script sets for itself.
     let words: Vec<_> = std::iter::once(theirs.get_program())
         .chain(theirs.get_args())
@@ -91,14 +91,14 @@ fn everybody(script: &str, what: &str) -> Option<[Value; 3]> {
         words.join(" ")
     );
     start(&world, &work);
-    let user = saw(&run(theirs), Who::Other);
-    let mut http = foreign.script(script, &folder);
+    let user = check_client_output(&run(theirs), ClientKind::Other);
+    let mut http = external.script(script, &folder);
     http.args(["http", &address(&world), &token(&world)]);
-    let client = saw(&run(http), Who::Other);
+    let client = check_client_output(&run(http), ClientKind::Other);
     let agent = wait_for("the agent's client", || {
         let stdout = fs::read_to_string(folder.join("agent.done")).ok()?;
         let stderr = fs::read_to_string(folder.join("agent.err")).unwrap_or_default();
-        Some(saw(&Said { code: 0, stdout, stderr }, Who::Agent))
+        Some(check_client_output(&CommandOutput { code: 0, stdout, stderr }, ClientKind::Agent))
     });
     let mut senders = senders(&world);
     senders.sort_by_key(ToString::to_string);
@@ -108,12 +108,14 @@ fn everybody(script: &str, what: &str) -> Option<[Value; 3]> {
 
 #[test]
 fn the_typescript_sdk_lists_and_calls_our_tools() {
-    everybody("typescript.mjs", "the TypeScript SDK's client");
+    run_as_each_client("typescript.mjs", "the TypeScript SDK's client");
 }
 
 #[test]
 fn the_older_typescript_sdk_lists_and_calls_our_tools_and_is_told_of_changes() {
-    let Some(all) = everybody("legacy.mjs", "the older TypeScript SDK's client") else { return };
+    let Some(all) = run_as_each_client("legacy.mjs", "the older TypeScript SDK's client") else {
+        return;
+    };
     for seen in all {
         assert_eq!(seen["told"], "aw://team/main/document/notes.md", "{seen}");
     }
@@ -121,16 +123,16 @@ fn the_older_typescript_sdk_lists_and_calls_our_tools_and_is_told_of_changes() {
 
 #[test]
 fn the_python_sdk_lists_and_calls_our_tools() {
-    everybody("python.py", "the Python SDK's client");
+    run_as_each_client("python.py", "the Python SDK's client");
 }
 
 #[test]
 fn the_inspector_lists_and_calls_our_tools() {
-    let Some(foreign) = Foreign::find("the MCP Inspector") else { return };
+    let Some(external) = ExternalPrograms::locate_or_skip("the MCP Inspector") else { return };
     let world = World::new();
     let inspect = |how: &[&str]| {
         let mut inspector =
-            foreign.node("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
+            external.node("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
         // It starts others with a few variables of its own only.
         let home = format!("AGENT_WORKER_HOME={}", world.home().display());
         inspector.env("HOME", world.project()).args(["--cli", "-e", &home]).args(how);
@@ -152,7 +154,7 @@ fn the_inspector_lists_and_calls_our_tools() {
     };
     let work = format!(
         "export PATH='{}'\n{} > agent.list 2>&1\n{} > agent.call 2>&1\ntouch agent.done",
-        foreign.path(),
+        external.path(),
         words(inspect(&[&[ours, "mcp"], &list[..]].concat())),
         words(inspect(&[&[ours, "mcp"], &call[..]].concat())),
     );

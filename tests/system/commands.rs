@@ -1,6 +1,6 @@
 //! Every command as a person types it, two or three times each.
 
-use crate::world::{World, ask};
+use crate::world::{World, http_status};
 
 #[test]
 fn a_newcomers_first_run_says_what_happened() {
@@ -146,7 +146,7 @@ fn a_clients_token_reads_and_sends_and_nothing_else() {
     echo(&world);
     let token = world.run(&["token", "create", "ci"]).stdout.trim().to_owned();
     let port = world.json(&["daemon", "status", "--json"])["address"].as_str().unwrap().to_owned();
-    let ask = |method: &str, path: &str, body: &str| ask(&port, &token, method, path, body);
+    let ask = |method: &str, path: &str, body: &str| http_status(&port, &token, method, path, body);
     assert_eq!(ask("GET", "/messages?target=@echo", ""), 200);
     assert_eq!(ask("POST", "/messages", r#"{"target":"@echo","message":"hello"}"#), 200);
     assert_eq!(ask("POST", "/shutdown", r#"{"mode":"now"}"#), 403);

@@ -5,7 +5,7 @@ use std::{fs, process::Child};
 use serde_json::Value;
 
 use crate::{
-    foreign::{Foreign, run},
+    external_programs::{ExternalPrograms, run},
     proxy::Proxy,
     world::World,
 };
@@ -21,11 +21,14 @@ fn daemon(world: &World) -> (Child, Proxy) {
 }
 
 /// Runs what one revision requires: so many scenarios, and all of them pass.
-fn conforms(revision: &str, required: usize) {
-    let Some(foreign) = Foreign::find("the protocol's conformance suite") else { return };
+fn check_revision(revision: &str, required: usize) {
+    let Some(external) = ExternalPrograms::locate_or_skip("the protocol's conformance suite")
+    else {
+        return;
+    };
     let world = World::new();
     let (mut daemon, proxy) = daemon(&world);
-    let mut suite = foreign.node("@modelcontextprotocol/conformance/dist/index.js");
+    let mut suite = external.node("@modelcontextprotocol/conformance/dist/index.js");
     suite.args(["server", "--url", &format!("http://{}/mcp", proxy.address)]);
     suite.args(["--requirements", revision, "-o"]).arg(world.project());
     let said = run(suite);
@@ -52,10 +55,10 @@ fn conforms(revision: &str, required: usize) {
 
 #[test]
 fn everything_the_revision_without_sessions_requires_is_so() {
-    conforms("2026-07-28", 37);
+    check_revision("2026-07-28", 37);
 }
 
 #[test]
 fn everything_the_revision_with_sessions_requires_is_so() {
-    conforms("2025-11-25", 30);
+    check_revision("2025-11-25", 30);
 }

@@ -9,15 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_worker_host::Daemon;
+use agent_worker_host::DaemonSocket;
 use agent_worker_protocol::{
     Priority,
     api::{SendReply, SendRequest},
 };
 
 use crate::{
-    judge::{Acknowledged, judge},
-    world::{PATIENCE, World, kill, wait_for},
+    store_check::{AcknowledgedSends, check_store},
+    world::{TEST_TIMEOUT, World, kill, wait_for},
 };
 
 const SENDERS: usize = 4;
@@ -36,11 +36,11 @@ fn team() -> String {
 }
 
 /// Sends until told to stop. Each message has its key, and is sent again with it until somebody says it is on disk.
-fn send(world: &World, sender: usize, over: &AtomicBool) -> Acknowledged {
+fn send(world: &World, sender: usize, over: &AtomicBool) -> AcknowledgedSends {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let daemon = Daemon::at(world.home().join("daemon.sock"));
-        let mut acknowledged = Acknowledged::new();
+        let daemon = DaemonSocket::at(world.home().join("daemon.sock"));
+        let mut acknowledged = AcknowledgedSends::new();
         for n in 0.. {
             if over.load(Ordering::Relaxed) {
                 break;
@@ -49,7 +49,7 @@ fn send(world: &World, sender: usize, over: &AtomicBool) -> Acknowledged {
             let to = if n % 10 == 0 { format!("@w{} ", n / 10 % WORKERS) } else { String::new() };
             let message = format!("{to}load {sender}-{n}");
             let key = format!("{sender}-{n}");
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TEST_TIMEOUT;
             let reply = loop {
                 let request = SendRequest {
                     target: Some("@load".parse().unwrap()),
@@ -113,7 +113,7 @@ fn nothing_acknowledged_is_lost_and_nothing_finished_happens_twice_however_often
         daemon = world.daemon();
     }
     over.store(true, Ordering::Relaxed);
-    let mut acknowledged = Acknowledged::new();
+    let mut acknowledged = AcknowledgedSends::new();
     for sender in senders {
         acknowledged.extend(sender.join().unwrap());
     }
@@ -126,5 +126,5 @@ fn nothing_acknowledged_is_lost_and_nothing_finished_happens_twice_however_often
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
     daemon.wait().unwrap();
     assert!(world.processes().is_empty(), "{:?}", world.processes());
-    judge(&world.home(), &acknowledged);
+    check_store(&world.home(), &acknowledged);
 }

@@ -7,7 +7,7 @@ use crate::world::{World, kill, wait_for};
 const TEAM: &str = "name: team\nagents:\n  a: { backend: mock, mock: [{ say: first }, { say: second }] }\nkickoff: '@a go'\n";
 
 /// A home in which a team has said something and written two documents; no daemon runs.
-fn written() -> World {
+fn team_with_documents() -> World {
     let world = World::new();
     let mut daemon = world.daemon();
     let file = world.file("team.yaml", TEAM);
@@ -33,7 +33,7 @@ fn change(world: &World, statement: &str) {
 
 #[test]
 fn a_damaged_row_is_named_everywhere_and_the_rest_is_exported() {
-    let world = written();
+    let world = team_with_documents();
     let whole = world.run(&["export", "@team", "--format", "md"]);
     assert_eq!(whole.code, 0, "{}", whole.stderr);
     assert!(
@@ -81,7 +81,7 @@ fn a_damaged_row_is_named_everywhere_and_the_rest_is_exported() {
 
 #[test]
 fn rows_of_an_earlier_version_are_counted_by_the_doctor() {
-    let world = written();
+    let world = team_with_documents();
     change(&world, "UPDATE document SET checksum = NULL WHERE path = 'plan.md'");
     let doctor = world.run(&["doctor"]);
     assert_eq!(doctor.code, 0, "{}", doctor.stdout);
@@ -92,7 +92,7 @@ fn rows_of_an_earlier_version_are_counted_by_the_doctor() {
 
 #[test]
 fn a_daemon_starts_though_a_run_is_damaged_and_its_instance_can_be_removed() {
-    let world = written();
+    let world = team_with_documents();
     change(&world, "UPDATE run SET script = script || ' '");
     let doctor = world.run(&["doctor"]);
     assert_eq!(doctor.code, 1, "{}", doctor.stdout);

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{Daemon, DialError};
+use agent_worker_host::{DaemonSocket, DialError};
 use agent_worker_protocol::{
     Code, Priority,
     api::{SendReply, SendRequest},
@@ -24,7 +24,7 @@ use hyper::Request;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::world::{World, kill, skipped, wait_for};
+use crate::world::{World, kill, record_skip, wait_for};
 
 const TEAM: &str = "name: load\nagents:\n  a: { mock: [ { say: ok } ] }\n";
 /// The agent calls a tool of the daemon when the file `go` is there.
@@ -40,7 +40,7 @@ agents:
 
 /// A kind of file system.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum MountKind {
     Tmpfs,
     Ext4,
 }
@@ -52,19 +52,19 @@ struct Mount {
 
 impl Mount {
     /// Mounts one; none without the right to.
-    fn new(kind: Kind) -> Option<Self> {
+    fn new(kind: MountKind) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().join("disk");
         fs::create_dir(&at).unwrap();
         let mut command = Command::new("mount");
         match kind {
-            Kind::Tmpfs => command.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]),
-            Kind::Ext4 => {
+            MountKind::Tmpfs => command.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]),
+            MountKind::Ext4 => {
                 let image = folder.path().join("image");
                 File::create(&image).unwrap().set_len(16 << 20).unwrap();
                 let made = Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image).output();
                 if !made.is_ok_and(|made| made.status.success()) {
-                    skipped("a small ext4: mkfs.ext4 is missing");
+                    record_skip("a small ext4: mkfs.ext4 is missing");
                     return None;
                 }
                 command.args(["-o", "loop"]).arg(&image)
@@ -72,7 +72,7 @@ impl Mount {
         };
         let mounted = command.arg(&at).stderr(Stdio::null()).status();
         if !mounted.is_ok_and(|status| status.success()) {
-            skipped(&format!("a small {kind:?}: it cannot be mounted here"));
+            record_skip(&format!("a small {kind:?}: it cannot be mounted here"));
             return None;
         }
         Some(Self { folder })
@@ -125,15 +125,15 @@ async fn send(home: &Path, project: &Path, message: String) -> Result<SendReply,
         alone: false,
         priority: Priority::Normal,
     };
-    Daemon::at(home.join("daemon.sock")).post("/messages", &request).await
+    DaemonSocket::at(home.join("daemon.sock")).post("/messages", &request).await
 }
 
 fn health(home: &Path) -> Value {
-    runtime().block_on(Daemon::at(home.join("daemon.sock")).get("/health")).unwrap()
+    runtime().block_on(DaemonSocket::at(home.join("daemon.sock")).get("/health")).unwrap()
 }
 
 /// Sends messages of 20 KiB until one is refused, and returns the refusal.
-fn refusal(home: &Path, project: &Path) -> agent_worker_protocol::Problem {
+fn first_refusal(home: &Path, project: &Path) -> agent_worker_protocol::Problem {
     runtime().block_on(async {
         for n in 0..2000 {
             match send(home, project, format!("{n} {}", "y".repeat(20_000))).await {
@@ -168,20 +168,20 @@ fn call_tool(home: &Path, tool: &str, args: &Value) -> Value {
         .header("mcp-name", tool)
         .body(Bytes::from(body.to_string()))
         .unwrap();
-    let answer = runtime().block_on(Daemon::at(home.join("daemon.sock")).exchange(request));
+    let answer = runtime().block_on(DaemonSocket::at(home.join("daemon.sock")).exchange(request));
     serde_json::from_slice(answer.unwrap().body()).unwrap()
 }
 
 #[test]
 fn a_full_disk_is_named_on_every_interface_and_needs_no_restart() {
-    for kind in [Kind::Tmpfs, Kind::Ext4] {
+    for kind in [MountKind::Tmpfs, MountKind::Ext4] {
         let Some(mount) = Mount::new(kind) else { continue };
         let (world, home) = (mount.world(), mount.home());
         let mut daemon = world.daemon();
         start(&world, TEAM);
         assert_eq!(health(&home)["status"], "ok", "{kind:?}");
         mount.fill();
-        let problem = refusal(&home, &world.project());
+        let problem = first_refusal(&home, &world.project());
         assert_eq!((problem.code, problem.code.status()), (Code::Unavailable, 503), "{problem:?}");
         assert!(problem.message.contains("disk is full"), "{kind:?}: {problem:?}");
         let health_now = health(&home);
@@ -220,9 +220,12 @@ fn a_full_disk_is_named_on_every_interface_and_needs_no_restart() {
 
 #[test]
 fn a_daemon_starts_on_a_full_disk_and_goes_on_when_there_is_room() {
-    for (kind, end) in
-        [(Kind::Tmpfs, "TERM"), (Kind::Tmpfs, "KILL"), (Kind::Ext4, "TERM"), (Kind::Ext4, "KILL")]
-    {
+    for (kind, end) in [
+        (MountKind::Tmpfs, "TERM"),
+        (MountKind::Tmpfs, "KILL"),
+        (MountKind::Ext4, "TERM"),
+        (MountKind::Ext4, "KILL"),
+    ] {
         let Some(mount) = Mount::new(kind) else { continue };
         let (world, home) = (mount.world(), mount.home());
         let mut daemon = world.daemon();
@@ -234,7 +237,7 @@ fn a_daemon_starts_on_a_full_disk_and_goes_on_when_there_is_room() {
         let mut next = world.daemon();
         let shown = world.run(&["peek", "@load"]);
         assert!(shown.code == 0 && shown.stdout.contains("before"), "{kind:?} {end}: {shown:?}");
-        let problem = refusal(&home, &world.project());
+        let problem = first_refusal(&home, &world.project());
         assert!(problem.message.contains("disk is full"), "{kind:?} {end}: {problem:?}");
         let state = health(&home);
         assert_eq!(state["status"], "read_only", "{kind:?} {end}: {state}");
@@ -252,7 +255,7 @@ fn a_daemon_starts_on_a_full_disk_and_goes_on_when_there_is_room() {
 
 #[test]
 fn a_tool_call_is_held_while_the_disk_is_full_and_carried_out_once() {
-    let Some(mount) = Mount::new(Kind::Tmpfs) else { return };
+    let Some(mount) = Mount::new(MountKind::Tmpfs) else { return };
     let (world, home) = (mount.world(), mount.home());
     let mut daemon = world.daemon();
     start(&world, SLOW);
@@ -260,7 +263,7 @@ fn a_tool_call_is_held_while_the_disk_is_full_and_carried_out_once() {
     let in_project = |name: &str| world.project().join(name);
     wait_for("the turn", || in_project("begun").exists().then_some(()));
     mount.fill();
-    refusal(&home, &world.project());
+    first_refusal(&home, &world.project());
     world.file("go", "");
     let messages = |world: &World| {
         let said = world.json(&["peek", "@load", "--find", "carried out", "--json"]);
@@ -281,7 +284,7 @@ fn a_tool_call_is_held_while_the_disk_is_full_and_carried_out_once() {
 
 #[test]
 fn a_failing_disk_is_named_and_writes_go_on_when_it_works_again() {
-    let Some(mount) = Mount::new(Kind::Ext4) else { return };
+    let Some(mount) = Mount::new(MountKind::Ext4) else { return };
     // The kernel refuses every write to an immutable file, also through a descriptor that is open.
     let chattr = |flag: &str, path: &Path| {
         let done = Command::new("chattr").arg(flag).arg(path).stderr(Stdio::null()).status();
@@ -289,7 +292,7 @@ fn a_failing_disk_is_named_and_writes_go_on_when_it_works_again() {
     };
     fs::write(mount.filler(), "").unwrap();
     if !(chattr("+i", &mount.filler()) && chattr("-i", &mount.filler())) {
-        skipped("a failing disk: chattr does not work here");
+        record_skip("a failing disk: chattr does not work here");
         return;
     }
     let (world, home) = (mount.world(), mount.home());
@@ -297,7 +300,7 @@ fn a_failing_disk_is_named_and_writes_go_on_when_it_works_again() {
     start(&world, TEAM);
     let wal = home.join("agent-worker.db-wal");
     assert!(chattr("+i", &wal));
-    let problem = refusal(&home, &world.project());
+    let problem = first_refusal(&home, &world.project());
     assert!(matches!(problem.code, Code::Unavailable | Code::ReadOnly), "{problem:?}");
     assert!(problem.message.contains("I/O error"), "{problem:?}");
     let state = health(&home);
@@ -313,8 +316,8 @@ fn a_failing_disk_is_named_and_writes_go_on_when_it_works_again() {
 
 #[test]
 fn no_acknowledged_send_is_lost_when_the_database_is_taken_away_from_the_daemon() {
-    type Harm = fn(&Path);
-    let cases: [(&str, Harm); 4] = [
+    type DamageFn = fn(&Path);
+    let cases: [(&str, DamageFn); 4] = [
         ("rm", |db| fs::remove_file(db).unwrap()),
         ("mv over", |db| {
             fs::write(db.with_extension("other"), "another file").unwrap();
@@ -334,7 +337,7 @@ fn no_acknowledged_send_is_lost_when_the_database_is_taken_away_from_the_daemon(
             let senders: Vec<_> = (0..4)
                 .map(|sender| {
                     let (home, project, count) = (&home, world.project(), &count);
-                    scope.spawn(move || load(home, &project, sender, count))
+                    scope.spawn(move || send_until_refused(home, &project, sender, count))
                 })
                 .collect();
             wait_for("load", || (count.load(Ordering::Relaxed) >= 200).then_some(()));
@@ -380,7 +383,12 @@ fn wal_of(database: &Path) -> PathBuf {
 }
 
 /// Sends until it is refused; returns the acknowledged messages.
-fn load(home: &Path, project: &Path, sender: usize, count: &AtomicUsize) -> Vec<String> {
+fn send_until_refused(
+    home: &Path,
+    project: &Path,
+    sender: usize,
+    count: &AtomicUsize,
+) -> Vec<String> {
     let mut acknowledged = Vec::new();
     runtime().block_on(async {
         for n in 0..20_000 {

@@ -20,10 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_worker_host::Daemon;
+use agent_worker_host::DaemonSocket;
 use agent_worker_protocol::api::{DocumentMode, DocumentRequest, DocumentWritten};
 
-use crate::world::{PATIENCE, World, kill, wait_for};
+use crate::world::{TEST_TIMEOUT, World, kill, wait_for};
 
 const WRITERS: u64 = 2;
 /// One document has this many kills.
@@ -43,14 +43,14 @@ fn kills() -> usize {
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
+    fn next_below(&mut self, end: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 
     fn pause(&mut self, most: u64) {
-        thread::park_timeout(Duration::from_millis(self.below(most)));
+        thread::park_timeout(Duration::from_millis(self.next_below(most)));
     }
 }
 
@@ -78,10 +78,10 @@ impl Document {
             let line = format!("person {}", lines.len());
             match lines.len() % 3 {
                 0 => append(&file, &line),
-                1 => fs::write(&file, with(&file, &line)).unwrap(),
+                1 => fs::write(&file, text_with_line(&file, &line)).unwrap(),
                 _ => {
                     let temporary = file.with_file_name(".person.tmp");
-                    fs::write(&temporary, with(&file, &line)).unwrap();
+                    fs::write(&temporary, text_with_line(&file, &line)).unwrap();
                     fs::rename(&temporary, &file).unwrap();
                 }
             }
@@ -92,9 +92,9 @@ impl Document {
     }
 
     /// Appends lines through the daemon, each until it is acknowledged. Returns them.
-    fn write(&self, writer: u64, mut random: Random) -> Vec<String> {
+    fn append_acknowledged_lines(&self, writer: u64, mut random: Random) -> Vec<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let daemon = Daemon::at(self.world.home().join("daemon.sock"));
+        let daemon = DaemonSocket::at(self.world.home().join("daemon.sock"));
         let mut lines = Vec::new();
         while !self.is_over() {
             let line = format!("agent {writer}-{}", lines.len());
@@ -107,7 +107,7 @@ impl Document {
             };
             let (path, key) =
                 (format!("/documents/{}", self.name), format!("{} {line}", self.name));
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TEST_TIMEOUT;
             while let Err(error) =
                 runtime.block_on(daemon.post_once::<_, DocumentWritten>(&path, &key, &request))
             {
@@ -126,7 +126,7 @@ impl Document {
     }
 
     /// Waits until nothing changes any more, and reads the newest revision.
-    fn quiet(&self) -> String {
+    fn wait_until_quiet(&self) -> String {
         let (mut before, mut since) = (self.newest(), Instant::now());
         wait_for("the document to be quiet and in its file", || {
             let text = self.newest();
@@ -140,14 +140,14 @@ impl Document {
 
     /// Lines that are not there exactly once, and how often they are.
     fn wrong_lines(&self, lines: &[String]) -> BTreeMap<String, usize> {
-        let text = self.quiet();
+        let text = self.wait_until_quiet();
         let count = |line: &String| text.lines().filter(|found| found == line).count();
         let wrong = lines.iter().map(|line| (line.clone(), count(line)));
         wrong.filter(|(_, count)| *count != 1).collect()
     }
 }
 
-fn with(file: &Path, line: &str) -> String {
+fn text_with_line(file: &Path, line: &str) -> String {
     format!("{}{line}\n", fs::read_to_string(file).unwrap())
 }
 
@@ -166,7 +166,9 @@ fn write_and_kill(document: &Document, daemon: &mut Child, kills: usize, seed: u
     people.push(thread::spawn(move || saving.save(Random(seed))));
     for writer in 0..WRITERS {
         let writing = document.clone();
-        people.push(thread::spawn(move || writing.write(writer, Random(seed + 1 + writer))));
+        people.push(thread::spawn(move || {
+            writing.append_acknowledged_lines(writer, Random(seed + 1 + writer))
+        }));
     }
     let mut random = Random(seed + 100);
     for _ in 0..kills {

@@ -2,103 +2,113 @@
 //! that must be taken: no usage error, nothing that is not there.
 
 use crate::{
-    shown::shell,
-    world::{Said, World},
+    shell_transcript::shell,
+    world::{CommandOutput, World},
 };
 
 /// What is made before a situation, and the line whose hints are typed. `FILE` in a hint is a workflow's file, `NAME` an
 /// agent.
-struct Situation {
+struct HintCase {
     before: &'static [&'static str],
     line: &'static str,
 }
 
-const fn when(before: &'static [&'static str], line: &'static str) -> Situation {
-    Situation { before, line }
+const fn hint_case(before: &'static [&'static str], line: &'static str) -> HintCase {
+    HintCase { before, line }
 }
 
 const TEAM_UP: &str = "agent-worker up team.yaml";
 const TWO_UP: &str = "agent-worker up team.yaml --tag one && agent-worker up team.yaml --tag two";
-const DEAD: &str = "agent-worker up team.yaml && ! agent-worker send coder@team poison --wait";
-const AT_ITS_HOPS: &str = "! agent-worker run ball.yaml";
-const AT_ITS_TURNS: &str = "! agent-worker run turns.yaml";
-const OVER: &str = "agent-worker run quick.yaml";
-const ALONE: &str = "agent-worker new owl -b mock --say Hoo.";
+const DEAD_LETTER: &str =
+    "agent-worker up team.yaml && ! agent-worker send coder@team poison --wait";
+const AT_HOP_LIMIT: &str = "! agent-worker run ball.yaml";
+const AT_TURN_LIMIT: &str = "! agent-worker run turns.yaml";
+const FINISHED_RUN: &str = "agent-worker run quick.yaml";
+const GLOBAL_AGENT: &str = "agent-worker new owl -b mock --say Hoo.";
 
-const BEGINNINGS: &[Situation] = &[
-    when(&[], "agent-worker attach"),
-    when(&[], "agent-worker send coder@team hello"),
-    when(&[], "agent-worker run setup.yaml"),
-    when(&[], "agent-worker init first.yaml"),
-    when(&["agent-worker init first.yaml"], "agent-worker init first.yaml"),
-    when(&[], "agent-worker new"),
-    when(&[], "agent-worker new owl -b mock --say Hoo."),
-    when(&[ALONE], "agent-worker new owl -b mock --say Hoo."),
-    when(&[ALONE], "agent-worker rm @global"),
-    when(&[ALONE], "agent-worker stop owl"),
-    when(&[], "agent-worker up team.yaml"),
+const FIRST_STEP_CASES: &[HintCase] = &[
+    hint_case(&[], "agent-worker attach"),
+    hint_case(&[], "agent-worker send coder@team hello"),
+    hint_case(&[], "agent-worker run setup.yaml"),
+    hint_case(&[], "agent-worker init first.yaml"),
+    hint_case(&["agent-worker init first.yaml"], "agent-worker init first.yaml"),
+    hint_case(&[], "agent-worker new"),
+    hint_case(&[], "agent-worker new owl -b mock --say Hoo."),
+    hint_case(&[GLOBAL_AGENT], "agent-worker new owl -b mock --say Hoo."),
+    hint_case(&[GLOBAL_AGENT], "agent-worker rm @global"),
+    hint_case(&[GLOBAL_AGENT], "agent-worker stop owl"),
+    hint_case(&[], "agent-worker up team.yaml"),
 ];
 
-const TEAMS: &[Situation] = &[
-    when(&[TEAM_UP], "agent-worker up team.yaml"),
-    when(&[TEAM_UP], "agent-worker rm @team"),
-    when(&[TEAM_UP], "agent-worker pause @team"),
-    when(&[TEAM_UP], "agent-worker pause coder@team"),
-    when(&[TEAM_UP], "agent-worker rm coder@team"),
-    when(&[TEAM_UP], "agent-worker restart coder@team"),
-    when(&[TEAM_UP], "agent-worker logs @team"),
-    when(&[TEAM_UP], "agent-worker logs coder@team"),
-    when(&[TEAM_UP], "agent-worker why @team"),
-    when(&[TEAM_UP], "agent-worker stop coder@team"),
-    when(&[TEAM_UP], "agent-worker send coder@team"),
-    when(&[TEAM_UP], "agent-worker send coder@team two words"),
-    when(&[TEAM_UP], "agent-worker attach @nothing"),
-    when(&[TEAM_UP], "agent-worker resume @team"),
-    when(&[TEAM_UP], "agent-worker dead redrive 9 @team"),
-    when(&[TEAM_UP, "agent-worker stop coder@team"], "agent-worker send coder@team hello"),
-    when(&[TEAM_UP, "agent-worker stop coder@team"], "agent-worker send coder@team hello --wait"),
-    when(&[TEAM_UP, "agent-worker stop coder@team"], "agent-worker why coder@team"),
-    when(&[TWO_UP], "agent-worker stop"),
-    when(&[TWO_UP], "agent-worker down"),
-    when(&[TWO_UP], "agent-worker down main"),
-    when(&["agent-worker up team.yaml --tag coder"], "agent-worker down coder"),
+const TEAM_CASES: &[HintCase] = &[
+    hint_case(&[TEAM_UP], "agent-worker up team.yaml"),
+    hint_case(&[TEAM_UP], "agent-worker rm @team"),
+    hint_case(&[TEAM_UP], "agent-worker pause @team"),
+    hint_case(&[TEAM_UP], "agent-worker pause coder@team"),
+    hint_case(&[TEAM_UP], "agent-worker rm coder@team"),
+    hint_case(&[TEAM_UP], "agent-worker restart coder@team"),
+    hint_case(&[TEAM_UP], "agent-worker logs @team"),
+    hint_case(&[TEAM_UP], "agent-worker logs coder@team"),
+    hint_case(&[TEAM_UP], "agent-worker why @team"),
+    hint_case(&[TEAM_UP], "agent-worker stop coder@team"),
+    hint_case(&[TEAM_UP], "agent-worker send coder@team"),
+    hint_case(&[TEAM_UP], "agent-worker send coder@team two words"),
+    hint_case(&[TEAM_UP], "agent-worker attach @nothing"),
+    hint_case(&[TEAM_UP], "agent-worker resume @team"),
+    hint_case(&[TEAM_UP], "agent-worker dead redrive 9 @team"),
+    hint_case(&[TEAM_UP, "agent-worker stop coder@team"], "agent-worker send coder@team hello"),
+    hint_case(
+        &[TEAM_UP, "agent-worker stop coder@team"],
+        "agent-worker send coder@team hello --wait",
+    ),
+    hint_case(&[TEAM_UP, "agent-worker stop coder@team"], "agent-worker why coder@team"),
+    hint_case(&[TWO_UP], "agent-worker stop"),
+    hint_case(&[TWO_UP], "agent-worker down"),
+    hint_case(&[TWO_UP], "agent-worker down main"),
+    hint_case(&["agent-worker up team.yaml --tag coder"], "agent-worker down coder"),
 ];
 
-const LETTERS: &[Situation] = &[
-    when(&[TEAM_UP], "agent-worker doc read none.md --target @team"),
-    when(
+const DEAD_LETTER_CASES: &[HintCase] = &[
+    hint_case(&[TEAM_UP], "agent-worker doc read none.md --target @team"),
+    hint_case(
         &[TEAM_UP, "agent-worker doc append notes.md a"],
         "agent-worker doc read notes.md --revision 9",
     ),
-    when(&[TEAM_UP, "agent-worker doc append notes.md a"], "agent-worker doc write notes.md b"),
-    when(&[TEAM_UP, "agent-worker doc append notes.md a"], "agent-worker doc create notes.md b"),
-    when(
+    hint_case(
+        &[TEAM_UP, "agent-worker doc append notes.md a"],
+        "agent-worker doc write notes.md b",
+    ),
+    hint_case(
+        &[TEAM_UP, "agent-worker doc append notes.md a"],
+        "agent-worker doc create notes.md b",
+    ),
+    hint_case(
         &[TEAM_UP, "agent-worker doc append notes.md a"],
         "agent-worker doc write notes.md b --base 7",
     ),
-    when(&[DEAD], "agent-worker dead"),
-    when(&[DEAD, "agent-worker dead drop"], "agent-worker dead redrive 1 @team"),
-    when(&[DEAD, "agent-worker stop"], "agent-worker dead --all"),
-    when(&[DEAD, "agent-worker stop"], "agent-worker dead redrive 1 @team"),
-    when(&[], "agent-worker run poison.yaml"),
-    when(&["agent-worker token create page"], "agent-worker token create page"),
-    when(&["agent-worker token create page"], "agent-worker token revoke other"),
+    hint_case(&[DEAD_LETTER], "agent-worker dead"),
+    hint_case(&[DEAD_LETTER, "agent-worker dead drop"], "agent-worker dead redrive 1 @team"),
+    hint_case(&[DEAD_LETTER, "agent-worker stop"], "agent-worker dead --all"),
+    hint_case(&[DEAD_LETTER, "agent-worker stop"], "agent-worker dead redrive 1 @team"),
+    hint_case(&[], "agent-worker run poison.yaml"),
+    hint_case(&["agent-worker token create page"], "agent-worker token create page"),
+    hint_case(&["agent-worker token create page"], "agent-worker token revoke other"),
 ];
 
-const LIMITS: &[Situation] = &[
-    when(&[], "agent-worker run ball.yaml"),
-    when(&[AT_ITS_HOPS], "agent-worker resume @ball"),
-    when(&[AT_ITS_HOPS], "agent-worker why @ball"),
-    when(&[AT_ITS_HOPS], "agent-worker why ping@ball"),
-    when(&[AT_ITS_HOPS], "agent-worker send ping@ball hello --wait"),
-    when(&[], "agent-worker run turns.yaml"),
-    when(&[AT_ITS_TURNS], "agent-worker resume @turns"),
-    when(&[], "agent-worker run quick.yaml --detach"),
-    when(&[OVER], "agent-worker attach @quick"),
-    when(&[OVER], "agent-worker resume @quick"),
-    when(&[OVER], "agent-worker send @quick hello"),
-    when(&[OVER], "agent-worker why @quick"),
-    when(&[OVER], "agent-worker stop a@quick"),
+const LIMIT_CASES: &[HintCase] = &[
+    hint_case(&[], "agent-worker run ball.yaml"),
+    hint_case(&[AT_HOP_LIMIT], "agent-worker resume @ball"),
+    hint_case(&[AT_HOP_LIMIT], "agent-worker why @ball"),
+    hint_case(&[AT_HOP_LIMIT], "agent-worker why ping@ball"),
+    hint_case(&[AT_HOP_LIMIT], "agent-worker send ping@ball hello --wait"),
+    hint_case(&[], "agent-worker run turns.yaml"),
+    hint_case(&[AT_TURN_LIMIT], "agent-worker resume @turns"),
+    hint_case(&[], "agent-worker run quick.yaml --detach"),
+    hint_case(&[FINISHED_RUN], "agent-worker attach @quick"),
+    hint_case(&[FINISHED_RUN], "agent-worker resume @quick"),
+    hint_case(&[FINISHED_RUN], "agent-worker send @quick hello"),
+    hint_case(&[FINISHED_RUN], "agent-worker why @quick"),
+    hint_case(&[FINISHED_RUN], "agent-worker stop a@quick"),
 ];
 
 fn world() -> World {
@@ -157,7 +167,7 @@ fn commands(text: &str) -> Vec<String> {
 }
 
 /// Whether a command was understood and found what it names; how what it began went is another matter.
-fn is_taken(said: &Said) -> bool {
+fn is_accepted(said: &CommandOutput) -> bool {
     let refused = [
         "error: there is no ",
         "error: nothing ",
@@ -170,37 +180,37 @@ fn is_taken(said: &Said) -> bool {
 
 #[test]
 fn hints_at_the_beginning_are_taken() {
-    type_the_hints_of(BEGINNINGS);
+    check_hints(FIRST_STEP_CASES);
 }
 
 #[test]
 fn hints_about_teams_and_agents_are_taken() {
-    type_the_hints_of(TEAMS);
+    check_hints(TEAM_CASES);
 }
 
 #[test]
 fn hints_about_letters_documents_and_tokens_are_taken() {
-    type_the_hints_of(LETTERS);
+    check_hints(DEAD_LETTER_CASES);
 }
 
 #[test]
 fn hints_about_runs_that_wait_or_are_over_are_taken() {
-    type_the_hints_of(LIMITS);
+    check_hints(LIMIT_CASES);
 }
 
-fn type_the_hints_of(situations: &[Situation]) {
+fn check_hints(situations: &[HintCase]) {
     let mut wrong = Vec::new();
     for situation in situations {
-        let (world, said) = situation.made();
+        let (world, said) = situation.reproduce();
         let hints = commands(&format!("{}\n{}", said.stdout, said.stderr));
         assert!(!hints.is_empty(), "`{}` hints at nothing: {said:?}", situation.line);
         // Each in a world of its own: what one hint does may be what another undoes.
         let mut worlds = vec![world];
         for hint in hints {
-            let world = worlds.pop().unwrap_or_else(|| situation.made().0);
+            let world = worlds.pop().unwrap_or_else(|| situation.reproduce().0);
             let hint = hint.replace("FILE", "quick.yaml").replace("NAME", "owl");
             let said = shell(&world, &format!("timeout --signal INT 2 {hint}"));
-            if !is_taken(&said) {
+            if !is_accepted(&said) {
                 wrong.push(format!("{} → {hint} → {said:?}", situation.line));
             }
         }
@@ -208,9 +218,9 @@ fn type_the_hints_of(situations: &[Situation]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-impl Situation {
+impl HintCase {
     /// A world in this situation, and what was said in it.
-    fn made(&self) -> (World, Said) {
+    fn reproduce(&self) -> (World, CommandOutput) {
         let world = world();
         for line in self.before {
             let said = shell(&world, line);

@@ -136,7 +136,7 @@ fn the_environment_of_a_run_that_was_cut_off_is_gone_after_the_next_start() {
 
 /// A process that takes the home's lock the moment its owner is gone, as one does that was being started when the daemon
 /// was killed. It lets go when `until` is over; its stdin is closed by dropping it.
-fn last_child(world: &World, until: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+fn lock_holding_child(world: &World, until: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let script = format!("echo held; {until}");
     let mut child = Command::new("flock")
         .arg(world.home().join("daemon.lock"))
@@ -153,7 +153,7 @@ fn last_child(world: &World, until: &str) -> (Child, BufReader<std::process::Chi
 fn a_lock_that_outlives_its_daemon_for_a_moment_keeps_nobody_out() {
     let world = World::new();
     let mut daemon = world.daemon();
-    let (mut child, mut said) = last_child(&world, "sleep 0.3");
+    let (mut child, mut said) = lock_holding_child(&world, "sleep 0.3");
     wait_for("it to stand in line", || is_waiting_for_a_lock(child.id()).then_some(()));
     kill(daemon.id(), "KILL");
     daemon.wait().unwrap();
@@ -169,7 +169,7 @@ fn a_lock_that_outlives_its_daemon_for_a_moment_keeps_nobody_out() {
 fn a_lock_that_no_daemon_holds_and_nobody_lets_go_of_is_named() {
     let world = World::new();
     let mut daemon = world.daemon();
-    let (mut child, mut said) = last_child(&world, "read line");
+    let (mut child, mut said) = lock_holding_child(&world, "read line");
     wait_for("it to stand in line", || is_waiting_for_a_lock(child.id()).then_some(()));
     kill(daemon.id(), "KILL");
     daemon.wait().unwrap();

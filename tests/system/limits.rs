@@ -2,10 +2,10 @@
 
 use std::process::Stdio;
 
-use agent_worker_host::Daemon;
+use agent_worker_host::DaemonSocket;
 use agent_worker_protocol::EventKind;
 
-use crate::world::{Said, World, kill, wait_for};
+use crate::world::{CommandOutput, World, kill, wait_for};
 
 /// Two that never stop talking, and one whose turn lasts until there is a file `go`.
 const SLOW: &str = "name: loop\nagents:\n\
@@ -26,7 +26,7 @@ fn whoever_follows_a_run_to_its_limit_sees_the_turns_under_way_end_and_then_what
         said.stdout.contains("\"paused\"").then_some(())
     });
     world.file("go", "");
-    let said = Said::from(run.wait_with_output().unwrap());
+    let said = CommandOutput::from(run.wait_with_output().unwrap());
     assert_eq!(said.code, 3, "{said:?}");
     assert!(said.stderr.contains("slow (answer): At last."), "{said:?}");
     let envelope: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
@@ -56,7 +56,7 @@ fn ctrl_c_stops_a_run_that_waits_for_its_last_turns_at_a_limit() {
         said.stdout.contains("\"paused\"").then_some(())
     });
     kill(run.id(), "INT");
-    let said = Said::from(run.wait_with_output().unwrap());
+    let said = CommandOutput::from(run.wait_with_output().unwrap());
     assert_eq!(said.code, 130, "{said:?}");
 }
 
@@ -116,7 +116,7 @@ fn one_poison_among_twenty_good_messages_dies_alone_after_three_attempts() {
     assert_eq!(dead.len(), 1, "{envelope}");
     assert_eq!((&dead[0]["agent"], &dead[0]["failures"]), (&"b".into(), &3.into()), "{envelope}");
     // Its neighbours: each is done, and was finished by exactly one turn.
-    let mut finished = acted(&world, envelope["run"].as_str().unwrap(), "b");
+    let mut finished = finished_messages(&world, envelope["run"].as_str().unwrap(), "b");
     finished.sort_unstable();
     let messages = world.json(&["peek", "@poison", "-n", "100", "--json"]);
     let good = messages["messages"]
@@ -129,8 +129,8 @@ fn one_poison_among_twenty_good_messages_dies_alone_after_three_attempts() {
 }
 
 /// What the turns of an agent finished, by message, as often as they did.
-fn acted(world: &World, run: &str, agent: &str) -> Vec<i64> {
-    let daemon = Daemon::at(world.home().join("daemon.sock"));
+fn finished_messages(world: &World, run: &str, agent: &str) -> Vec<i64> {
+    let daemon = DaemonSocket::at(world.home().join("daemon.sock"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut events = daemon.events(&format!("/events?run={run}"), None).await.unwrap();

@@ -9,14 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_worker_host::Daemon;
+use agent_worker_host::DaemonSocket;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::world::{World, kill};
 
 const CLIENTS: usize = 1000;
-const MOST_THREADS: usize = 64;
+const MAX_THREADS: usize = 64;
 const READERS: usize = 200;
 /// How long a connection may do nothing, and how much later that may be noticed on a busy machine.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -70,7 +70,7 @@ fn a_thousand_clients_at_once_are_served_by_few_threads() {
             })
             .collect();
         for mut client in clients {
-            client.set_read_timeout(Some(crate::world::PATIENCE)).unwrap();
+            client.set_read_timeout(Some(crate::world::TEST_TIMEOUT)).unwrap();
             let mut answer = [0; 15];
             client.read_exact(&mut answer).unwrap();
             assert_eq!(&answer, b"HTTP/1.1 200 OK");
@@ -78,13 +78,13 @@ fn a_thousand_clients_at_once_are_served_by_few_threads() {
         over.store(true, Ordering::Relaxed);
     });
     let most = most.into_inner();
-    assert!((2..=MOST_THREADS).contains(&most), "{most} threads");
+    assert!((2..=MAX_THREADS).contains(&most), "{most} threads");
     kill(pid, "TERM");
     assert!(daemon.wait().unwrap().success());
 }
 
 /// How much processor time of the daemon one send takes.
-async fn cost_of_a_send(client: &Daemon, world: &World, pid: u32, sends: u32) -> Duration {
+async fn cost_of_a_send(client: &DaemonSocket, world: &World, pid: u32, sends: u32) -> Duration {
     let body = json!({"target": "@team", "project": world.project(), "message": "to nobody"});
     let before = processor_time(pid);
     for _ in 0..sends {
@@ -103,7 +103,7 @@ fn readers_of_events_that_have_stalled_cost_a_send_nothing() {
     let path = format!("/events?target=@team&project={}", world.project().display());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let client = Daemon::at(socket.clone());
+        let client = DaemonSocket::at(socket.clone());
         cost_of_a_send(&client, &world, pid, 50).await;
         let mut ratios = Vec::new();
         for _ in 0..3 {
@@ -131,7 +131,7 @@ fn readers_of_events_that_have_stalled_cost_a_send_nothing() {
 }
 
 /// How long a connection stays open after this was sent.
-fn closes_after(mut connection: impl std::io::Read + std::io::Write, sent: &str) -> Duration {
+fn time_until_closed(mut connection: impl std::io::Read + std::io::Write, sent: &str) -> Duration {
     connection.write_all(sent.as_bytes()).unwrap();
     let begun = Instant::now();
     let mut answer = Vec::new();
@@ -152,12 +152,12 @@ fn a_connection_that_does_not_get_done_is_closed_after_fifteen_seconds() {
         let socket = || UnixStream::connect(world.home().join("daemon.sock")).unwrap();
         let port = || TcpStream::connect(&address).unwrap();
         let closing = [
-            scope.spawn(move || closes_after(port(), "")),
-            scope.spawn(move || closes_after(port(), header)),
-            scope.spawn(move || closes_after(socket(), header)),
+            scope.spawn(move || time_until_closed(port(), "")),
+            scope.spawn(move || time_until_closed(port(), header)),
+            scope.spawn(move || time_until_closed(socket(), header)),
             scope.spawn({
                 let body = body.clone();
-                move || closes_after(socket(), &body)
+                move || time_until_closed(socket(), &body)
             }),
         ];
         for closing in closing {

@@ -23,47 +23,47 @@ use std::{
 use serde_json::{Value, json};
 
 use self::{
-    http::{Body, Head},
-    script::{Middle, Plan, Refused, What, plan},
-    wire::{Wanted, Wire, wire},
+    http::{RequestBody, RequestHead},
+    script::{AnswerContent, AnswerPlan, Interruption, RefusalCounts, plan_answer},
+    wire::{ModelApi, ResponseMode, route},
 };
-use crate::world::PATIENCE;
+use crate::world::TEST_TIMEOUT;
 
 /// What opens it.
 pub(crate) const KEY: &str = "test-key";
 /// More than any of the programs asks at a time.
-const MOST_VISITORS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// Nobody looks at more.
-const MOST_KEPT: usize = 1000;
+const MAX_RECORDED_REQUESTS: usize = 1000;
 
 /// One that is asked.
 pub(crate) struct ModelServer {
     address: SocketAddr,
-    inside: Arc<Inside>,
+    inside: Arc<ModelServerInner>,
 }
 
 /// What somebody asked for an answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct ModelRequest {
     pub(crate) path: String,
     pub(crate) body: Value,
 }
 
 #[derive(Default)]
-struct Inside {
-    state: Mutex<State>,
+struct ModelServerInner {
+    state: Mutex<ModelServerState>,
     /// Something in it is different now.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    requests: Vec<Request>,
-    refused: Refused,
-    visitors: usize,
+struct ModelServerState {
+    requests: Vec<ModelRequest>,
+    refused: RefusalCounts,
+    connections: usize,
     /// How many were ever held, and how many of these may go on.
     held: usize,
-    let_go: usize,
+    released: usize,
     is_closed: bool,
 }
 
@@ -71,7 +71,7 @@ impl ModelServer {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let inside = Arc::new(Inside::default());
+        let inside = Arc::new(ModelServerInner::default());
         let server = Self { address, inside: Arc::clone(&inside) };
         thread::spawn(move || {
             for visitor in listener.incoming().flatten() {
@@ -79,16 +79,16 @@ impl ModelServer {
                 if state.is_closed {
                     break;
                 }
-                if state.visitors == MOST_VISITORS {
+                if state.connections == MAX_CONNECTIONS {
                     continue;
                 }
-                state.visitors += 1;
+                state.connections += 1;
                 drop(state);
                 let inside = Arc::clone(&inside);
                 thread::spawn(move || {
                     // Whoever hangs up in the middle has had enough.
                     let _ = inside.serve(&visitor);
-                    inside.state().visitors -= 1;
+                    inside.state().connections -= 1;
                 });
             }
         });
@@ -114,7 +114,7 @@ impl ModelServer {
     }
 
     /// What it was asked so far, the oldest first.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<ModelRequest> {
         self.inside.state().requests.clone()
     }
 
@@ -125,9 +125,9 @@ impl ModelServer {
     }
 
     /// Lets every answer go on that is held now.
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn release_held(&self) {
         let mut state = self.inside.state();
-        state.let_go = state.held;
+        state.released = state.held;
         self.inside.changed.notify_all();
     }
 }
@@ -141,15 +141,15 @@ impl Drop for ModelServer {
     }
 }
 
-impl Inside {
+impl ModelServerInner {
     /// A visitor's thread that panicked has broken nothing in here.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ModelServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits while it is so, and answers with how many were held. Not for ever, and not beyond the end.
-    fn wait_while(&self, is_so: impl Fn(&State) -> bool) -> usize {
-        let deadline = Instant::now() + PATIENCE;
+    fn wait_while(&self, is_so: impl Fn(&ModelServerState) -> bool) -> usize {
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut state = self.state();
         while is_so(&state) && !state.is_closed {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -168,85 +168,99 @@ impl Inside {
         let ticket = state.held;
         drop(state);
         self.changed.notify_all();
-        self.wait_while(|state| state.let_go < ticket);
+        self.wait_while(|state| state.released < ticket);
     }
 
     /// One request and its answer.
     fn serve(&self, visitor: &TcpStream) -> std::io::Result<()> {
-        let Some((head, body)) = http::read(visitor)? else { return Ok(()) };
-        let answer = match (head.method.as_str(), wire(&head.path)) {
-            ("HEAD", _) => return http::whole(visitor, 200, &[], ""),
+        let Some((head, body)) = http::read_request(visitor)? else { return Ok(()) };
+        let answer = match (head.method.as_str(), route(&head.path)) {
+            ("HEAD", _) => return http::write_response(visitor, 200, &[], ""),
             ("GET", _) if head.path.ends_with("/models") => Ok(models()),
-            ("POST", Some((wire, _))) if !is_known(&head) => Err((401, wire.refusal(401))),
+            ("POST", Some((wire, _))) if !is_authorized(&head) => Err((401, wire.error_body(401))),
             ("POST", Some((wire, wanted))) => {
-                return self.answer(visitor, head, body, (wire, wanted));
+                return self.answer_request(visitor, head, body, (wire, wanted));
             }
             _ => Err((404, json!({"error": {"message": "no such path"}}))),
         };
         match answer {
-            Ok(answer) if is_known(&head) => http::whole(visitor, 200, &[], &answer.to_string()),
-            Ok(_) => http::whole(visitor, 401, &[], "{}"),
-            Err((status, problem)) => http::whole(visitor, status, &[], &problem.to_string()),
+            Ok(answer) if is_authorized(&head) => {
+                http::write_response(visitor, 200, &[], &answer.to_string())
+            }
+            Ok(_) => http::write_response(visitor, 401, &[], "{}"),
+            Err((status, problem)) => {
+                http::write_response(visitor, status, &[], &problem.to_string())
+            }
         }
     }
 
-    fn answer(
+    fn answer_request(
         &self,
         visitor: &TcpStream,
-        head: Head,
-        Body(text): Body,
-        (wire, wanted): (&dyn Wire, Wanted),
+        head: RequestHead,
+        RequestBody(text): RequestBody,
+        (wire, wanted): (&dyn ModelApi, ResponseMode),
     ) -> std::io::Result<()> {
         let body: Value = serde_json::from_str(&text)?;
         let streams = match wanted {
-            Wanted::Count => {
-                let tokens = wire.counted(text.len() / 4);
-                return http::whole(visitor, 200, &[], &tokens.to_string());
+            ResponseMode::Count => {
+                let tokens = wire.token_count_body(text.len() / 4);
+                return http::write_response(visitor, 200, &[], &tokens.to_string());
             }
-            Wanted::Answer => false,
-            Wanted::Stream => true,
-            Wanted::Either => body["stream"] == true,
+            ResponseMode::Full => false,
+            ResponseMode::Stream => true,
+            ResponseMode::FromBody => body["stream"] == true,
         };
         let mut state = self.state();
-        let plan = plan(&wire.read(&body), &mut state.refused);
-        if state.requests.len() < MOST_KEPT {
-            state.requests.push(Request { path: head.path, body: body.clone() });
+        let plan = plan_answer(&wire.parse_request(&body), &mut state.refused);
+        if state.requests.len() < MAX_RECORDED_REQUESTS {
+            state.requests.push(ModelRequest { path: head.path, body: body.clone() });
         }
         drop(state);
         pause(plan.pace.delay);
-        match &plan.what {
-            What::Fail { status, retry_after } => {
+        match &plan.content {
+            AnswerContent::Fail { status, retry_after } => {
                 let after = retry_after.iter().map(|secs| ("retry-after", secs.as_str()));
                 let after: Vec<_> = after.collect();
-                http::whole(visitor, *status, &after, &wire.refusal(*status).to_string())
+                http::write_response(
+                    visitor,
+                    *status,
+                    &after,
+                    &wire.error_body(*status).to_string(),
+                )
             }
-            What::Call { .. } | What::Say(_) if streams => {
-                self.stream(visitor, &wire.events(&body, &plan), &plan)
+            AnswerContent::Call { .. } | AnswerContent::Say(_) if streams => {
+                self.stream(visitor, &wire.stream_events(&body, &plan), &plan)
             }
-            What::Call { .. } | What::Say(_) => {
-                let answer = wire.whole(&body, &plan).to_string();
-                match plan.pace.middle {
-                    Middle::Cut => return http::half(visitor, &answer),
-                    Middle::Held => self.hold(),
-                    Middle::Nothing => {}
+            AnswerContent::Call { .. } | AnswerContent::Say(_) => {
+                let answer = wire.full_response(&body, &plan).to_string();
+                match plan.pace.interruption {
+                    Interruption::Cut => return http::write_truncated_response(visitor, &answer),
+                    Interruption::Hold => self.hold(),
+                    Interruption::None => {}
                 }
-                http::whole(visitor, 200, &[], &answer)
+                http::write_response(visitor, 200, &[], &answer)
             }
         }
     }
 
-    fn stream(&self, visitor: &TcpStream, events: &[String], plan: &Plan) -> std::io::Result<()> {
+    fn stream(
+        &self,
+        visitor: &TcpStream,
+        events: &[String],
+        plan: &AnswerPlan,
+    ) -> std::io::Result<()> {
         http::begin_stream(visitor)?;
         // Something has come, and something is missing.
         let middle = 2.min(events.len() - 1);
         for (n, event) in events.iter().enumerate() {
-            match plan.pace.middle {
-                Middle::Cut if n == middle => return Ok(()),
-                Middle::Held if n == middle => self.hold(),
-                Middle::Cut | Middle::Held | Middle::Nothing => {}
+            match plan.pace.interruption {
+                Interruption::Cut if n == middle => return Ok(()),
+                Interruption::Hold if n == middle => self.hold(),
+                Interruption::Cut | Interruption::Hold | Interruption::None => {}
             }
             http::chunk(visitor, event)?;
-            pause(plan.pace.drip);
+            pause(plan.pace.chunk_delay);
         }
         http::chunk(visitor, "")
     }
@@ -259,7 +273,7 @@ fn pause(time: Duration) {
 }
 
 /// Whether it came with the key, wherever its vendor puts it.
-fn is_known(head: &Head) -> bool {
+fn is_authorized(head: &RequestHead) -> bool {
     let bearer = format!("Bearer {KEY}");
     let has = |name, value: &str| head.fields.get(name).is_some_and(|given| given == value);
     has("x-api-key", KEY) || has("x-goog-api-key", KEY) || has("authorization", &bearer)

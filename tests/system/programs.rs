@@ -4,17 +4,17 @@ use std::{fmt::Write as _, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::world::{World, skipped, wait_for};
+use crate::world::{World, record_skip, wait_for};
 
 /// Whether a world's agents find it.
-fn has(program: &str) -> bool {
+fn is_on_path(program: &str) -> bool {
     ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|it| Path::new(it).join(program).exists())
 }
 
 #[test]
 fn agents_of_ones_own_are_any_executables() {
-    if !["python3", "curl"].into_iter().all(has) {
-        skipped("agents in Python and shell (needs python3, curl)");
+    if !["python3", "curl"].into_iter().all(is_on_path) {
+        record_skip("agents in Python and shell (needs python3, curl)");
         return;
     }
     let world = World::new();
@@ -33,7 +33,7 @@ fn agents_of_ones_own_are_any_executables() {
 }
 
 /// What the stand-in for Cursor's CLI was given in one turn, called by this name.
-fn given(world: &World, name: &str, prompt: &str) -> Value {
+fn received_input(world: &World, name: &str, prompt: &str) -> Value {
     let bin = world.project().join("bin");
     let _ = fs::create_dir(&bin);
     let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/programs/cursor-agent");
@@ -48,7 +48,7 @@ fn given(world: &World, name: &str, prompt: &str) -> Value {
 }
 
 /// A world with a team of one, whose program is found in the project.
-fn with_cursor(key: &str, besides: &str) -> World {
+fn cursor_team(key: &str, besides: &str) -> World {
     let world = World::with(&[("CURSOR_API_KEY", key)]);
     let yaml =
         format!("name: team\nagents:\n  me: {{ backend: cursor, model: cursor/gpt-5{besides} }}\n");
@@ -61,11 +61,11 @@ fn with_cursor(key: &str, besides: &str) -> World {
 
 #[test]
 fn cursor_is_started_as_it_documents_and_finds_the_team_in_a_home_of_its_own() {
-    if !has("python3") {
-        return skipped("the stand-in for Cursor's CLI (needs python3)");
+    if !is_on_path("python3") {
+        return record_skip("the stand-in for Cursor's CLI (needs python3)");
     }
-    let world = with_cursor("secret", ", permissions: { default: allow }");
-    let first = given(&world, "cursor-agent", "hello");
+    let world = cursor_team("secret", ", permissions: { default: allow }");
+    let first = received_input(&world, "cursor-agent", "hello");
     let usual =
         ["-p", "--output-format", "stream-json", "--approve-mcps", "--force", "--model", "gpt-5"];
     assert_eq!(first["args"], json!([&usual[..], &["--"]].concat()));
@@ -79,28 +79,28 @@ fn cursor_is_started_as_it_documents_and_finds_the_team_in_a_home_of_its_own() {
         (json!(false), json!(false), json!(false))
     );
     assert_eq!(first["rules"]["permissions"]["allow"], json!(["Mcp(team:*)"]));
-    let again = given(&world, "cursor-agent", "hello");
+    let again = received_input(&world, "cursor-agent", "hello");
     assert_eq!(again["args"], json!([&usual[..], &["--resume", "chat-1", "--"]].concat()));
     assert!(!world.project().join(".cursor").exists());
 }
 
 #[test]
 fn a_prompt_that_is_too_long_for_an_argument_comes_to_cursor_in_a_file() {
-    if !has("python3") {
-        return skipped("the stand-in for Cursor's CLI (needs python3)");
+    if !is_on_path("python3") {
+        return record_skip("the stand-in for Cursor's CLI (needs python3)");
     }
-    let world = with_cursor("secret", &format!(", system_prompt: {}", "word ".repeat(25_000)));
-    let seen = given(&world, "cursor-agent", "hello");
+    let world = cursor_team("secret", &format!(", system_prompt: {}", "word ".repeat(25_000)));
+    let seen = received_input(&world, "cursor-agent", "hello");
     let [argument, told] = ["length", "told"].map(|name| seen[name].as_u64().unwrap());
     assert!(argument < 300 && told > 120_000, "{seen}");
 }
 
 #[test]
 fn cursor_with_a_persons_login_finds_it_and_leaves_their_settings_as_they_are() {
-    if !has("python3") {
-        return skipped("the stand-in for Cursor's CLI (needs python3)");
+    if !is_on_path("python3") {
+        return record_skip("the stand-in for Cursor's CLI (needs python3)");
     }
-    let world = with_cursor("", "");
+    let world = cursor_team("", "");
     let home = world.project().parent().unwrap().to_owned();
     let theirs = [
         (".config/cursor/auth.json", "{}"),
@@ -116,7 +116,7 @@ fn cursor_with_a_persons_login_finds_it_and_leaves_their_settings_as_they_are() 
         fs::write(home.join(name), text).unwrap();
     }
     // Newer ones are called so.
-    let seen = given(&world, "agent", "hello");
+    let seen = received_input(&world, "agent", "hello");
     assert_eq!((&seen["login"], &seen["mine"]), (&json!(true), &json!(true)), "{seen}");
     assert_eq!(seen["rules"]["permissions"]["allow"], json!(["Shell(ls)", "Mcp(team:*)"]));
     assert!(!seen["args"].as_array().unwrap().contains(&json!("--force")), "{seen}");

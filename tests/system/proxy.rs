@@ -57,13 +57,13 @@ fn pass(visitor: &TcpStream, own: SocketAddr, daemon: &str, token: &str) -> io::
     let mut to = TcpStream::connect(daemon)?;
     to.write_all((head + &ours).as_bytes())?;
     to.write_all(&body)?;
-    hang_up_together(visitor, &to)?;
+    close_both(visitor, &to)?;
     io::copy(&mut to, &mut &*visitor)?;
     visitor.shutdown(Shutdown::Both)
 }
 
 /// Whoever leaves before the answer is whole leaves the daemon too.
-fn hang_up_together(visitor: &TcpStream, daemon: &TcpStream) -> io::Result<()> {
+fn close_both(visitor: &TcpStream, daemon: &TcpStream) -> io::Result<()> {
     let (mut visitor, daemon) = (visitor.try_clone()?, daemon.try_clone()?);
     thread::spawn(move || {
         let _ = io::copy(&mut visitor, &mut io::sink());

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::world::{World, is_alive, kill, wait_for};
 
 /// Twenty agents, each busy for a while, each saying one thing.
-fn twenty(sleep: &str) -> String {
+fn team_of_twenty(sleep: &str) -> String {
     let agents: Vec<String> = (1..=20)
         .map(|n| {
             format!(
@@ -17,7 +17,7 @@ fn twenty(sleep: &str) -> String {
     format!("name: twenty\nagents:\n{}kickoff: '@all go'\n", agents.concat())
 }
 
-fn working(world: &World) -> Vec<Value> {
+fn working_agents(world: &World) -> Vec<Value> {
     let agents = world.json(&["ls", "@twenty", "--json"]);
     agents
         .as_array()
@@ -28,7 +28,7 @@ fn working(world: &World) -> Vec<Value> {
         .collect()
 }
 
-fn said(world: &World) -> Vec<String> {
+fn channel_bodies(world: &World) -> Vec<String> {
     let reply = world.json(&["peek", "@twenty", "-n", "200", "--json"]);
     let messages = reply["messages"].as_array().unwrap();
     let bodies = messages.iter().filter(|message| message["kind"] == "message");
@@ -43,10 +43,10 @@ fn twenty_turns_under_way_when_the_daemon_is_killed_finish_once_in_their_first_a
     let world =
         World::with(&[("AGENT_WORKER_WORKERS", "20"), ("AGENT_WORKER_WORKERS_PER_INSTANCE", "20")]);
     let mut daemon = world.daemon();
-    let file = world.file("twenty.yaml", &twenty("3s"));
+    let file = world.file("twenty.yaml", &team_of_twenty("3s"));
     let run = world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
     assert!(run["run"].is_string(), "{run}");
-    wait_for("twenty running turns", || (working(&world).len() == 20).then_some(()));
+    wait_for("twenty running turns", || (working_agents(&world).len() == 20).then_some(()));
     kill(daemon.id(), "KILL");
     daemon.wait().unwrap();
     let mut next = world.daemon();
@@ -56,9 +56,11 @@ fn twenty_turns_under_way_when_the_daemon_is_killed_finish_once_in_their_first_a
         bodies.sort();
         bodies
     };
-    wait_for("all to have spoken", || (said(&world).len() >= expected.len()).then_some(()));
-    wait_for("all to be idle", || working(&world).is_empty().then_some(()));
-    assert_eq!(said(&world), expected);
+    wait_for("all to have spoken", || {
+        (channel_bodies(&world).len() >= expected.len()).then_some(())
+    });
+    wait_for("all to be idle", || working_agents(&world).is_empty().then_some(()));
+    assert_eq!(channel_bodies(&world), expected);
     for agent in world.json(&["ls", "@twenty", "--json"]).as_array().unwrap() {
         assert_eq!(agent["turns"], 1, "{agent}");
     }
@@ -94,9 +96,9 @@ fn a_worker_that_finished_while_no_daemon_was_there_is_counted() {
 fn without_a_daemon_for_the_orphan_grace_no_worker_is_left() {
     let world = World::with(&[("AGENT_WORKER_ORPHAN_GRACE", "1s")]);
     let mut daemon = world.daemon();
-    let file = world.file("twenty.yaml", &twenty("10m").replace("@all go", "@a1 @a2 go"));
+    let file = world.file("twenty.yaml", &team_of_twenty("10m").replace("@all go", "@a1 @a2 go"));
     world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
-    wait_for("running turns", || (working(&world).len() == 2).then_some(()));
+    wait_for("running turns", || (working_agents(&world).len() == 2).then_some(()));
     kill(daemon.id(), "KILL");
     daemon.wait().unwrap();
     wait_for("the workers to be gone", || world.processes().is_empty().then_some(()));

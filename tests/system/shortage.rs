@@ -2,21 +2,21 @@
 
 use std::{fs, time::Duration};
 
-use agent_worker_host::Daemon;
+use agent_worker_host::DaemonSocket;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 
 use crate::world::{World, wait_for};
 
 /// Enough to read a file, too few for a worker's log and pipes.
-const LEFT: usize = 3;
+const FREE_DESCRIPTORS: usize = 3;
 
 /// The limit that leaves this process [`LEFT`] more file descriptors.
 fn tight_limit(pid: u32) -> u64 {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let open: Vec<u64> =
         open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    (0..).filter(|number| !open.contains(number)).nth(LEFT).unwrap()
+    (0..).filter(|number| !open.contains(number)).nth(FREE_DESCRIPTORS).unwrap()
 }
 
 fn limit_descriptors(pid: u32, most: u64) {
@@ -38,7 +38,7 @@ fn a_worker_that_cannot_be_started_is_backed_off_and_makes_no_dead_letter() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         // Connected before the limit: the daemon cannot accept anybody afterwards.
-        let client = Daemon::at(world.home().join("daemon.sock"));
+        let client = DaemonSocket::at(world.home().join("daemon.sock"));
         let project = world.project();
         let agent = async || -> Value {
             let path = format!("/agents?target=@team&project={}", project.display());

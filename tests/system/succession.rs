@@ -17,10 +17,10 @@ use serde_json::Value;
 use crate::world::{World, is_alive, kill, wait_for};
 
 /// Shorter than the time after which `stop` and `restart` give up.
-const PROMPT: Duration = Duration::from_secs(20);
+const SUCCESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs `work` while two other clients start a daemon whenever none runs.
-fn beside_other_clients(world: &World, work: impl FnOnce()) {
+fn run_with_other_clients(world: &World, work: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -48,7 +48,7 @@ impl Drop for SetOnDrop<'_> {
 fn a_restart_and_a_stop_succeed_though_another_client_starts_the_next_daemon_first() {
     let world = World::new();
     assert_eq!(world.run(&["feedback", "hello"]).code, 0);
-    beside_other_clients(&world, || {
+    run_with_other_clients(&world, || {
         let mut before = world.json(&["daemon", "status", "--json"])["pid"].clone();
         for round in 0..4 {
             let began = Instant::now();
@@ -59,13 +59,17 @@ fn a_restart_and_a_stop_succeed_though_another_client_starts_the_next_daemon_fir
             assert_eq!(stopped["stopped"], true, "round {round}: {stopped}");
             assert_ne!(stopped["successor"], restarted["pid"], "round {round}: {stopped}");
             before = restarted["pid"].clone();
-            assert!(began.elapsed() < PROMPT, "round {round} took {:?}", began.elapsed());
+            assert!(
+                began.elapsed() < SUCCESSION_TIMEOUT,
+                "round {round} took {:?}",
+                began.elapsed()
+            );
         }
     });
 }
 
 /// A team that waits for messages, and a follower of its channel or of an agent's log.
-fn followed(words: &[&str]) -> (World, Child) {
+fn start_follower(words: &[&str]) -> (World, Child) {
     let world = World::new();
     let yaml = "name: team\nagents:\n  coder: { backend: mock, mock: [{ run: 'echo printed', say: done }] }\n";
     let file = world.file("team.yaml", yaml);
@@ -104,15 +108,15 @@ fn lines(stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     receiver
 }
 
-fn next(lines: &mpsc::Receiver<String>) -> String {
-    lines.recv_timeout(PROMPT).unwrap()
+fn next_line(lines: &mpsc::Receiver<String>) -> String {
+    lines.recv_timeout(SUCCESSION_TIMEOUT).unwrap()
 }
 
 #[test]
 fn a_follower_of_a_channel_shows_every_message_once_across_restarts_and_kills() {
-    let (world, mut follower) = followed(&["peek", "@team", "--follow", "--json"]);
+    let (world, mut follower) = start_follower(&["peek", "@team", "--follow", "--json"]);
     let said = lines(follower.stdout.take().unwrap());
-    let body = || serde_json::from_str::<Value>(&next(&said)).unwrap()["body"].clone();
+    let body = || serde_json::from_str::<Value>(&next_line(&said)).unwrap()["body"].clone();
     world.json(&["send", "@team", "zero", "--json"]);
     assert_eq!(body(), "zero");
     send_while_away(&world, &follower, restart, "one");
@@ -124,7 +128,7 @@ fn a_follower_of_a_channel_shows_every_message_once_across_restarts_and_kills() 
     send_while_away(&world, &follower, restart, "four");
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
     assert_eq!(body(), "four");
-    assert!(said.recv_timeout(PROMPT).is_err(), "no message is shown twice");
+    assert!(said.recv_timeout(SUCCESSION_TIMEOUT).is_err(), "no message is shown twice");
     let output = follower.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && told.contains("the run is over"), "{told}");
@@ -132,12 +136,12 @@ fn a_follower_of_a_channel_shows_every_message_once_across_restarts_and_kills() 
 
 #[test]
 fn a_follower_of_a_log_shows_every_turn_once_across_restarts_and_kills() {
-    let (world, mut follower) = followed(&["logs", "coder@team", "--follow"]);
+    let (world, mut follower) = start_follower(&["logs", "coder@team", "--follow"]);
     let printed = lines(follower.stdout.take().unwrap());
     let turn = |follower: &Child, replace: &dyn Fn(&World)| {
         send_while_away(&world, follower, replace, "@coder go");
         // The tool call, its output and its result.
-        let [call, output, _] = [next(&printed), next(&printed), next(&printed)];
+        let [call, output, _] = [next_line(&printed), next_line(&printed), next_line(&printed)];
         assert!(call.starts_with("→ shell"), "{call}");
         assert_eq!(output, "printed");
     };
@@ -148,7 +152,7 @@ fn a_follower_of_a_log_shows_every_turn_once_across_restarts_and_kills() {
     restart(&world);
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
     kill(follower.id(), "CONT");
-    assert!(printed.recv_timeout(PROMPT).is_err(), "no turn is shown twice");
+    assert!(printed.recv_timeout(SUCCESSION_TIMEOUT).is_err(), "no turn is shown twice");
     let output = follower.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && told.contains("the run is over"), "{told}");
@@ -156,10 +160,10 @@ fn a_follower_of_a_log_shows_every_turn_once_across_restarts_and_kills() {
 
 #[test]
 fn a_follower_ends_with_the_reason_when_the_daemon_is_stopped_for_good() {
-    let (world, mut follower) = followed(&["peek", "@team", "--follow"]);
+    let (world, mut follower) = start_follower(&["peek", "@team", "--follow"]);
     let said = lines(follower.stdout.take().unwrap());
     world.json(&["send", "@team", "zero", "--json"]);
-    assert!(next(&said).ends_with("zero"));
+    assert!(next_line(&said).ends_with("zero"));
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
     let output = follower.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

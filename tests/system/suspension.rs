@@ -8,14 +8,14 @@ use std::{
 
 use serde_json::Value;
 
-use crate::world::{PATIENCE, World, kill, wait_for};
+use crate::world::{TEST_TIMEOUT, World, kill, wait_for};
 
 /// An agent that prints all the time, so that it is silent only while it does not run, until `go` exists.
 const TEAM: &str = "name: team\nagents:\n  a:\n    backend: mock\n    silence: 1500ms\n    mock:\n      - run: |\n          \
     echo x >> tries; while ! [ -e go ]; do echo; sleep 0.1; done\n        say: done\nkickoff: '@a go'\n";
 
 /// Twice the silence limit.
-const STOPPED: Duration = Duration::from_secs(3);
+const SUSPENSION_TIME: Duration = Duration::from_secs(3);
 
 fn start(world: &World) {
     let file = world.file("team.yaml", TEAM);
@@ -27,7 +27,7 @@ fn stop_for_a_while(pids: &[u32]) {
     for pid in pids {
         kill(*pid, "STOP");
     }
-    std::thread::sleep(STOPPED);
+    std::thread::sleep(SUSPENSION_TIME);
     for pid in pids {
         kill(*pid, "CONT");
     }
@@ -38,9 +38,9 @@ fn receipt(world: &World) -> Value {
 }
 
 /// The event with which the first attempt ended.
-fn first_end(world: &World) -> Value {
+fn first_attempt_end(world: &World) -> Value {
     let mut stream = UnixStream::connect(world.home().join("daemon.sock")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     let path = format!("/events?target=@team&after=0&project={}", world.project().display());
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let lines = BufReader::new(stream).lines().map(Result::unwrap);
@@ -49,7 +49,7 @@ fn first_end(world: &World) -> Value {
     events.find(|event| event["kind"] == "attempt.ended").unwrap()
 }
 
-fn tries(world: &World) -> usize {
+fn attempt_count(world: &World) -> usize {
     std::fs::read_to_string(world.project().join("tries")).unwrap().lines().count()
 }
 
@@ -67,7 +67,12 @@ fn an_attempt_continues_after_everything_was_stopped_longer_than_its_silence_lim
         let receipt = receipt(&world);
         (receipt["state"] == "acted").then_some(receipt)
     });
-    assert_eq!((receipt["failures"].as_u64(), tries(&world)), (Some(0), 1), "{}", world.log());
+    assert_eq!(
+        (receipt["failures"].as_u64(), attempt_count(&world)),
+        (Some(0), 1),
+        "{}",
+        world.log()
+    );
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
 }
 
@@ -77,8 +82,8 @@ fn a_daemon_that_was_stopped_longer_than_the_silence_limit_counts_no_failure() {
     start(&world);
     // Meanwhile the worker gives up, as no daemon answers.
     stop_for_a_while(&[world.daemon_pid().unwrap()]);
-    wait_for("the next try", || (tries(&world) == 2).then_some(()));
-    let ended = first_end(&world);
+    wait_for("the next try", || (attempt_count(&world) == 2).then_some(()));
+    let ended = first_attempt_end(&world);
     assert_eq!(ended["data"]["end"], "interrupted", "{ended}");
     assert_eq!(ended["next"], Value::Null, "nothing is to blame, so nothing waits: {ended}");
     world.file("go", "");

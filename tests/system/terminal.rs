@@ -39,19 +39,19 @@ impl Terminal {
     }
 
     /// Types something.
-    pub(crate) fn types(&mut self, text: &str) {
+    pub(crate) fn type_text(&mut self, text: &str) {
         let keyboard = self.script.stdin.as_mut().unwrap();
         keyboard.write_all(text.as_bytes()).unwrap();
         keyboard.flush().unwrap();
     }
 
     /// Presses a key, alone, and again after a while for as long as nothing comes of it.
-    pub(crate) fn presses(&mut self, key: &str, done: impl Fn() -> bool) {
+    pub(crate) fn press_until(&mut self, key: &str, done: impl Fn() -> bool) {
         let mut last: Option<Instant> = None;
         wait_for(&format!("what comes of {key}"), || {
             if last.is_none_or(|last| last.elapsed() > Duration::from_secs(1)) {
                 last = Some(Instant::now());
-                self.types(key);
+                self.type_text(key);
             }
             done().then_some(())
         });
@@ -65,14 +65,14 @@ impl Terminal {
     }
 
     /// Everything it ever showed.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         let all = fs::read(self.project.join("shown")).unwrap_or_default();
         String::from_utf8_lossy(&all).into_owned()
     }
 
     /// What it showed last: the lines since the last time the status was drawn anew, without colours.
     pub(crate) fn last_drawn(&self) -> Vec<String> {
-        let all = self.shown();
+        let all = self.output();
         let mut plain = String::new();
         let mut rest = all.as_str();
         while let Some(at) = rest.find('\u{1b}') {
@@ -91,7 +91,7 @@ impl Terminal {
     }
 
     /// Waits until it shows what is wanted.
-    pub(crate) fn until(&self, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
+    pub(crate) fn wait_until(&self, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
         wait_for("what was to be drawn", || {
             let drawn = self.last_drawn();
             wanted(&drawn).then_some(drawn)
@@ -99,7 +99,7 @@ impl Terminal {
     }
 
     /// Waits for the command's end. It leaves the terminal as it was.
-    pub(crate) fn ends(mut self) -> (ExitStatus, String) {
+    pub(crate) fn wait_exit(mut self) -> (ExitStatus, String) {
         let status = self.script.wait().unwrap();
         let of = |name: &str| {
             let settings = fs::read_to_string(self.project.join(name)).unwrap();
@@ -107,6 +107,6 @@ impl Terminal {
             settings.split_once("line =").unwrap().1.to_owned()
         };
         assert_eq!(of("after"), of("before"));
-        (status, self.shown())
+        (status, self.output())
     }
 }

@@ -15,12 +15,12 @@ use std::{
     time::Instant,
 };
 
-use agent_worker_host::Daemon;
+use agent_worker_host::DaemonSocket;
 use agent_worker_protocol::{EventKind, Position, Proposal};
 use agent_worker_store::{EventQuery, InstanceQuery, ProposalQuery, Sqlite, Store as _};
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE, World, kill, wait_for};
+use crate::world::{TEST_TIMEOUT, World, kill, wait_for};
 
 const VOTERS: usize = 64;
 const OPTIONS: [&str; 3] = ["v1", "v2", "v3"];
@@ -35,7 +35,7 @@ fn proposals() -> usize {
 }
 
 /// Everybody's turn is a bridge to the daemon in their own shell, so that what comes through it is theirs.
-fn council() -> String {
+fn council_yaml() -> String {
     let binary = env!("CARGO_BIN_EXE_agent-worker");
     let voter = |n| {
         format!(
@@ -74,7 +74,7 @@ impl Voter {
     /// Votes, as often as it takes to hear what became of it; whether it was counted.
     fn vote(&mut self, proposal: usize, choice: &str) -> bool {
         self.last += 1;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let key = format!("vote {}", self.last);
         loop {
             let args = json!({"proposal": proposal, "choice": choice, "idempotency_key": key});
@@ -102,7 +102,7 @@ impl Voter {
         let message =
             json!({"jsonrpc": "2.0", "id": self.last, "method": "tools/call", "params": params});
         writeln!(self.to, "{message}").unwrap();
-        let answer = self.from.recv_timeout(PATIENCE).unwrap();
+        let answer = self.from.recv_timeout(TEST_TIMEOUT).unwrap();
         assert_eq!(answer["id"], self.last, "{answer}");
         answer
     }
@@ -138,16 +138,16 @@ fn choice(voter: usize, proposal: usize) -> &'static str {
 }
 
 /// A run in which everybody is at work, and elections everybody may vote in.
-fn begin(world: &World, count: usize) {
+fn start_elections(world: &World, count: usize) {
     let pipes = (0..VOTERS).flat_map(|n| [format!("to-v{n}"), format!("from-v{n}")]);
     let made = Command::new("mkfifo").args(pipes).current_dir(world.project()).status().unwrap();
     assert!(made.success());
-    world.file("council.yaml", &council());
+    world.file("council.yaml", &council_yaml());
     let said = world.run(&["start", "council.yaml", "--background"]);
     assert_eq!(said.code, 0, "{said:?}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let daemon = Daemon::at(world.home().join("daemon.sock"));
+        let daemon = DaemonSocket::at(world.home().join("daemon.sock"));
         for n in 1..=count {
             let asked = json!({
                 "target": "@council", "project": world.project(), "title": format!("who? ({n})"),
@@ -167,7 +167,7 @@ fn sixty_four_agents_decide_every_proposal_once_however_often_the_daemon_is_kill
         World::with(&[("AGENT_WORKER_WORKERS", &all), ("AGENT_WORKER_WORKERS_PER_INSTANCE", &all)]);
     let mut daemon = world.daemon();
     let count = proposals();
-    begin(&world, count);
+    start_elections(&world, count);
     let done = Arc::new(AtomicUsize::new(0));
     let voters: Vec<_> = (0..VOTERS)
         .map(|nth| {
@@ -191,11 +191,11 @@ fn sixty_four_agents_decide_every_proposal_once_however_often_the_daemon_is_kill
     assert_eq!(world.run(&["daemon", "stop", "--now"]).code, 0);
     daemon.wait().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(judge(&world, &counted, count));
+    runtime.block_on(check_decisions(&world, &counted, count));
 }
 
 /// Reads the store: each was decided once and told once, by the ballots that were acknowledged.
-async fn judge(world: &World, counted: &[BTreeMap<usize, &str>], count: usize) {
+async fn check_decisions(world: &World, counted: &[BTreeMap<usize, &str>], count: usize) {
     let store = Sqlite::open(&world.home()).unwrap();
     let team = store.instance_list(InstanceQuery::All).await.unwrap();
     let team = team.iter().find(|one| one.instance.to_string() == "council").unwrap().id;

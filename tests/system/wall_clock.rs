@@ -9,22 +9,22 @@ use std::{
 
 use serde_json::Value;
 
-use crate::world::{Said, World, skipped, wait_for};
+use crate::world::{CommandOutput, World, record_skip, wait_for};
 
 /// A daemon with a wall clock of its own.
-struct Shifted {
+struct ShiftedDaemon {
     world: World,
     daemon: Child,
     offset: PathBuf,
 }
 
-impl Shifted {
+impl ShiftedDaemon {
     /// None where the library that sets the clock is missing.
     fn start() -> Option<Self> {
         let library = fs::read_dir("/usr/lib").unwrap().flatten();
         let library = library.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
         let Some(library) = library.into_iter().find(|path| path.exists()) else {
-            skipped("a daemon whose wall clock is set: libfaketime is missing");
+            record_skip("a daemon whose wall clock is set: libfaketime is missing");
             return None;
         };
         let world = World::new();
@@ -39,7 +39,7 @@ impl Shifted {
     }
 
     /// Sets the wall clock this far from the machine's. The file is replaced whole: the library may read it at any time.
-    fn set(&self, offset: &str) {
+    fn set_clock(&self, offset: &str) {
         let next = self.world.file("offset.next", &format!("{offset}\n"));
         fs::rename(next, &self.offset).unwrap();
     }
@@ -53,9 +53,9 @@ impl Shifted {
     }
 
     /// Waits for a run's end; returns its exit code and envelope. It must not have paused.
-    fn end(&mut self, mut run: Child, told: &Path) -> (i32, Value) {
+    fn wait_run_end(&mut self, mut run: Child, told: &Path) -> (i32, Value) {
         wait_for("the run's end", || run.try_wait().unwrap());
-        let said = Said::from(run.wait_with_output().unwrap());
+        let said = CommandOutput::from(run.wait_with_output().unwrap());
         let envelope = serde_json::from_str(&said.stdout);
         let told = fs::read_to_string(told).unwrap();
         let envelope = envelope.unwrap_or_else(|error| panic!("{error}: {said:?} {told}"));
@@ -71,7 +71,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// Waits until whoever follows the run is told how the wall clock was set.
-fn jump_told(told: &Path, how: &str) {
+fn wait_for_jump_notice(told: &Path, how: &str) {
     wait_for("the event `clock.jumped`", || {
         fs::read_to_string(told)
             .unwrap()
@@ -88,7 +88,7 @@ const RETRY: &str = "name: retry\nagents:\n\
 
 #[test]
 fn retries_and_votes_go_on_when_the_wall_clock_is_set_back_an_hour() {
-    let Some(mut shifted) = Shifted::start() else { return };
+    let Some(mut shifted) = ShiftedDaemon::start() else { return };
     shifted.world.file("retry.yaml", RETRY);
     let (run, told) = shifted.run("retry.yaml");
     let world = &shifted.world;
@@ -99,11 +99,11 @@ fn retries_and_votes_go_on_when_the_wall_clock_is_set_back_an_hour() {
     let words = ["propose", "Ship it?", "--deadline", "6s", "--target", "@retry"];
     let proposed = world.run(&words);
     assert_eq!(proposed.code, 0, "{proposed:?}");
-    shifted.set("-3600");
+    shifted.set_clock("-3600");
     shifted.world.file("go", "");
-    jump_told(&told, "back by 1h");
+    wait_for_jump_notice(&told, "back by 1h");
     // Its end waits for the retry and for the proposal's deadline.
-    let (code, envelope) = shifted.end(run, &told);
+    let (code, envelope) = shifted.wait_run_end(run, &told);
     assert_eq!((code, &envelope["outcome"]), (0, &Value::from("done")), "{envelope}");
     let lasted = envelope["duration_ms"].as_u64().unwrap();
     assert!((6_000..60_000).contains(&lasted), "{envelope}");
@@ -115,7 +115,7 @@ const LONG: &str = "name: long\nagents:\n\
 
 #[test]
 fn a_run_that_is_allowed_two_hours_does_not_pause_when_the_wall_clock_is_set_forward_two_days() {
-    let Some(mut shifted) = Shifted::start() else { return };
+    let Some(mut shifted) = ShiftedDaemon::start() else { return };
     shifted.world.file("long.yaml", LONG);
     let (run, told) = shifted.run("long.yaml");
     let world = &shifted.world;
@@ -123,11 +123,11 @@ fn a_run_that_is_allowed_two_hours_does_not_pause_when_the_wall_clock_is_set_for
         let state = world.run(&["why", "slow@long", "--json"]);
         state.stdout.contains("\"running\"").then_some(())
     });
-    shifted.set("+2d");
+    shifted.set_clock("+2d");
     // The same pass of the run's loop that reports the jump compares the run's time with its limit.
-    jump_told(&told, "forward by 2d");
+    wait_for_jump_notice(&told, "forward by 2d");
     shifted.world.file("go", "");
-    let (code, envelope) = shifted.end(run, &told);
+    let (code, envelope) = shifted.wait_run_end(run, &told);
     assert_eq!((code, &envelope["outcome"]), (0, &Value::from("done")), "{envelope}");
     assert!(envelope["duration_ms"].as_u64().unwrap() < 60_000, "{envelope}");
 }

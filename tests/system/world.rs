@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A home and a project of their own.
 pub(crate) struct World {
@@ -22,7 +22,7 @@ pub(crate) struct World {
 
 /// What a command said and how it ended.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -79,8 +79,8 @@ impl World {
     }
 
     /// Runs a command to its end.
-    pub(crate) fn run(&self, words: &[&str]) -> Said {
-        Said::from(self.command(words).output().unwrap())
+    pub(crate) fn run(&self, words: &[&str]) -> CommandOutput {
+        CommandOutput::from(self.command(words).output().unwrap())
     }
 
     /// Runs a command that must succeed, and reads its JSON.
@@ -169,7 +169,7 @@ impl Drop for World {
     }
 }
 
-impl From<Output> for Said {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
@@ -181,7 +181,7 @@ impl From<Output> for Said {
 
 /// Waits until `look` finds something; what is waited for is named in the failure.
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;
@@ -207,7 +207,7 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 }
 
 /// Asks the loopback port, as any program could, and answers with the status.
-pub(crate) fn ask(address: &str, token: &str, method: &str, path: &str, body: &str) -> u16 {
+pub(crate) fn http_status(address: &str, token: &str, method: &str, path: &str, body: &str) -> u16 {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let length = body.len();
     write!(
@@ -223,7 +223,7 @@ pub(crate) fn ask(address: &str, token: &str, method: &str, path: &str, body: &s
 
 /// Tells `scripts/test` that something could not be tested here: it prints and counts what is in this file.
 #[expect(clippy::disallowed_methods, reason = "where to tell is a setting of the test itself")]
-pub(crate) fn skipped(what: &str) {
+pub(crate) fn record_skip(what: &str) {
     let Ok(list) = std::env::var("AW_SKIPPED") else { return };
     let mut list = fs::OpenOptions::new().append(true).create(true).open(list).unwrap();
     writeln!(list, "{what}").unwrap();

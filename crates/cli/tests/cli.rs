@@ -4,13 +4,13 @@
 
 #[path = "cli/discovery.rs"]
 mod discovery;
-#[path = "cli/fake.rs"]
-mod fake;
-#[path = "cli/look.rs"]
-mod look;
+#[path = "cli/fake_daemon.rs"]
+mod fake_daemon;
+#[path = "cli/inspection_commands.rs"]
+mod inspection_commands;
 #[path = "cli/run.rs"]
 mod run;
+#[path = "cli/sample_responses.rs"]
+mod sample_responses;
 #[path = "cli/send.rs"]
 mod send;
-#[path = "cli/stories.rs"]
-mod stories;

@@ -4,14 +4,14 @@
 //! Invariant: nothing a person wrote is overwritten before the store has it, or a `.conflict` file.
 
 mod channel;
-mod copy;
 mod crash;
 #[cfg(test)]
 mod crash_table;
-mod decisions;
+mod decisions_file;
+mod file_copy;
 mod folder;
+mod folder_watch;
 mod projection;
-mod watch;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,29 +21,29 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_kernel::{Change, Files, Shelf, Stage};
+use agent_worker_kernel::{ChangeCursor, DocumentFiles, RunFiles, RunStage};
 use agent_worker_protocol::{BadName, DocumentPath, Revision};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use copy::{Copy, Next, Place};
-use decisions::Decisions;
+use decisions_file::DecisionsFile;
+use file_copy::{FileCopy, NextCheck, SyncTarget};
 use folder::Folder;
-use watch::Watch;
-pub(crate) use watch::Watches;
+use folder_watch::FolderWatch;
+pub(crate) use folder_watch::FolderWatcher;
 
 /// Looks follow each other no faster.
-const PACE: Duration = Duration::from_millis(30);
+const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(30);
 /// After something failed it is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// So long after its run a shelf is finished; what is unfinished then is finished by the next run.
-const LAST: Duration = Duration::from_secs(10);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 /// So long the keeper before has, to let go.
-const HANDOVER: Duration = Duration::from_secs(15);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What went wrong with one look.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum FileSyncError {
     #[error("a file failed: {0}")]
     File(#[from] io::Error),
     #[error("{0}")]
@@ -54,55 +54,73 @@ enum Trouble {
 
 /// How the keeping of files ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kept {
+pub(crate) enum SyncOutcome {
     /// Something is left for the next daemon or the next run.
-    InPart,
+    Incomplete,
     /// The files say what the store says.
-    Whole,
+    Complete,
 }
 
 /// Keeps what of a run is kept as files until it is over.
-pub(crate) async fn keep(files: Files, watches: Watches, stop: CancellationToken) -> Kept {
-    let Files { run: _, shelf, transcript } = files;
+pub(crate) async fn sync_files(
+    files: RunFiles,
+    watches: FolderWatcher,
+    stop: CancellationToken,
+) -> SyncOutcome {
+    let RunFiles { run: _, documents: shelf, transcript } = files;
     let documents = async {
         match shelf {
-            Some(shelf) => keep_documents(shelf, watches, &stop).await,
-            None => Kept::Whole,
+            Some(shelf) => sync_documents(shelf, watches, &stop).await,
+            None => SyncOutcome::Complete,
         }
     };
     let channel = async {
         match transcript {
-            Some(transcript) => channel::keep(transcript, &stop).await,
-            None => Kept::Whole,
+            Some(transcript) => channel::sync_channel(transcript, &stop).await,
+            None => SyncOutcome::Complete,
         }
     };
     let (documents, channel) = tokio::join!(documents, channel);
     documents.min(channel)
 }
 
-async fn keep_documents(shelf: Shelf, watches: Watches, stop: &CancellationToken) -> Kept {
-    let (project, names) = shelf.place();
+async fn sync_documents(
+    shelf: DocumentFiles,
+    watches: FolderWatcher,
+    stop: &CancellationToken,
+) -> SyncOutcome {
+    let (project, names) = shelf.location();
     let place = project.join(names.join("/"));
-    let mut patience = HANDOVER;
+    let mut handover_timeout = HANDOVER_TIMEOUT;
     loop {
         let opening = async {
-            match first(&shelf, &place).await? {
-                First::Document => {
-                    Keeper::begin(shelf.clone(), watches.watch(), patience).await.map(Some)
+            match wait_for_first_document(&shelf, &place).await? {
+                SyncStart::Document => {
+                    DocumentSync::open(shelf.clone(), watches.new_watch(), handover_timeout)
+                        .await
+                        .map(Some)
                 }
-                First::End => Ok(None),
+                SyncStart::End => Ok(None),
             }
         };
         let begun = tokio::select! {
-            () = stop.cancelled() => return Kept::InPart,
+            () = stop.cancelled() => return SyncOutcome::Incomplete,
             begun = opening => begun,
         };
         match begun {
-            Ok(Some(mut keeper)) => return keeper.work(stop).await,
-            Ok(None) => return Kept::Whole,
+            Ok(Some(mut keeper)) => return keeper.run(stop).await,
+            Ok(None) => return SyncOutcome::Complete,
             Err(error) => {
-                if !is_tried_again(shelf.stage().await, &error, &place, &mut patience, stop).await {
-                    return Kept::InPart;
+                if !wait_for_retry(
+                    shelf.run_stage().await,
+                    &error,
+                    &place,
+                    &mut handover_timeout,
+                    stop,
+                )
+                .await
+                {
+                    return SyncOutcome::Incomplete;
                 }
             }
         }
@@ -111,138 +129,149 @@ async fn keep_documents(shelf: Shelf, watches: Watches, stop: &CancellationToken
 
 /// Waits until files that could not be begun are begun again: another team may have the folder, or a file be in its way.
 /// Says whether there is still something to begin, and tells of it the first time.
-async fn is_tried_again(
-    stage: Result<Stage, agent_worker_kernel::Error>,
-    error: &Trouble,
+async fn wait_for_retry(
+    stage: Result<RunStage, agent_worker_kernel::Error>,
+    error: &FileSyncError,
     place: &Path,
-    patience: &mut Duration,
+    handover_timeout: &mut Duration,
     stop: &CancellationToken,
 ) -> bool {
-    if std::mem::take(patience) == HANDOVER {
+    if std::mem::take(handover_timeout) == HANDOVER_TIMEOUT {
         tracing::error!(place = %place.display(), %error, "nothing is kept as files here yet; trying again");
     }
     match stage {
-        Ok(Stage::Over | Stage::Deleted) => false,
-        Ok(Stage::Live) | Err(_) => tokio::select! {
+        Ok(RunStage::Ended | RunStage::Deleted) => false,
+        Ok(RunStage::Live) | Err(_) => tokio::select! {
             () = stop.cancelled() => false,
-            () = tokio::time::sleep(AGAIN) => true,
+            () = tokio::time::sleep(RETRY_DELAY) => true,
         },
     }
 }
 
-enum First {
+enum SyncStart {
     Document,
     End,
 }
 
 /// Waits until there is anything to keep: who has no documents gets no folder.
-async fn first(shelf: &Shelf, place: &Path) -> Result<First, Trouble> {
-    let (mut seen, mut ended) = (Change::default(), 0);
+async fn wait_for_first_document(
+    shelf: &DocumentFiles,
+    place: &Path,
+) -> Result<SyncStart, FileSyncError> {
+    let (mut seen, mut ended) = (ChangeCursor::default(), 0);
     loop {
-        seen = shelf.changed(seen).await;
-        let before = std::mem::replace(&mut ended, shelf.ended().await?);
+        seen = shelf.wait_for_change(seen).await;
+        let before = std::mem::replace(&mut ended, shelf.ended_vote_count().await?);
         let has_any = !shelf.heads().await?.is_empty()
             || before != ended && shelf.decisions().await?.is_some();
         if has_any || tokio::fs::try_exists(place).await? {
-            return Ok(First::Document);
+            return Ok(SyncStart::Document);
         }
-        if shelf.stage().await? != Stage::Live {
-            return Ok(First::End);
+        if shelf.run_stage().await? != RunStage::Live {
+            return Ok(SyncStart::End);
         }
-        tokio::time::sleep(PACE).await;
+        tokio::time::sleep(MIN_SYNC_INTERVAL).await;
     }
 }
 
 /// One folder of documents.
-struct Keeper {
-    shelf: Shelf,
+struct DocumentSync {
+    shelf: DocumentFiles,
     folder: Arc<Folder>,
-    watch: Watch,
-    copies: BTreeMap<DocumentPath, Copy>,
-    decisions: Decisions,
+    watch: FolderWatch,
+    copies: BTreeMap<DocumentPath, FileCopy>,
+    decisions: DecisionsFile,
 }
 
-impl Keeper {
-    async fn begin(shelf: Shelf, watch: Watch, patience: Duration) -> Result<Self, Trouble> {
-        let folder = Arc::new(open(shelf.place(), patience).await?);
-        let (copies, decisions) = (BTreeMap::new(), Decisions::default());
+impl DocumentSync {
+    async fn open(
+        shelf: DocumentFiles,
+        watch: FolderWatch,
+        handover_timeout: Duration,
+    ) -> Result<Self, FileSyncError> {
+        let folder = Arc::new(open_folder(shelf.location(), handover_timeout).await?);
+        let (copies, decisions) = (BTreeMap::new(), DecisionsFile::default());
         Ok(Self { shelf, folder, watch, copies, decisions })
     }
 
-    async fn work(&mut self, stop: &CancellationToken) -> Kept {
-        let mut seen = Change::default();
+    async fn run(&mut self, stop: &CancellationToken) -> SyncOutcome {
+        let mut seen = ChangeCursor::default();
         let mut over: Option<Instant> = None;
         loop {
             let began = Instant::now();
             // Asked before the look, so that what its end brought about is seen by it.
-            let stage = self.shelf.stage().await.unwrap_or(Stage::Live);
-            let next = match self.look().await {
+            let stage = self.shelf.run_stage().await.unwrap_or(RunStage::Live);
+            let next = match self.sync_once().await {
                 Ok(next) => next,
                 Err(error) => {
                     tracing::error!(%error, "keeping documents as files failed; trying again");
-                    Next::In(AGAIN)
+                    NextCheck::After(RETRY_DELAY)
                 }
             };
             let mut since = || over.get_or_insert(began).elapsed();
             match (stage, next) {
-                (Stage::Deleted, _) | (Stage::Over, Next::Rest) => return Kept::Whole,
-                (Stage::Over, Next::In(_)) if since() > LAST => return Kept::InPart,
-                (Stage::Over | Stage::Live, _) => {}
+                (RunStage::Deleted, _) | (RunStage::Ended, NextCheck::Idle) => {
+                    return SyncOutcome::Complete;
+                }
+                (RunStage::Ended, NextCheck::After(_)) if since() > FINISH_TIMEOUT => {
+                    return SyncOutcome::Incomplete;
+                }
+                (RunStage::Ended | RunStage::Live, _) => {}
             }
             let pause = match next {
-                Next::Rest => Duration::MAX,
-                Next::In(pause) => pause,
+                NextCheck::Idle => Duration::MAX,
+                NextCheck::After(pause) => pause,
             };
             tokio::select! {
-                () = stop.cancelled() => return Kept::InPart,
-                change = self.shelf.changed(seen) => seen = change,
-                () = self.watch.stirred() => {}
+                () = stop.cancelled() => return SyncOutcome::Incomplete,
+                change = self.shelf.wait_for_change(seen) => seen = change,
+                () = self.watch.changed() => {}
                 () = tokio::time::sleep(pause) => {}
             }
-            tokio::time::sleep_until(began + PACE).await;
+            tokio::time::sleep_until(began + MIN_SYNC_INTERVAL).await;
         }
     }
 
     /// Looks at everything once; says when to look again though nothing stirs.
-    async fn look(&mut self) -> Result<Next, Trouble> {
+    async fn sync_once(&mut self) -> Result<NextCheck, FileSyncError> {
         if self.folder.is_gone() {
-            self.folder = Arc::new(open(self.shelf.place(), HANDOVER).await?);
+            self.folder = Arc::new(open_folder(self.shelf.location(), HANDOVER_TIMEOUT).await?);
         }
         let (folder, watch) = (Arc::clone(&self.folder), self.watch.clone());
-        let listing = blocking(move || folder.list(|fd| watch.add(fd))).await?;
+        let listing = run_blocking(move || folder.list(|fd| watch.add(fd))).await?;
         let heads: BTreeMap<DocumentPath, Revision> =
             self.shelf.heads().await?.into_iter().collect();
         let conflicts = self.shelf.conflicts().await?;
         for path in &conflicts {
-            let at = Place { documents: &self.shelf, folder: &self.folder, path };
+            let at = SyncTarget { documents: &self.shelf, folder: &self.folder, path };
             let state = self.copies.entry(path.clone()).or_default().state(&at).await?;
             // Until its file has its name, a conflict is open.
-            if state.aside.is_none() && !listing.aside.contains(path) {
+            if state.conflict_file.is_none() && !listing.aside.contains(path) {
                 self.shelf.conflict_close(path).await?;
             }
         }
-        let mut next = Next::Rest;
+        let mut next = NextCheck::Idle;
         let mut paths: BTreeSet<_> =
             heads.keys().chain(&listing.files).chain(&conflicts).cloned().collect();
-        match self.decisions.keep(&self.shelf, &self.folder).await {
+        match self.decisions.sync(&self.shelf, &self.folder).await {
             // A conflict file that an earlier daemon left without its name is finished all the same.
             Ok(ours) => paths.retain(|path| {
-                let has_aside = self.copies.get(path).is_some_and(Copy::has_aside);
+                let has_aside = self.copies.get(path).is_some_and(FileCopy::has_aside);
                 has_aside || Some(path) != ours.as_ref()
             }),
             Err(error) => {
                 tracing::error!(%error, "keeping decisions as a file failed; trying again");
-                next = Next::In(AGAIN);
+                next = NextCheck::After(RETRY_DELAY);
             }
         }
         for path in paths {
             let copy = self.copies.entry(path.clone()).or_default();
-            let at = Place { documents: &self.shelf, folder: &self.folder, path: &path };
-            match copy.tend(&at, heads.get(&path).copied()).await {
+            let at = SyncTarget { documents: &self.shelf, folder: &self.folder, path: &path };
+            match copy.sync(&at, heads.get(&path).copied()).await {
                 Ok(when) => next = next.min(when),
                 Err(error) => {
                     tracing::error!(%path, %error, "keeping a document as a file failed; trying again");
-                    next = next.min(Next::In(AGAIN));
+                    next = next.min(NextCheck::After(RETRY_DELAY));
                 }
             }
         }
@@ -251,16 +280,19 @@ impl Keeper {
 }
 
 /// Opens a folder, once the keeper before has let go of it.
-async fn open((project, names): (&PathBuf, &[String]), patience: Duration) -> io::Result<Folder> {
-    let deadline = Instant::now() + patience;
+async fn open_folder(
+    (project, names): (&PathBuf, &[String]),
+    handover_timeout: Duration,
+) -> io::Result<Folder> {
+    let deadline = Instant::now() + handover_timeout;
     loop {
         let (project, names) = (project.clone(), names.to_vec());
-        match blocking(move || Folder::open(&project, &names)).await {
+        match run_blocking(move || Folder::open(&project, &names)).await {
             // It is on its way out: the run before, or a daemon that was killed.
             Err(error)
                 if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
             {
-                tokio::time::sleep(PACE).await;
+                tokio::time::sleep(MIN_SYNC_INTERVAL).await;
             }
             other => return other,
         }
@@ -268,7 +300,7 @@ async fn open((project, names): (&PathBuf, &[String]), patience: Duration) -> io
 }
 
 /// Runs what waits for a disk where waiting harms nobody.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(|_| io::Error::other("cut short"))?

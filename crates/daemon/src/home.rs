@@ -11,7 +11,7 @@ use agent_worker_protocol::{AttemptId, RunId};
 
 /// `~/.agent-worker`, checked: ours, and nobody else can look in.
 #[derive(Clone, Debug)]
-pub(crate) struct Home {
+pub(crate) struct DaemonHome {
     root: PathBuf,
 }
 
@@ -49,13 +49,13 @@ pub enum HomeError {
     },
 }
 
-const LONGEST_SOCKET: usize = 107;
+const MAX_SOCKET_PATH_BYTES: usize = 107;
 
-impl Home {
+impl DaemonHome {
     /// Opens the home at `root`, making it if it is not there. Its mode becomes 0700.
     pub(crate) fn open(root: &Path) -> Result<Self, HomeError> {
         let failed = |error| HomeError::Io { path: root.to_owned(), error };
-        folder(root).map_err(failed)?;
+        create_private_folder(root).map_err(failed)?;
         let root = root.canonicalize().map_err(failed)?;
         let owner = fs::metadata(&root).map_err(failed)?.uid();
         if owner != rustix::process::geteuid().as_raw() {
@@ -67,11 +67,11 @@ impl Home {
         let home = Self { root };
         let socket = home.socket();
         let length = socket.as_os_str().len();
-        if length > LONGEST_SOCKET {
-            return Err(HomeError::TooLong { path: socket, over: length - LONGEST_SOCKET });
+        if length > MAX_SOCKET_PATH_BYTES {
+            return Err(HomeError::TooLong { path: socket, over: length - MAX_SOCKET_PATH_BYTES });
         }
         for name in ["logs", "runs"] {
-            match folder(&home.root.join(name)) {
+            match create_private_folder(&home.root.join(name)) {
                 // A daemon without room for them can still be asked for what it knows.
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
                 made => made.map_err(failed)?,
@@ -86,7 +86,7 @@ impl Home {
     pub(crate) fn lock(&self) -> PathBuf {
         self.root.join("daemon.lock")
     }
-    pub(crate) fn card(&self) -> PathBuf {
+    pub(crate) fn info_file(&self) -> PathBuf {
         self.root.join("daemon.json")
     }
     pub(crate) fn socket(&self) -> PathBuf {
@@ -107,6 +107,6 @@ impl Home {
 }
 
 /// Makes a folder only we can enter; one that is there stays.
-pub(crate) fn folder(path: &Path) -> io::Result<()> {
+pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

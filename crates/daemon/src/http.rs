@@ -3,6 +3,7 @@
 //! A handler is three lines: parse, ask the kernel, answer. Whoever decides anything here is in the wrong room.
 //! Invariant: who asks is known from the connection or the token, never from the body.
 
+mod admission;
 mod agents;
 mod approvals;
 mod attempts;
@@ -10,23 +11,22 @@ mod attention;
 mod damage;
 mod documents;
 mod events;
+mod extractors;
 mod feedback;
-mod follow;
-mod gate;
 mod health;
+mod idempotency;
 mod inbox;
 mod messages;
-mod once;
 mod openapi;
+mod problem_response;
 mod proposals;
-mod refusal;
-mod request;
 mod resources;
-mod revoked;
+mod revocation;
 mod route;
 mod routes;
+mod run_streams;
 mod runs;
-mod since;
+mod since_filter;
 mod tokens;
 mod workflows;
 
@@ -45,19 +45,19 @@ use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use gate::{BODY_LIMIT, own_origins};
-pub(crate) use once::effect_key;
+pub(crate) use admission::{BODY_LIMIT, own_origins};
+pub(crate) use idempotency::effect_key;
 #[cfg(test)]
 pub(crate) use openapi::document as openapi;
-pub(crate) use refusal::{Refusal, problem};
-pub(crate) use revoked::Revocations;
-pub(crate) use since::Since;
+pub(crate) use problem_response::{ProblemResponse, client_problem};
+pub(crate) use revocation::Revocations;
+pub(crate) use since_filter::SinceFilter;
 
 use crate::{mcp, peer::Peer, shutdown::Shutdown};
-use route::May;
+use route::RouteAccess;
 
-/// What stands behind the doors.
-pub(crate) struct Doors {
+/// What stands behind the app.
+pub(crate) struct AppState {
     /// Who decides.
     pub(crate) kernel: Kernel,
     /// What `/health` tells.
@@ -87,61 +87,61 @@ pub(crate) struct HealthFacts {
     /// Its version.
     pub(crate) version: String,
     /// What was found to be wrong with the store when it was opened.
-    pub(crate) trouble: Option<String>,
+    pub(crate) store_problem: Option<String>,
 }
 
 /// Everything that is behind a connection, for the Unix socket and for TCP alike.
 #[derive(Clone)]
-pub(crate) struct Site {
-    gate: gate::Gate,
-    routes: TowerToHyperService<Router>,
+pub(crate) struct HttpService {
+    host_policy: admission::HostPolicy,
+    router: TowerToHyperService<Router>,
 }
 
-impl Site {
-    /// The site of the daemon behind `doors`.
-    pub(crate) fn new(doors: Doors) -> Self {
-        let gate = gate::Gate::new(doors.health.address);
-        Self { gate, routes: TowerToHyperService::new(router(doors)) }
+impl HttpService {
+    /// The service of the daemon behind `app`.
+    pub(crate) fn new(app: AppState) -> Self {
+        let host_policy = admission::HostPolicy::new(app.health.address);
+        Self { host_policy, router: TowerToHyperService::new(router(app)) }
     }
 
     /// Answers a request of whoever is at the other end of the connection.
-    pub(crate) async fn answer(self, peer: Peer, mut request: Request) -> Response {
-        if let Err(refusal) = self.gate.check(request.uri(), request.headers()) {
-            return Refusal::from(refusal).into_response();
+    pub(crate) async fn handle_request(self, peer: Peer, mut request: Request) -> Response {
+        if let Err(refusal) = self.host_policy.check(request.uri(), request.headers()) {
+            return ProblemResponse::from(refusal).into_response();
         }
         request.extensions_mut().insert(peer);
-        let (answer, left_out) = observe_damage(self.routes.call(request)).await;
+        let (answer, left_out) = observe_damage(self.router.call(request)).await;
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(never) => match never {},
         };
         // A refusal names the row itself.
         if answer.status().is_success() {
-            damage::name(&left_out, answer.headers_mut());
+            damage::add_damage_headers(&left_out, answer.headers_mut());
         }
         answer
     }
 }
 
 /// The routes. Each request carries its connection's [`Peer`] as an extension; without one it comes from nobody.
-fn router(doors: Doors) -> Router {
-    let mcp = mcp::routes(&doors);
-    let doors = Arc::new(doors);
+fn router(app: AppState) -> Router {
+    let mcp = mcp::routes(&app);
+    let app = Arc::new(app);
     let mount = |router, route: route::Route| route.mount(router);
     let (anybody, known): (Vec<_>, Vec<_>) =
-        routes::routes().into_iter().partition(|route| route.may == May::Anybody);
+        routes::routes().into_iter().partition(|route| route.access == RouteAccess::Anybody);
     let anybody = anybody
         .into_iter()
         .fold(Router::new(), mount)
-        .route_layer(from_fn_with_state(Arc::clone(&doors), gate::anybody));
+        .route_layer(from_fn_with_state(Arc::clone(&app), admission::identify_caller));
     let known = known
         .into_iter()
         .fold(Router::new(), mount)
         .merge(mcp)
-        .route_layer(from_fn_with_state(Arc::clone(&doors), gate::known));
+        .route_layer(from_fn_with_state(Arc::clone(&app), admission::require_known_caller));
     anybody
         .merge(known)
-        .fallback(refusal::no_such_route)
-        .method_not_allowed_fallback(refusal::no_such_method)
-        .with_state(doors)
+        .fallback(problem_response::no_such_route)
+        .method_not_allowed_fallback(problem_response::no_such_method)
+        .with_state(app)
 }

@@ -4,22 +4,22 @@
 //! finds and ends processes. `lifecycle` is the order in which a daemon begins and ends.
 //! Not here: any decision about agents, messages or runs.
 
+mod backpressure;
 mod files;
 mod home;
 mod http;
-mod impatient;
 mod lifecycle;
+mod listeners;
 mod log;
 mod mcp;
-mod pacing;
 mod peer;
 mod runner;
-mod serve;
 mod shutdown;
 #[cfg(test)]
 mod tests;
+mod write_timeout;
 
 pub use agent_worker_kernel::Options;
 pub use home::HomeError;
-pub use lifecycle::{Error, Settings, StartedBy, serve};
+pub use lifecycle::{DaemonSettings, Error, StartedBy, serve};
 pub use runner::Tracking;

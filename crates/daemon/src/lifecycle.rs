@@ -13,9 +13,9 @@ use std::{
 };
 
 use agent_worker_host::{LockFile, Process};
-use agent_worker_kernel::{Clock, Dice, Kernel, Options, Parts};
+use agent_worker_kernel::{Clock, Kernel, KernelParts, Options, RandomSource};
 use agent_worker_protocol::{Millis, Span, api::ShutdownMode};
-use agent_worker_store::{Cabinet, Store};
+use agent_worker_store::{MultiStore, Store};
 use serde::Serialize;
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -25,24 +25,24 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    home::{Home, HomeError},
-    http::{Doors, HealthFacts, Revocations, Site},
+    home::{DaemonHome, HomeError},
+    http::{AppState, HealthFacts, HttpService, Revocations},
+    listeners::Listeners,
     log,
-    runner::{Groups, Processes, Tracking},
-    serve::Doorway,
+    runner::{Cgroups, ProcessRunner, Tracking},
     shutdown::Shutdown,
 };
 
 /// How long answers that are under way have when everything else is over.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const RESPONSE_DRAIN_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// How long the lock of a dead daemon may outlive it.
-const LAST_BREATH: Duration = Duration::from_secs(5);
-const GLANCE: Duration = Duration::from_millis(5);
+const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What a daemon is told at its start.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct DaemonSettings {
     /// Its home.
     pub home: PathBuf,
     /// The port for clients; another free one when it is taken.
@@ -89,7 +89,7 @@ pub enum Error {
     #[error(
         "{lock} is held by a process that is no daemon; `fuser {lock}` tells which one has to end first"
     )]
-    Held {
+    LockHeld {
         /// The lock.
         lock: PathBuf,
     },
@@ -113,7 +113,7 @@ pub enum Error {
 /// What `daemon.json` says, for people and for tools that look for the port.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Card {
+struct DaemonInfoFile {
     pid: u32,
     start_time: Option<u64>,
     host: Option<String>,
@@ -123,14 +123,14 @@ struct Card {
 }
 
 /// Runs a daemon until it is asked to stop.
-pub async fn serve(settings: Settings) -> Result<(), Error> {
-    let home = Home::open(&settings.home)?;
-    let lock = take_home(&home).await?;
-    log::begin(&home, settings.started_by).map_err(doing("starting the log"))?;
+pub async fn serve(settings: DaemonSettings) -> Result<(), Error> {
+    let home = DaemonHome::open(&settings.home)?;
+    let lock = lock_home(&home).await?;
+    log::init_logging(&home, settings.started_by).map_err(io_error("starting the log"))?;
     become_daemon(settings.started_by);
     let shutdown = Shutdown::default();
-    let store = Cabinet::open(home.root()).await?;
-    let result = live(&settings, &home, &store, &shutdown).await;
+    let store = MultiStore::open(home.root()).await?;
+    let result = run_daemon(&settings, &home, &store, &shutdown).await;
     store.close().await;
     drop(lock);
     result
@@ -140,11 +140,11 @@ pub async fn serve(settings: Settings) -> Result<(), Error> {
 ///
 /// The lock of a daemon that was killed while it started a process is held for a moment longer, by that process on its
 /// way to becoming another program; that is no owner, and is waited for.
-async fn take_home(home: &Home) -> Result<LockFile, Error> {
-    let deadline = Instant::now() + LAST_BREATH;
+async fn lock_home(home: &DaemonHome) -> Result<LockFile, Error> {
+    let deadline = Instant::now() + LOCK_RELEASE_TIMEOUT;
     loop {
         if let Some(lock) =
-            LockFile::try_acquire(&home.lock()).map_err(doing("locking the home"))?
+            LockFile::try_acquire(&home.lock()).map_err(io_error("locking the home"))?
         {
             return Ok(lock);
         }
@@ -153,74 +153,75 @@ async fn take_home(home: &Home) -> Result<LockFile, Error> {
             return Err(Error::AlreadyRunning { home: home.root().to_owned(), pid });
         }
         if Instant::now() >= deadline {
-            return Err(Error::Held { lock: home.lock() });
+            return Err(Error::LockHeld { lock: home.lock() });
         }
-        tokio::time::sleep(GLANCE).await;
+        tokio::time::sleep(LOCK_POLL_INTERVAL).await;
     }
 }
 
-async fn live(
-    settings: &Settings,
-    home: &Home,
-    store: &Cabinet,
+async fn run_daemon(
+    settings: &DaemonSettings,
+    home: &DaemonHome,
+    store: &MultiStore,
     shutdown: &Shutdown,
 ) -> Result<(), Error> {
-    let groups = Groups::open(home, settings.tracking);
+    let groups = Cgroups::open(home, settings.tracking);
     let kill_grace = settings.options.kill_grace.duration();
-    let kernel = Kernel::new(Parts {
+    let kernel = Kernel::new(KernelParts {
         store: Arc::new(store.clone()) as Arc<dyn Store>,
-        runner: Arc::new(Processes::new(home.clone(), kill_grace, groups.clone())),
+        runner: Arc::new(ProcessRunner::new(home.clone(), kill_grace, groups.clone())),
         clock: Clock::Store,
-        dice: Dice::System,
+        random: RandomSource::System,
         options: settings.options,
     });
-    let signals = catch_signals().map_err(doing("catching signals"))?;
+    let signals = catch_signals().map_err(io_error("catching signals"))?;
     match kernel.recover().await {
         Ok(recovered) => tracing::info!(?recovered, version = settings.version, "ready"),
         // Everything can be read, and workers that live find a daemon; nothing new begins before the disk takes writes.
         Err(error) if error.is_disk_fault() => {
             tracing::error!(%error, version = settings.version, "ready, but the disk takes no writes");
-            kernel.recover_later();
+            kernel.recover_in_background();
         }
         Err(error) => return Err(error.into()),
     }
     let tracker = TaskTracker::new();
     let closing = CancellationToken::new();
-    tracker.spawn(obey(signals, shutdown.clone(), closing.clone()));
-    open_doors(settings, home, &kernel, shutdown, &tracker, &closing).await?;
-    wind_down(&kernel, settings.drain_grace.duration(), shutdown).await;
+    tracker.spawn(handle_signals(signals, shutdown.clone(), closing.clone()));
+    start_listeners(settings, home, &kernel, shutdown, &tracker, &closing).await?;
+    wait_and_drain(&kernel, settings.drain_grace.duration(), shutdown).await;
     // The socket goes first: whoever comes now finds nobody, and starts the next one.
-    for path in [home.socket(), home.card()] {
-        if let Err(error) = remove(&path) {
+    for path in [home.socket(), home.info_file()] {
+        if let Err(error) = remove_if_exists(&path) {
             tracing::error!(path = %path.display(), %error, "could not be removed");
         }
     }
     shutdown.close_streams();
     closing.cancel();
     tracker.close();
-    let _ = tokio::time::timeout(LAST_WORDS, tracker.wait()).await;
+    let _ = tokio::time::timeout(RESPONSE_DRAIN_TIMEOUT, tracker.wait()).await;
     tracing::info!("gone");
     Ok(())
 }
 
-async fn open_doors(
-    settings: &Settings,
-    home: &Home,
+async fn start_listeners(
+    settings: &DaemonSettings,
+    home: &DaemonHome,
     kernel: &Kernel,
     shutdown: &Shutdown,
     tracker: &TaskTracker,
     closing: &CancellationToken,
 ) -> Result<(), Error> {
-    let tcp = listen(settings.port).await;
+    let tcp = bind_port(settings.port).await;
     let address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
     // We hold the lock, so a socket that is there is a dead daemon's. Both files go first: they make room for the new
     // socket, and a card that cannot be written again would name a dead process.
-    remove(&home.socket()).map_err(doing("removing a dead daemon's socket"))?;
-    remove(&home.card()).map_err(doing("removing a dead daemon's daemon.json"))?;
-    let unix = UnixListener::bind(home.socket()).map_err(doing("opening the socket"))?;
+    remove_if_exists(&home.socket()).map_err(io_error("removing a dead daemon's socket"))?;
+    remove_if_exists(&home.info_file())
+        .map_err(io_error("removing a dead daemon's daemon.json"))?;
+    let unix = UnixListener::bind(home.socket()).map_err(io_error("opening the socket"))?;
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(home.socket(), private)
-        .map_err(doing("closing the socket to others"))?;
+        .map_err(io_error("closing the socket to others"))?;
     let started = kernel.now().wall;
     let health = HealthFacts {
         pid: std::process::id(),
@@ -228,9 +229,9 @@ async fn open_doors(
         address,
         started,
         version: settings.version.clone(),
-        trouble: None,
+        store_problem: None,
     };
-    let doors = Doors {
+    let doors = AppState {
         kernel: kernel.clone(),
         shutdown: shutdown.clone(),
         revocations: Revocations::default(),
@@ -239,22 +240,22 @@ async fn open_doors(
         #[cfg(debug_assertions)]
         fixtures: settings.fixtures,
     };
-    let doorway = Doorway {
-        site: Site::new(doors),
+    let listeners = Listeners {
+        service: HttpService::new(doors),
         kernel: kernel.clone(),
         tracker: tracker.clone(),
         closing: closing.clone(),
     };
-    doorway.open_socket(unix);
+    listeners.serve_socket(unix);
     if let Some(tcp) = tcp {
-        doorway.open_port(tcp);
+        listeners.serve_port(tcp);
     }
-    if let Err(error) = write_card(home, address, started, &settings.version) {
+    if let Err(error) = write_info_file(home, address, started, &settings.version) {
         tracing::error!(%error, "daemon.json cannot be written; the daemon is found by its socket");
     }
     if settings.started_by == StartedBy::Command {
         // Whoever waited for it may have given up; it is ready all the same.
-        if let Err(error) = announce() {
+        if let Err(error) = announce_ready() {
             tracing::warn!(%error, "nobody heard that it is ready");
         }
     }
@@ -262,7 +263,7 @@ async fn open_doors(
 }
 
 /// Loopback only. A port that is taken gives way to any free one; none at all is not worth failing for.
-async fn listen(port: u16) -> Option<TcpListener> {
+async fn bind_port(port: u16) -> Option<TcpListener> {
     for port in [port, 0] {
         match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await {
             Ok(listener) => return Some(listener),
@@ -272,31 +273,31 @@ async fn listen(port: u16) -> Option<TcpListener> {
     None
 }
 
-async fn wind_down(kernel: &Kernel, patience: Duration, shutdown: &Shutdown) {
-    match shutdown.asked().await {
+async fn wait_and_drain(kernel: &Kernel, drain_grace: Duration, shutdown: &Shutdown) {
+    match shutdown.wait_for_request().await {
         ShutdownMode::Handover => kernel.close().await,
         ShutdownMode::Now => kernel.drain_now().await,
         ShutdownMode::Drain => {
             let urgent = async {
-                shutdown.hurried().await;
+                shutdown.wait_for_now().await;
                 kernel.drain_now().await;
             };
             tokio::select! {
-                () = kernel.drain(patience) => {}
+                () = kernel.drain(drain_grace) => {}
                 () = urgent => {}
             }
         }
     }
 }
 
-struct Signals {
+struct DaemonSignals {
     term: tokio::signal::unix::Signal,
     int: tokio::signal::unix::Signal,
     hup: tokio::signal::unix::Signal,
 }
 
-fn catch_signals() -> io::Result<Signals> {
-    Ok(Signals {
+fn catch_signals() -> io::Result<DaemonSignals> {
+    Ok(DaemonSignals {
         term: signal(SignalKind::terminate())?,
         int: signal(SignalKind::interrupt())?,
         hup: signal(SignalKind::hangup())?,
@@ -304,7 +305,11 @@ fn catch_signals() -> io::Result<Signals> {
 }
 
 /// The first signal drains, the second stops now.
-async fn obey(mut signals: Signals, shutdown: Shutdown, closing: CancellationToken) {
+async fn handle_signals(
+    mut signals: DaemonSignals,
+    shutdown: Shutdown,
+    closing: CancellationToken,
+) {
     for mode in [ShutdownMode::Drain, ShutdownMode::Now] {
         tokio::select! {
             _ = signals.term.recv() => {}
@@ -312,7 +317,7 @@ async fn obey(mut signals: Signals, shutdown: Shutdown, closing: CancellationTok
             _ = signals.hup.recv() => {}
             () = closing.cancelled() => return,
         }
-        shutdown.ask(mode);
+        shutdown.request(mode);
     }
 }
 
@@ -328,14 +333,14 @@ fn become_daemon(started_by: StartedBy) {
     }
 }
 
-fn write_card(
-    home: &Home,
+fn write_info_file(
+    home: &DaemonHome,
     address: Option<SocketAddr>,
     started_at: Millis,
     version: &str,
 ) -> io::Result<()> {
     let pid = std::process::id();
-    let card = Card {
+    let info = DaemonInfoFile {
         pid,
         start_time: Process::of(pid).map(|process| process.start_time),
         host: address.map(|address| address.ip().to_string()),
@@ -343,18 +348,18 @@ fn write_card(
         started_at,
         version: version.to_owned(),
     };
-    let new = home.card().with_extension("new");
-    let written = std::fs::write(&new, serde_json::to_vec_pretty(&card)?)
-        .and_then(|()| std::fs::rename(&new, home.card()));
+    let new = home.info_file().with_extension("new");
+    let written = std::fs::write(&new, serde_json::to_vec_pretty(&info)?)
+        .and_then(|()| std::fs::rename(&new, home.info_file()));
     if written.is_err() {
         // What is left of it is of no use to anybody.
-        remove(&new)?;
+        remove_if_exists(&new)?;
     }
     written
 }
 
 /// Removes a file that may not be there.
-fn remove(path: &Path) -> io::Result<()> {
+fn remove_if_exists(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
@@ -362,7 +367,7 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Says `ready` and lets go of stdout and stderr, heard or not, so that a pipe's reader is not kept waiting for more.
-fn announce() -> io::Result<()> {
+fn announce_ready() -> io::Result<()> {
     let mut stdout = io::stdout();
     let heard = stdout.write_all(b"ready\n").and_then(|()| stdout.flush());
     let nowhere = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -371,7 +376,7 @@ fn announce() -> io::Result<()> {
     heard
 }
 
-fn doing(doing: &'static str) -> impl Fn(io::Error) -> Error {
+fn io_error(doing: &'static str) -> impl Fn(io::Error) -> Error {
     move |error| Error::Io { doing, error }
 }
 

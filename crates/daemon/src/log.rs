@@ -17,13 +17,13 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::{home::Home, lifecycle::StartedBy};
+use crate::{home::DaemonHome, lifecycle::StartedBy};
 
 /// The most either of the two files holds.
-const LONGEST: u64 = 10 * 1024 * 1024;
+const MAX_LOG_BYTES: u64 = 10 * 1024 * 1024;
 
 /// Starts logging.
-pub(crate) fn begin(home: &Home, started_by: StartedBy) -> io::Result<()> {
+pub(crate) fn init_logging(home: &DaemonHome, started_by: StartedBy) -> io::Result<()> {
     // The protocol's library tells of every session.
     let wanted = Targets::new().with_default(Level::INFO).with_target("rmcp", Level::WARN);
     let format = layer().with_target(false);
@@ -33,7 +33,7 @@ pub(crate) fn begin(home: &Home, started_by: StartedBy) -> io::Result<()> {
             all.with(format.with_writer(io::stderr).with_filter(wanted)).try_init()
         }
         StartedBy::Command => {
-            let log = Mutex::new(Log::open(home.log(), LONGEST));
+            let log = Mutex::new(RotatingLog::open(home.log(), MAX_LOG_BYTES));
             all.with(format.with_ansi(false).with_writer(log).with_filter(wanted)).try_init()
         }
     };
@@ -42,53 +42,53 @@ pub(crate) fn begin(home: &Home, started_by: StartedBy) -> io::Result<()> {
 
 /// A file that is put aside when it is full; one old one is kept. A disk without room for it does not keep a daemon from
 /// starting: opening is tried again with every line.
-struct Log {
+struct RotatingLog {
     path: PathBuf,
-    open: Option<Open>,
-    longest: u64,
+    open: Option<OpenLogFile>,
+    max_bytes: u64,
 }
 
-struct Open {
+struct OpenLogFile {
     file: File,
     length: u64,
 }
 
-impl Log {
-    fn open(path: PathBuf, longest: u64) -> Self {
-        let open = Open::at(&path).ok();
-        Self { path, open, longest }
+impl RotatingLog {
+    fn open(path: PathBuf, max_bytes: u64) -> Self {
+        let open = OpenLogFile::open_at(&path).ok();
+        Self { path, open, max_bytes }
     }
 
-    fn put_aside(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         match fs::rename(&self.path, self.path.with_extension("log.old")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             // Gone is as good as put aside.
             Ok(()) | Err(_) => {}
         }
-        self.open = Some(Open::at(&self.path)?);
+        self.open = Some(OpenLogFile::open_at(&self.path)?);
         Ok(())
     }
 }
 
-impl Open {
-    fn at(path: &Path) -> io::Result<Self> {
+impl OpenLogFile {
+    fn open_at(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         let length = file.metadata()?.len();
         Ok(Self { file, length })
     }
 }
 
-impl Write for Log {
+impl Write for RotatingLog {
     /// Takes a whole line at a time, as the log is written; a line is never cut in two by a change of files.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let length = self.open.as_ref().map_or(0, |open| open.length);
-        if length > 0 && length + line.len() as u64 > self.longest {
+        if length > 0 && length + line.len() as u64 > self.max_bytes {
             // Words in a file that is too long are better than none.
-            let _ = self.put_aside();
+            let _ = self.rotate();
         }
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(Open::at(&self.path)?),
+            none => none.insert(OpenLogFile::open_at(&self.path)?),
         };
         let written = open.file.write(line)?;
         open.length += written as u64;
@@ -115,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.log");
         let old = folder.path().join("daemon.log.old");
-        let mut log = Log::open(path.clone(), 100);
+        let mut log = RotatingLog::open(path.clone(), 100);
         for n in 0..1000 {
             writeln!(log, "line {n}").unwrap();
             for file in [&path, &old] {
@@ -135,7 +135,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.log");
         for n in 0..30 {
-            writeln!(Log::open(path.clone(), 100), "line {n}").unwrap();
+            writeln!(RotatingLog::open(path.clone(), 100), "line {n}").unwrap();
             assert!(fs::metadata(&path).unwrap().len() <= 100, "{n}");
         }
         assert_eq!(lines(&path).last().unwrap(), "line 29");
@@ -145,7 +145,7 @@ mod tests {
     fn a_log_that_could_not_be_opened_begins_with_the_first_line_that_can_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("later/daemon.log");
-        let mut log = Log::open(path.clone(), 100);
+        let mut log = RotatingLog::open(path.clone(), 100);
         writeln!(log, "lost").unwrap_err();
         fs::create_dir(folder.path().join("later")).unwrap();
         writeln!(log, "kept").unwrap();
@@ -158,7 +158,7 @@ mod tests {
         let path = folder.path().join("daemon.log");
         // A folder that is not empty stands where the old one would go.
         fs::create_dir_all(folder.path().join("daemon.log.old/in the way")).unwrap();
-        let mut log = Log::open(path.clone(), 20);
+        let mut log = RotatingLog::open(path.clone(), 20);
         for n in 0..9 {
             writeln!(log, "line {n}").unwrap();
         }

@@ -4,34 +4,34 @@
 //! nothing is held per client and there is nothing to hijack or to lose in a restart; only an older client that asks for a
 //! stream gets one (`sessions`).
 
-mod address;
 mod agents;
 mod call;
-mod changes;
 mod channel;
 mod completion;
+mod dispatcher;
 mod documents;
-mod door;
+mod drop_guard;
 mod era;
+mod fast_path;
 mod feedback;
 #[cfg(debug_assertions)]
 mod fixtures;
-mod held;
-mod listening;
-mod perform;
 mod progress;
 mod prompts;
 mod proposals;
-mod quick;
+mod resource_catalog;
+mod resource_changes;
+mod resource_uri;
 mod resources;
 mod rpc;
 mod runs;
 mod schema;
-mod seat;
 mod server;
-mod sessions;
-mod shelf;
-mod table;
+mod session;
+mod session_registry;
+mod subscription;
+mod tool_execution;
+mod tool_table;
 mod tools;
 
 use std::sync::Arc;
@@ -48,51 +48,51 @@ use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
 };
 
-use crate::http::{BODY_LIMIT, Doors, own_origins};
-use door::Door;
-use server::Server;
-use sessions::Sessions;
+use crate::http::{AppState, BODY_LIMIT, own_origins};
+use dispatcher::McpDispatcher;
+use server::McpServer;
+use session_registry::SessionRegistry;
 
 /// More than any complaint of the protocol's own is long.
-const COMPLAINT: usize = 16 * 1024;
+const MAX_TRANSPORT_ERROR_BYTES: usize = 16 * 1024;
 
-/// The route, for the daemon behind `doors`.
-pub(crate) fn routes<S: Clone + Send + Sync + 'static>(doors: &Doors) -> Router<S> {
+/// The route, for the daemon behind `app`.
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(app: &AppState) -> Router<S> {
     // The gate has checked all of this before; this door does not rely on it.
     let settings = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(BODY_LIMIT)
-        .with_allowed_origins(own_origins(doors.health.address))
+        .with_allowed_origins(own_origins(app.health.address))
         .enforce_origin_validation();
-    let server = server(doors);
-    let alone = server.clone();
-    let sessions = Sessions::new(server, settings.clone(), doors);
+    let server = server(app);
+    let stateless = server.clone();
+    let sessions = SessionRegistry::new(server, settings.clone(), app);
     let never = Arc::new(NeverSessionManager::default());
-    let alone = StreamableHttpService::new(move || Ok(alone.clone()), never, settings);
-    let door = Arc::new(Door::new(doors, alone, sessions));
-    Router::new().route("/mcp", any(door::answer).with_state(door))
+    let stateless = StreamableHttpService::new(move || Ok(stateless.clone()), never, settings);
+    let dispatcher = Arc::new(McpDispatcher::new(app, stateless, sessions));
+    Router::new().route("/mcp", any(dispatcher::handle_request).with_state(dispatcher))
 }
 
 #[cfg(not(debug_assertions))]
-fn server(doors: &Doors) -> Server {
-    Server::new(doors.kernel.clone(), doors.shutdown.clone())
+fn server(app: &AppState) -> McpServer {
+    McpServer::new(app.kernel.clone(), app.shutdown.clone())
 }
 
 #[cfg(debug_assertions)]
-fn server(doors: &Doors) -> Server {
-    let server = Server::new(doors.kernel.clone(), doors.shutdown.clone());
-    if doors.fixtures { server.with_fixtures() } else { server }
+fn server(app: &AppState) -> McpServer {
+    let server = McpServer::new(app.kernel.clone(), app.shutdown.clone());
+    if app.fixtures { server.with_fixtures() } else { server }
 }
 
 /// Complaints about the transport come as plain text; everywhere else here an error is a `Problem`.
-async fn in_our_words(response: Response) -> Response {
+async fn as_problem_response(response: Response) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
     if !is_error || response.headers().contains_key(CONTENT_TYPE) {
         return response;
     }
-    let text = to_bytes(response.into_body(), COMPLAINT).await.unwrap_or_default();
+    let text = to_bytes(response.into_body(), MAX_TRANSPORT_ERROR_BYTES).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
     let (status, code) = match status {
         StatusCode::FORBIDDEN => (status, Code::Forbidden),

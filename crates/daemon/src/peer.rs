@@ -15,13 +15,15 @@
 
 use std::{collections::BTreeSet, io};
 
-use agent_worker_host::{ATTEMPT_MARKER, Process, chain, environment_value, group_marks, walk};
+use agent_worker_host::{
+    ATTEMPT_MARKER, Process, environment_value, group_marks, process_chain, run_blocking,
+};
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::AttemptId;
 use tokio::net::UnixStream;
 
 /// How often a chain of parents that changes while it is read is read again.
-const WALKS: usize = 5;
+const MAX_CHAIN_READS: usize = 5;
 
 /// Where a connection comes from. The transport puts it into every request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +53,12 @@ struct Lineage {
     /// The marks in it, this store's or another's, as they are written.
     marks: BTreeSet<String>,
     /// Where it ends.
-    top: Top,
+    top: ChainTop,
 }
 
 /// Where a chain of parents ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Top {
+enum ChainTop {
     /// At the daemon itself: what a setup command or a worker left behind, or a worker.
     Daemon,
     /// Where those of everybody end.
@@ -65,11 +67,11 @@ enum Top {
 
 /// What a mark found in a chain means to this store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum MarkStatus {
     /// One of our attempts, and it lives.
-    Lives(AttemptId),
+    Live(AttemptId),
     /// Ours, and not a live attempt.
-    Over,
+    Ended,
     /// Not in this store: another daemon's, or of an instance that was deleted.
     Foreign,
 }
@@ -90,30 +92,30 @@ impl Caller {
 
     /// The same for a process of our own uid, as the daemon with the pid `daemon` sees it.
     pub(crate) async fn of_process(pid: u32, daemon: u32, kernel: &Kernel) -> Self {
-        let Some(Some(lineage)) = walk(move || lineage(pid, daemon)).await else {
+        let Some(Some(lineage)) = run_blocking(move || read_lineage(pid, daemon)).await else {
             return Self::Nobody;
         };
-        let mut standings = Vec::new();
+        let mut statuses = Vec::new();
         for mark in &lineage.marks {
-            match standing(kernel, mark).await {
-                Ok(standing) => standings.push(standing),
+            match mark_status(kernel, mark).await {
+                Ok(standing) => statuses.push(standing),
                 Err(error) => {
                     tracing::error!(%error, "a caller could not be made out");
                     return Self::Nobody;
                 }
             }
         }
-        judge(&standings, lineage.top)
+        decide_caller(&statuses, lineage.top)
     }
 }
 
 /// Decides from what was found.
-fn judge(standings: &[Standing], top: Top) -> Caller {
-    match (standings, top) {
-        ([], Top::System) => Caller::User,
-        ([Standing::Lives(attempt)], _) => Caller::Attempt(*attempt),
-        ([Standing::Foreign, ..], Top::System)
-            if standings.iter().all(|one| *one == Standing::Foreign) =>
+fn decide_caller(statuses: &[MarkStatus], top: ChainTop) -> Caller {
+    match (statuses, top) {
+        ([], ChainTop::System) => Caller::User,
+        ([MarkStatus::Live(attempt)], _) => Caller::Attempt(*attempt),
+        ([MarkStatus::Foreign, ..], ChainTop::System)
+            if statuses.iter().all(|one| *one == MarkStatus::Foreign) =>
         {
             Caller::Foreign
         }
@@ -122,36 +124,39 @@ fn judge(standings: &[Standing], top: Top) -> Caller {
     }
 }
 
-async fn standing(kernel: &Kernel, mark: &str) -> Result<Standing, agent_worker_kernel::Error> {
+async fn mark_status(
+    kernel: &Kernel,
+    mark: &str,
+) -> Result<MarkStatus, agent_worker_kernel::Error> {
     // Whatever it names, it is nothing of ours.
-    let Ok(mark) = mark.parse() else { return Ok(Standing::Foreign) };
-    Ok(match kernel.inhabitant(mark).await? {
-        Some(Principal::Agent(_)) => Standing::Lives(mark),
-        Some(Principal::User | Principal::Client(_) | Principal::Nobody) => Standing::Over,
-        None => Standing::Foreign,
+    let Ok(mark) = mark.parse() else { return Ok(MarkStatus::Foreign) };
+    Ok(match kernel.principal_by_mark(mark).await? {
+        Some(Principal::Agent(_)) => MarkStatus::Live(mark),
+        Some(Principal::User | Principal::Client(_) | Principal::Anonymous) => MarkStatus::Ended,
+        None => MarkStatus::Foreign,
     })
 }
 
 /// Reads the chain of parents of `pid` up to `daemon`. None: it is gone, or would not stand still.
 ///
 /// A parent that ends while we read tears the chain, and what is above it would be missed.
-fn lineage(pid: u32, daemon: u32) -> Option<Lineage> {
-    steady(|| chain(pid), |chain| read(chain, daemon))
+fn read_lineage(pid: u32, daemon: u32) -> Option<Lineage> {
+    read_while_stable(|| process_chain(pid), |chain| lineage_of_chain(chain, daemon))
 }
 
 /// What `read` makes of a chain that was whole, and the same process by process, before and after.
-fn steady<T>(
+fn read_while_stable<T>(
     look: impl Fn() -> Option<Vec<Process>>,
     read: impl Fn(&[Process]) -> io::Result<T>,
 ) -> Option<T> {
-    (0..WALKS).find_map(|_| {
+    (0..MAX_CHAIN_READS).find_map(|_| {
         let before = look()?;
         let read = read(&before).ok()?;
         (look()? == before).then_some(read)
     })
 }
 
-fn read(chain: &[Process], daemon: u32) -> io::Result<Lineage> {
+fn lineage_of_chain(chain: &[Process], daemon: u32) -> io::Result<Lineage> {
     let below: Vec<_> = chain.iter().take_while(|process| process.pid != daemon).collect();
     let mut marks = BTreeSet::new();
     for (generation, process) in below.iter().enumerate() {
@@ -165,7 +170,7 @@ fn read(chain: &[Process], daemon: u32) -> io::Result<Lineage> {
     }
     let peer = chain.first().map(|process| group_marks(process.pid, daemon)).transpose()?;
     marks.extend(peer.unwrap_or_default());
-    let top = if below.len() < chain.len() { Top::Daemon } else { Top::System };
+    let top = if below.len() < chain.len() { ChainTop::Daemon } else { ChainTop::System };
     Ok(Lineage { marks, top })
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Invariant: a worker is alive while its lock is held, whoever started it.
 
-mod groups;
-mod hurry;
+mod cgroups;
+mod child_registry;
+mod grace_period;
 mod shell;
-mod strays;
 mod worker;
 
 use std::{
@@ -16,44 +16,52 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{LockFile, is_shortage, marked, marks, walk};
+use agent_worker_host::{LockFile, attempt_marks, is_shortage, marked_processes, run_blocking};
 use agent_worker_kernel::{
-    AttemptPlace, Departure, EventTail, Files, Mark, Origin, Runner, ShellCommand, ShellEnd,
-    Sighting,
+    AttemptPlace, EventTail, ProcessMark, ProcessOrigin, RunFiles, Runner, ShellCommand,
+    ShellOutcome, WorkerExit, WorkerLiveness,
 };
 use agent_worker_protocol::{
-    AttemptId, BadLine, NumberedEvent, RunId, WorkerJob, api::ProcessTracking,
+    AttemptId, BadEventLine, NumberedEvent, RunId, WorkerJob, api::ProcessTracking,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    files::{self, Kept, Watches},
-    home::{self, Home},
+    files::{self, FolderWatcher, SyncOutcome},
+    home::{self, DaemonHome},
 };
-pub(crate) use groups::Groups;
-pub use groups::Tracking;
-use hurry::{Hurry, Patience};
-use strays::Strays;
+pub(crate) use cgroups::Cgroups;
+pub use cgroups::Tracking;
+use child_registry::ChildRegistry;
+use grace_period::{GraceOverride, GracePeriod};
 
 /// Runs things as processes of this machine.
 #[derive(Clone)]
-pub(crate) struct Processes {
-    home: Home,
+pub(crate) struct ProcessRunner {
+    home: DaemonHome,
     /// Our own binary, by a name that survives its replacement on disk.
     exe: PathBuf,
     kill_grace: Duration,
-    hurry: Hurry,
-    strays: Strays,
-    groups: Groups,
-    watches: Watches,
+    grace_override: GraceOverride,
+    children: ChildRegistry,
+    groups: Cgroups,
+    folder_watcher: FolderWatcher,
 }
 
-impl Processes {
-    pub(crate) fn new(home: Home, kill_grace: Duration, groups: Groups) -> Self {
-        let (hurry, strays) = (Hurry::default(), Strays::default());
-        let watches = Watches::default();
-        Self { home, exe: "/proc/self/exe".into(), kill_grace, hurry, strays, groups, watches }
+impl ProcessRunner {
+    pub(crate) fn new(home: DaemonHome, kill_grace: Duration, groups: Cgroups) -> Self {
+        let (grace_override, children) = (GraceOverride::default(), ChildRegistry::default());
+        let folder_watcher = FolderWatcher::default();
+        Self {
+            home,
+            exe: "/proc/self/exe".into(),
+            kill_grace,
+            grace_override,
+            children,
+            groups,
+            folder_watcher,
+        }
     }
 
     fn env_file(&self, run: RunId) -> PathBuf {
@@ -61,7 +69,7 @@ impl Processes {
     }
 
     /// There while files may lag behind their run.
-    fn files_mark(&self, run: RunId) -> PathBuf {
+    fn files_marker(&self, run: RunId) -> PathBuf {
         self.home.run(run).join("files.due")
     }
 
@@ -70,33 +78,33 @@ impl Processes {
     }
 
     /// How long what is ended of a run has.
-    fn patience(&self, run: RunId) -> Patience {
-        self.hurry.patience(run, self.kill_grace)
+    fn grace_period(&self, run: RunId) -> GracePeriod {
+        self.grace_override.grace_period(run, self.kill_grace)
     }
 
     /// Ends everything that carries `mark`, is in its control group or is a guest of its run, and whatever the dead left
     /// to us.
-    async fn sweep(&self, mark: &str, patience: &Patience) -> u32 {
-        let (strays, groups, of) = (self.strays.clone(), self.groups.clone(), mark.to_owned());
+    async fn sweep(&self, mark: &str, grace: &GracePeriod) -> u32 {
+        let (strays, groups, of) = (self.children.clone(), self.groups.clone(), mark.to_owned());
         let theirs = move || {
-            let mut all = marked(&of);
-            all.extend(strays.guests_of(&of));
+            let mut all = marked_processes(&of);
+            all.extend(strays.kept_of(&of));
             all.extend(groups.processes(&of));
             all.sort_unstable();
             all.dedup();
             all
         };
-        let ended = patience.end(theirs, self.groups.of(mark)).await;
-        self.strays.end(patience).await;
+        let ended = grace.end_processes(theirs, self.groups.groups_of(mark)).await;
+        self.children.end_untracked(grace).await;
         self.groups.remove(mark).await;
         u32::try_from(ended).unwrap_or(u32::MAX)
     }
 }
 
 #[async_trait]
-impl Runner for Processes {
+impl Runner for ProcessRunner {
     async fn run_open(&self, run: RunId, env: BTreeMap<String, String>) -> io::Result<()> {
-        home::folder(&self.home.run(run))?;
+        home::create_private_folder(&self.home.run(run))?;
         write_private(&self.env_file(run), &serde_json::to_vec(&env)?)
     }
 
@@ -105,8 +113,8 @@ impl Runner for Processes {
     }
 
     async fn run_close(&self, run: RunId) -> u32 {
-        let ended = self.sweep(&run.to_string(), &self.patience(run)).await;
-        self.hurry.forget(run);
+        let ended = self.sweep(&run.to_string(), &self.grace_period(run)).await;
+        self.grace_override.forget_run(run);
         match std::fs::remove_file(self.env_file(run)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -115,61 +123,61 @@ impl Runner for Processes {
         ended
     }
 
-    fn run_hurry(&self, run: RunId) {
-        self.hurry.demand(run);
+    fn run_skip_grace(&self, run: RunId) {
+        self.grace_override.skip_run(run);
     }
 
-    fn attempt_hurry(&self, run: RunId, attempt: AttemptId) {
-        self.hurry.demand_attempt(run, attempt);
+    fn attempt_skip_grace(&self, run: RunId, attempt: AttemptId) {
+        self.grace_override.skip_attempt(run, attempt);
     }
 
-    async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
+    async fn run_log_list(&self) -> io::Result<Vec<RunId>> {
         let entries = std::fs::read_dir(self.home.runs())?.flatten();
         Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
     }
 
-    async fn run_erase(&self, run: RunId) -> io::Result<()> {
+    async fn run_log_erase(&self, run: RunId) -> io::Result<()> {
         tokio::fs::remove_dir_all(self.home.run(run)).await
     }
 
-    fn files_due(&self, run: RunId) {
-        if let Err(error) = std::fs::write(self.files_mark(run), "") {
+    fn files_mark_pending(&self, run: RunId) {
+        if let Err(error) = std::fs::write(self.files_marker(run), "") {
             tracing::error!(%run, %error, "that files follow a run could not be noted");
         }
     }
 
-    fn files_left(&self, run: RunId) -> bool {
-        self.files_mark(run).exists()
+    fn files_pending(&self, run: RunId) -> bool {
+        self.files_marker(run).exists()
     }
 
-    async fn files(&self, files: Files, stop: CancellationToken) {
-        let mark = self.files_mark(files.run);
-        match files::keep(files, self.watches.clone(), stop).await {
-            Kept::InPart => {}
+    async fn files_sync(&self, files: RunFiles, stop: CancellationToken) {
+        let mark = self.files_marker(files.run);
+        match files::sync_files(files, self.folder_watcher.clone(), stop).await {
+            SyncOutcome::Incomplete => {}
             // Where the run was deleted meanwhile, it is gone already.
-            Kept::Whole => _ = std::fs::remove_file(mark),
+            SyncOutcome::Complete => _ = std::fs::remove_file(mark),
         }
     }
 
-    fn place(&self, run: RunId, attempt: AttemptId) -> AttemptPlace {
+    fn attempt_paths(&self, run: RunId, attempt: AttemptId) -> AttemptPlace {
         AttemptPlace { folder: self.home.attempt(run, attempt), socket: self.home.socket() }
     }
 
-    async fn attempt(&self, run: RunId, job: WorkerJob, stop: CancellationToken) -> Departure {
+    async fn attempt_run(&self, run: RunId, job: WorkerJob, stop: CancellationToken) -> WorkerExit {
         let lock = self.worker_lock(run, job.attempt);
-        let patience = self.patience(run).of(job.attempt);
-        let departure = self.start_worker(&job, &lock, &stop, &patience).await;
-        self.hurry.forget_attempt(run, job.attempt);
+        let grace = self.grace_period(run).for_attempt(job.attempt);
+        let departure = self.start_worker(&job, &lock, &stop, &grace).await;
+        self.grace_override.forget_attempt(run, job.attempt);
         departure
     }
 
-    async fn attempt_look(&self, run: RunId, attempt: AttemptId) -> Sighting {
+    async fn attempt_probe(&self, run: RunId, attempt: AttemptId) -> WorkerLiveness {
         match LockFile::is_held(&self.worker_lock(run, attempt)) {
-            Ok(true) => Sighting::Alive,
-            Ok(false) => Sighting::Gone,
+            Ok(true) => WorkerLiveness::Alive,
+            Ok(false) => WorkerLiveness::Gone,
             Err(error) => {
                 tracing::error!(%attempt, %error, "a worker's lock could not be looked at");
-                Sighting::Gone
+                WorkerLiveness::Gone
             }
         }
     }
@@ -179,11 +187,11 @@ impl Runner for Processes {
         run: RunId,
         attempt: AttemptId,
         stop: CancellationToken,
-    ) -> Departure {
+    ) -> WorkerExit {
         let lock = self.worker_lock(run, attempt);
-        let patience = self.patience(run).of(attempt);
-        let departure = self.adopt_worker(attempt, lock, &stop, &patience).await;
-        self.hurry.forget_attempt(run, attempt);
+        let grace = self.grace_period(run).for_attempt(attempt);
+        let departure = self.adopt_worker(attempt, lock, &stop, &grace).await;
+        self.grace_override.forget_attempt(run, attempt);
         departure
     }
 
@@ -208,7 +216,7 @@ impl Runner for Processes {
         after: u64,
         most: usize,
     ) -> io::Result<Vec<u8>> {
-        let path = self.place(run, attempt).folder.join(worker::LOG);
+        let path = self.attempt_paths(run, attempt).folder.join(worker::LOG_FILE);
         let read = move || match std::fs::File::open(path) {
             Ok(mut file) => {
                 file.seek(io::SeekFrom::Start(after))?;
@@ -223,22 +231,23 @@ impl Runner for Processes {
         tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
     }
 
-    async fn marks(&self) -> Vec<Mark> {
+    async fn process_marks(&self) -> Vec<ProcessMark> {
         let groups = self.groups.clone();
-        let found = walk(move || (marks(), groups.marks())).await;
+        let found = run_blocking(move || (attempt_marks(), groups.marks())).await;
         let (carried, grouped) = found.unwrap_or_default();
-        let carried = carried.iter().map(|mark| (mark, Origin::Unknown));
-        let all = carried.chain(grouped.iter().map(|mark| (mark, Origin::ThisHome)));
-        all.filter_map(|(mark, origin)| Some(Mark { id: mark.parse().ok()?, origin })).collect()
+        let carried = carried.iter().map(|mark| (mark, ProcessOrigin::Unknown));
+        let all = carried.chain(grouped.iter().map(|mark| (mark, ProcessOrigin::ThisHome)));
+        all.filter_map(|(mark, origin)| Some(ProcessMark { id: mark.parse().ok()?, origin }))
+            .collect()
     }
 
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32 {
         // Where the mark is a run's, somebody may be in a hurry for that.
-        let patience = self.patience(RunId::new(attempt.get()));
-        self.sweep(&attempt.to_string(), &patience).await
+        let grace = self.grace_period(RunId::new(attempt.get()));
+        self.sweep(&attempt.to_string(), &grace).await
     }
 
-    fn tracking(&self) -> Option<ProcessTracking> {
+    fn process_tracking(&self) -> Option<ProcessTracking> {
         Some(self.groups.tracking())
     }
 
@@ -246,11 +255,15 @@ impl Runner for Processes {
         is_shortage(error)
     }
 
-    fn link(&self, path: &Path) -> Option<PathBuf> {
+    fn link_target(&self, path: &Path) -> Option<PathBuf> {
         std::fs::read_link(path).ok()
     }
 
-    async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd> {
+    async fn shell_run(
+        &self,
+        command: ShellCommand,
+        stop: CancellationToken,
+    ) -> io::Result<ShellOutcome> {
         self.run_shell(command, &stop).await
     }
 }
@@ -264,8 +277,8 @@ fn events_after(text: &[u8], after: i64) -> EventTail {
         let last = tail.events.last().map_or(after, |event| event.no);
         match NumberedEvent::from_line(line) {
             Ok(event) if event.no == last + 1 => tail.events.push(event),
-            Ok(_) | Err(BadLine::NotAnEvent) => {}
-            Err(BadLine::Damaged) => {
+            Ok(_) | Err(BadEventLine::NotAnEvent) => {}
+            Err(BadEventLine::Damaged) => {
                 tail.damaged = Some(format!("line {number} of events.jsonl is damaged"));
                 break;
             }
@@ -301,7 +314,7 @@ mod tests {
     use super::*;
 
     /// Whether `work` leaves the thread it is awaited on: while no other thread is to be had, it does not get on.
-    async fn steps_aside<T>(work: impl Future<Output = T>) -> bool {
+    async fn leaves_thread_free<T>(work: impl Future<Output = T>) -> bool {
         let mut work = pin!(work);
         let (release, wait) = std::sync::mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || wait.recv().ok());
@@ -316,17 +329,17 @@ mod tests {
     #[test]
     fn looking_at_every_process_leaves_the_runtimes_threads_to_others() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::open(folder.path()).unwrap();
-        let groups = Groups::open(&home, Tracking::Tree);
-        let processes = Processes::new(home, Duration::ZERO, groups);
+        let home = DaemonHome::open(folder.path()).unwrap();
+        let groups = Cgroups::open(&home, Tracking::Tree);
+        let processes = ProcessRunner::new(home, Duration::ZERO, groups);
         let attempt = AttemptId::new(uuid::Uuid::now_v7());
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_all().max_blocking_threads(1).build().unwrap().block_on(async {
-            assert!(steps_aside(processes.marks()).await);
-            assert!(steps_aside(processes.attempt_sweep(attempt)).await);
-            let patience = processes.patience(RunId::new(attempt.get()));
-            assert!(steps_aside(processes.strays.end(&patience)).await);
-            assert!(steps_aside(processes.strays.welcome("x")).await);
+            assert!(leaves_thread_free(processes.process_marks()).await);
+            assert!(leaves_thread_free(processes.attempt_sweep(attempt)).await);
+            let grace = processes.grace_period(RunId::new(attempt.get()));
+            assert!(leaves_thread_free(processes.children.end_untracked(&grace)).await);
+            assert!(leaves_thread_free(processes.children.adopt_leftovers("x")).await);
         });
     }
 

@@ -9,33 +9,33 @@ use tokio_util::sync::CancellationToken;
 /// A cloneable handle: anybody may ask, one waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shutdown {
-    asked: watch::Sender<Option<ShutdownMode>>,
+    requested: watch::Sender<Option<ShutdownMode>>,
     closed: CancellationToken,
 }
 
 impl Shutdown {
     /// Asks the daemon to stop. Asking again changes nothing, except that `Now` hastens a drain under way.
-    pub(crate) fn ask(&self, mode: ShutdownMode) {
-        self.asked.send_if_modified(|asked| {
-            let sterner = match (&asked, mode) {
+    pub(crate) fn request(&self, mode: ShutdownMode) {
+        self.requested.send_if_modified(|asked| {
+            let is_more_urgent = match (&asked, mode) {
                 (None, _) | (Some(ShutdownMode::Drain), ShutdownMode::Now) => true,
                 (Some(_), _) => false,
             };
-            if sterner {
+            if is_more_urgent {
                 *asked = Some(mode);
             }
-            sterner
+            is_more_urgent
         });
     }
 
     /// Waits until somebody asks, and tells how to stop.
-    pub(crate) async fn asked(&self) -> ShutdownMode {
-        self.until(|_| true).await
+    pub(crate) async fn wait_for_request(&self) -> ShutdownMode {
+        self.wait_for_mode(|_| true).await
     }
 
     /// Waits until somebody wants it to be now.
-    pub(crate) async fn hurried(&self) {
-        self.until(|mode| mode == ShutdownMode::Now).await;
+    pub(crate) async fn wait_for_now(&self) {
+        self.wait_for_mode(|mode| mode == ShutdownMode::Now).await;
     }
 
     /// Ends every stream of events, so that their connections can close.
@@ -48,8 +48,8 @@ impl Shutdown {
         self.closed.cancelled().await;
     }
 
-    async fn until(&self, wanted: impl Fn(ShutdownMode) -> bool) -> ShutdownMode {
-        let mut asked = self.asked.subscribe();
+    async fn wait_for_mode(&self, wanted: impl Fn(ShutdownMode) -> bool) -> ShutdownMode {
+        let mut asked = self.requested.subscribe();
         match asked.wait_for(|mode| mode.is_some_and(&wanted)).await.map(|mode| *mode) {
             Ok(Some(mode)) => mode,
             // The sender is this handle itself, so it is never gone.
@@ -73,9 +73,9 @@ mod tests {
         ] {
             let shutdown = Shutdown::default();
             for mode in asked {
-                shutdown.ask(*mode);
+                shutdown.request(*mode);
             }
-            assert_eq!(shutdown.asked().await, expected, "{asked:?}");
+            assert_eq!(shutdown.wait_for_request().await, expected, "{asked:?}");
         }
     }
 }

@@ -1,21 +1,21 @@
 //! The doors from outside: real sockets and a real store; only the workers do nothing.
 
+mod agents;
 mod bad_input;
 mod callers;
-mod contract;
+mod connections;
+mod documents;
 mod events;
-mod everyone;
-pub(crate) mod family;
-mod following;
+pub(crate) mod fixture;
 mod health;
-pub(crate) mod house;
 mod identity;
 mod judge;
-mod library;
 mod mcp;
-mod mcp_library;
+mod mcp_resources;
 mod mcp_streams;
-mod members;
 mod messages;
+mod openapi_contract;
+pub(crate) mod process_family;
+mod route_access;
+mod run_streams;
 mod scopes;
-mod visitors;

@@ -16,16 +16,16 @@ use std::{
 
 use agent_worker_protocol::hash;
 
-use crate::{procfs, tree::Process};
+use crate::{process_tree::Process, procfs};
 
 /// The first part of the name of a folder with one group per mark.
 const PREFIX: &str = "agent-worker-";
 const HASH_DIGITS: usize = 16;
 /// The file of a home that lists where its groups are: a daemon that is started elsewhere has other ones.
-const LIST: &str = "cgroups";
+const LIST_FILE: &str = "cgroups";
 /// How often an operation that another attempt's end interferes with is tried.
-const TRIES: usize = 50;
-const PAUSE: Duration = Duration::from_millis(10);
+const MAX_TRIES: usize = 50;
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The folder with the groups of one home.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,28 +45,28 @@ impl CgroupRoot {
         let read =
             |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         let own = own_folder(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)?;
-        let root = Self { path: own.join(name(home)) };
+        let root = Self { path: own.join(root_name(home)) };
         root.probe(&own).map_err(|error| format!("{}: {error}", own.display()))?;
         Ok(root)
     }
 
     /// The folders that daemons of `home` have used, as its list says.
-    pub fn listed(home: &Path) -> Vec<Self> {
-        let list = fs::read_to_string(home.join(LIST)).unwrap_or_default();
-        list.lines().filter_map(|path| Self::earlier(Path::new(path), home)).collect()
+    pub fn load_list(home: &Path) -> Vec<Self> {
+        let list = fs::read_to_string(home.join(LIST_FILE)).unwrap_or_default();
+        list.lines().filter_map(|path| Self::existing(Path::new(path), home)).collect()
     }
 
     /// Writes the list of the folders that daemons of `home` use.
-    pub fn list<'a>(home: &Path, roots: impl Iterator<Item = &'a Self>) -> io::Result<()> {
+    pub fn save_list<'a>(home: &Path, roots: impl Iterator<Item = &'a Self>) -> io::Result<()> {
         let lines: Vec<String> = roots.map(|root| root.path.display().to_string()).collect();
-        let new = home.join(LIST).with_extension("new");
+        let new = home.join(LIST_FILE).with_extension("new");
         fs::write(&new, lines.join("\n"))?;
-        fs::rename(new, home.join(LIST))
+        fs::rename(new, home.join(LIST_FILE))
     }
 
     /// The folder at `path`, which an earlier daemon of `home` used; none if that cannot be one.
-    fn earlier(path: &Path, home: &Path) -> Option<Self> {
-        let is_ours = path.file_name().is_some_and(|last| *last == *name(home));
+    fn existing(path: &Path, home: &Path) -> Option<Self> {
+        let is_ours = path.file_name().is_some_and(|last| *last == *root_name(home));
         (is_ours && path.is_dir()).then(|| Self { path: path.to_owned() })
     }
 
@@ -95,9 +95,9 @@ impl CgroupRoot {
     }
 
     /// Moves a process, and all it starts from then on, into the group of a mark. Blocks for a moment.
-    pub fn enter(&self, mark: &str, pid: u32) -> io::Result<()> {
+    pub fn move_process(&self, mark: &str, pid: u32) -> io::Result<()> {
         let path = self.path.join(mark);
-        retried(io::ErrorKind::NotFound, || {
+        retry_on(io::ErrorKind::NotFound, || {
             // The end of another attempt removes the folder when it is the last one.
             fs::create_dir_all(&path)?;
             fs::write(path.join("cgroup.procs"), pid.to_string())
@@ -105,7 +105,7 @@ impl CgroupRoot {
     }
 
     /// Removes the folder unless it has groups.
-    pub fn tidy(&self) {
+    pub fn remove_if_empty(&self) {
         let _ = fs::remove_dir(&self.path);
     }
 
@@ -115,7 +115,7 @@ impl CgroupRoot {
         let kind = fs::read_to_string(self.path.join("cgroup.type"));
         // Moving a process needs permission on the group both ends have in common.
         let opened = fs::File::options().write(true).open(own.join("cgroup.procs"));
-        self.tidy();
+        self.remove_if_empty();
         opened?;
         match kind?.trim() {
             "domain" => Ok(()),
@@ -129,7 +129,7 @@ impl Cgroup {
     pub fn processes(&self) -> Vec<Process> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         let own = text.lines().filter_map(|line| Process::of(line.parse().ok()?));
-        own.chain(self.below().iter().flat_map(Self::processes)).collect()
+        own.chain(self.subgroups().iter().flat_map(Self::processes)).collect()
     }
 
     /// Kills every process in the group and the groups below it at once, where the system can.
@@ -141,17 +141,17 @@ impl Cgroup {
 
     /// Removes the group and the groups below it, which have no processes any more. Blocks for a moment.
     pub fn remove(&self) -> io::Result<()> {
-        for group in self.below() {
+        for group in self.subgroups() {
             group.remove()?;
         }
         // A process that has ended keeps its group for a moment.
-        retried(io::ErrorKind::ResourceBusy, || match fs::remove_dir(&self.path) {
+        retry_on(io::ErrorKind::ResourceBusy, || match fs::remove_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         })
     }
 
-    fn below(&self) -> Vec<Self> {
+    fn subgroups(&self) -> Vec<Self> {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
         folders.map(|path| Self { path }).collect()
@@ -184,7 +184,7 @@ fn is_root_name(part: &str) -> bool {
     digits.len() == HASH_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn name(home: &Path) -> String {
+fn root_name(home: &Path) -> String {
     let digest = hash(&[home.as_os_str().as_encoded_bytes()]);
     let digits: Vec<String> =
         digest.iter().take(HASH_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
@@ -206,7 +206,7 @@ fn own_folder(mountinfo: &str, cgroup: &str) -> Result<PathBuf, String> {
         mounted = true;
         let fields: Vec<&str> = before.split(' ').collect();
         let (Some(root), Some(point)) = (fields.get(3), fields.get(4)) else { continue };
-        let (root, point) = (unescaped(root), unescaped(point));
+        let (root, point) = (unescape(root), unescape(point));
         // A container may see only a part of the hierarchy.
         if let Ok(rest) = Path::new(path).strip_prefix(&root) {
             return Ok(Path::new(&point).join(rest));
@@ -220,14 +220,14 @@ fn own_folder(mountinfo: &str, cgroup: &str) -> Result<PathBuf, String> {
 }
 
 /// Blanks and backslashes are written as octal numbers there.
-fn unescaped(field: &str) -> String {
+fn unescape(field: &str) -> String {
     field.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
-fn retried(passing: io::ErrorKind, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
-    for _ in 1..TRIES {
+fn retry_on(passing: io::ErrorKind, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    for _ in 1..MAX_TRIES {
         match work() {
-            Err(error) if error.kind() == passing => thread::sleep(PAUSE),
+            Err(error) if error.kind() == passing => thread::sleep(RETRY_PAUSE),
             done => return done,
         }
     }
@@ -288,11 +288,11 @@ mod tests {
     fn a_folder_of_another_home_or_that_is_gone_is_no_earlier_one() {
         let folder = tempfile::tempdir().unwrap();
         let home = Path::new("/some/home");
-        let path = folder.path().join(name(home));
-        assert_eq!(CgroupRoot::earlier(&path, home), None);
+        let path = folder.path().join(root_name(home));
+        assert_eq!(CgroupRoot::existing(&path, home), None);
         fs::create_dir(&path).unwrap();
-        assert!(CgroupRoot::earlier(&path, home).is_some());
-        assert_eq!(CgroupRoot::earlier(&path, Path::new("/another")), None);
-        assert_eq!(CgroupRoot::earlier(folder.path(), home), None);
+        assert!(CgroupRoot::existing(&path, home).is_some());
+        assert_eq!(CgroupRoot::existing(&path, Path::new("/another")), None);
+        assert_eq!(CgroupRoot::existing(folder.path(), home), None);
     }
 }

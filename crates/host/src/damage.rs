@@ -20,7 +20,7 @@ pub async fn observe_damage<F: Future>(work: F) -> (F::Output, Vec<String>) {
 }
 
 /// Takes note of what an answer leaves out.
-pub(crate) fn note(headers: &HeaderMap) {
+pub(crate) fn record_damage(headers: &HeaderMap) {
     // Outside of `observe_damage`, nobody collects it.
     let _ = LEFT_OUT.try_with(|left_out| {
         let mut left_out = left_out.borrow_mut();

@@ -7,18 +7,18 @@ use futures_core::Stream as _;
 use hyper::body::Incoming;
 use sse_stream::{Error, SseStream};
 
-use crate::{dial::DialError, line::Driven};
+use crate::{connection::ConnectionDriver, daemon_socket::DialError};
 
 /// Events, one after the other.
 pub struct EventStream {
     events: SseStream<Incoming>,
-    connection: Driven,
+    driver: ConnectionDriver,
     last_id: String,
 }
 
 impl EventStream {
-    pub(crate) fn new(body: Incoming, connection: Driven, after: Option<String>) -> Self {
-        Self { events: SseStream::new(body), connection, last_id: after.unwrap_or_default() }
+    pub(crate) fn new(body: Incoming, driver: ConnectionDriver, after: Option<String>) -> Self {
+        Self { events: SseStream::new(body), driver, last_id: after.unwrap_or_default() }
     }
 
     /// The id of the last event received, or of the position the stream starts after.
@@ -39,9 +39,9 @@ impl EventStream {
     /// The same for events of any other kind: what the next one carries.
     pub async fn next_data(&mut self) -> Result<Option<String>, DialError> {
         loop {
-            let Self { events, connection, .. } = self;
+            let Self { events, driver: connection, .. } = self;
             let next = poll_fn(|cx| {
-                connection.poll_beside(cx, |cx| -> Poll<_> { Pin::new(&mut *events).poll_next(cx) })
+                connection.poll_with(cx, |cx| -> Poll<_> { Pin::new(&mut *events).poll_next(cx) })
             });
             let entry = match next.await {
                 None => return Ok(None),

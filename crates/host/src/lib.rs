@@ -3,26 +3,26 @@
 //! Used by every room that is a process. Nothing here knows what an agent is.
 
 mod cgroup;
+mod connection;
+mod daemon_socket;
 mod damage;
-mod dial;
-mod ending;
 mod event_stream;
-mod line;
 mod lock;
+mod mcp_client;
+mod process_tree;
 mod procfs;
 mod shortage;
-mod talk;
-mod tree;
+mod termination;
 
 pub use cgroup::{Cgroup, CgroupRoot, group_marks};
+pub use daemon_socket::{DaemonSocket, DialError};
 pub use damage::observe_damage;
-pub use dial::{Daemon, DialError};
-pub use ending::{end, end_aside, walk};
 pub use event_stream::EventStream;
 pub use lock::LockFile;
-pub use shortage::{EXIT_SHORTAGE, is_shortage};
-pub use talk::{Heard, Saying, What};
-pub use tree::{
-    ATTEMPT_MARKER, Process, chain, children, dead_children, descendants, environment_value,
-    in_attempt, marked, marks, own_descendants, reap,
+pub use mcp_client::{McpAction, McpReply, McpReplyBody};
+pub use process_tree::{
+    ATTEMPT_MARKER, Process, attempt_marks, children, dead_children, descendants,
+    environment_value, is_inside_attempt, marked_processes, own_descendants, process_chain, reap,
 };
+pub use shortage::{EXIT_SHORTAGE, is_shortage};
+pub use termination::{end_processes, end_processes_off_thread, run_blocking};

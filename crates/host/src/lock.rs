@@ -26,7 +26,7 @@ impl LockFile {
         let file = open(path)?;
         loop {
             if lock(&file, FlockOperation::NonBlockingLockExclusive)? {
-                return Self::sign(file).map(Some);
+                return Self::write_pid(file).map(Some);
             }
             if !lock(&file, FlockOperation::NonBlockingLockShared)? {
                 return Ok(None);
@@ -45,7 +45,7 @@ impl LockFile {
                 return Err(error.into());
             }
         }
-        Self::sign(file)
+        Self::write_pid(file)
     }
 
     /// Waits until nobody has the lock at `path`, without taking or signing it. Blocks the thread.
@@ -65,14 +65,14 @@ impl LockFile {
 
     /// Whether somebody has the lock at `path`. Looking never takes it from its owner-to-be.
     pub fn is_held(path: &Path) -> io::Result<bool> {
-        Ok(held(path)?.is_some())
+        Ok(open_if_held(path)?.is_some())
     }
 
     /// Who has the lock at `path`, if anybody has it and has already signed it.
     ///
     /// For people and logs: a pid can be anybody's a moment later. What counts is the lock.
     pub fn holder(path: &Path) -> io::Result<Option<u32>> {
-        let Some(mut file) = held(path)? else { return Ok(None) };
+        let Some(mut file) = open_if_held(path)? else { return Ok(None) };
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         Ok(text.trim().parse().ok())
@@ -80,7 +80,7 @@ impl LockFile {
 
     /// Writes our pid into a file we have locked. It is for people only, so a full disk is no reason to fail: the old
     /// text is overwritten before it is cut, which needs no room, and an empty file stays unsigned.
-    fn sign(file: File) -> io::Result<Self> {
+    fn write_pid(file: File) -> io::Result<Self> {
         let pid = format!("{}\n", std::process::id());
         match file.write_all_at(pid.as_bytes(), 0) {
             Ok(()) => file.set_len(pid.len() as u64)?,
@@ -96,7 +96,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// The lock's file, if somebody has it.
-fn held(path: &Path) -> io::Result<Option<File>> {
+fn open_if_held(path: &Path) -> io::Result<Option<File>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

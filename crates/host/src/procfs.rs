@@ -6,7 +6,7 @@ use std::{
 };
 
 /// More than most files of `/proc` are long: one read has it all, the next one says so.
-const ENOUGH: usize = 8 * 1024;
+const READ_BUFFER_BYTES: usize = 8 * 1024;
 
 /// One process, as it was when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct Stat {
 }
 
 /// Every process there is.
-pub(crate) fn all() -> Vec<Stat> {
+pub(crate) fn all_processes() -> Vec<Stat> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(stat).collect()
@@ -28,7 +28,7 @@ pub(crate) fn all() -> Vec<Stat> {
 
 /// One process, if it is there.
 pub(crate) fn stat(pid: u32) -> Option<Stat> {
-    parse(pid, &read(&format!("/proc/{pid}/stat")).ok()?)
+    parse_stat(pid, &read(&format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The values a process was started with for the variable `name`.
@@ -66,7 +66,7 @@ pub(crate) fn unified_path(text: &str) -> Option<&str> {
 /// all processes asks thousands.
 fn read(path: &str) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
-    let mut content = vec![0; ENOUGH];
+    let mut content = vec![0; READ_BUFFER_BYTES];
     let mut length = 0;
     loop {
         if length == content.len() {
@@ -84,7 +84,7 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
 }
 
 /// Reads a line of `/proc/<pid>/stat`. A command's name may hold spaces and parentheses: the last one ends it.
-fn parse(pid: u32, line: &[u8]) -> Option<Stat> {
+fn parse_stat(pid: u32, line: &[u8]) -> Option<Stat> {
     let after_name = line.iter().rposition(|byte| *byte == b')')? + 1;
     let rest = std::str::from_utf8(&line[after_name..]).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -114,16 +114,24 @@ mod tests {
         ] {
             let line = format!("{line} {threads} 0 98765 1000 2000");
             let expected = Stat { pid: 42, parent: 7, start_time: 98765, is_zombie };
-            assert_eq!(parse(42, line.as_bytes()), Some(expected), "{line}");
+            assert_eq!(parse_stat(42, line.as_bytes()), Some(expected), "{line}");
         }
-        assert_eq!(parse(42, b"42 (sh"), None);
+        assert_eq!(parse_stat(42, b"42 (sh"), None);
     }
 
     #[test]
     fn a_file_is_read_whole_however_long_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        for length in [0, 1, ENOUGH - 1, ENOUGH, ENOUGH + 1, 2 * ENOUGH, 5 * ENOUGH + 7] {
+        for length in [
+            0,
+            1,
+            READ_BUFFER_BYTES - 1,
+            READ_BUFFER_BYTES,
+            READ_BUFFER_BYTES + 1,
+            2 * READ_BUFFER_BYTES,
+            5 * READ_BUFFER_BYTES + 7,
+        ] {
             let content: Vec<u8> = (0..=250).cycle().take(length).collect();
             fs::write(&path, &content).unwrap();
             assert!(read(path.to_str().unwrap()).unwrap() == content, "{length}");
@@ -134,6 +142,6 @@ mod tests {
     fn our_own_process_is_there_and_has_a_parent() {
         let own = stat(std::process::id()).unwrap();
         assert_eq!(own.parent, std::os::unix::process::parent_id());
-        assert!(all().contains(&own));
+        assert!(all_processes().contains(&own));
     }
 }

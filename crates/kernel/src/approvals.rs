@@ -1,96 +1,116 @@
 //! What an agent asks for before it does it. The attempt that asks waits; a person answers, and the answer is used once.
 
+pub(crate) mod attention;
+pub(crate) mod permissions;
+pub(crate) mod presence;
+pub(crate) mod questions;
+
 use std::{path::PathBuf, time::Duration};
 
 use agent_worker_protocol::{
-    AgentSettings, ApprovalId, AttemptId, Consent, EffectKey, OnAsk, Permission, Sender, Stance,
+    AgentSettings, ApprovalId, AttemptId, Consent, EffectKey, OnAsk, Permission, PermissionAction,
+    Sender,
     api::{ApprovalView, ConsentRequest, PermitReply, PermitRequest},
 };
 use agent_worker_store::{
-    Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, By, Change, Error as StoreError, Instance,
-    NewApproval,
+    Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, ChangeCursor, Error as StoreError,
+    Instance, NewApproval, WriteContext,
 };
 use tokio::time::Instant;
 
 use crate::{
+    access::instance_resolution::InstanceSelector,
+    approvals::permissions::{PathContext, stance},
     error::{Error, Result},
-    kernel::{Card, Kernel, Principal},
-    permissions::{Here, stance},
-    place::Place,
-    sizes,
-    views::Breadth,
+    kernel::{Kernel, Principal, RunContext},
+    messaging::size_limits,
+    views::ListingScope,
 };
 
 /// The longest arguments that are shown to a person.
-const ARGUMENTS: usize = 1024 * 1024;
-const REASON: usize = 8 * 1024;
-const CALL: usize = 200;
+const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
+const MAX_REASON_BYTES: usize = 8 * 1024;
+const MAX_CALL_NAME_BYTES: usize = 200;
 /// How long a worker's question is held before it has to be asked again.
-const HOLD: Duration = Duration::from_secs(40);
+const APPROVAL_POLL_TIMEOUT: Duration = Duration::from_secs(40);
 /// How long somebody has to come before nobody is there.
-const ARRIVAL: Duration = Duration::from_secs(5);
-const NOBODY: &str = "nobody is there to approve it";
+const PRESENCE_GRACE: Duration = Duration::from_secs(5);
+const NO_APPROVER: &str = "nobody is there to approve it";
 
 impl Kernel {
     /// Says whether a call of an attempt may happen, as soon as that is known.
-    pub async fn permit(
+    pub async fn permit_call(
         &self,
         who: &Principal,
         attempt: AttemptId,
         request: PermitRequest,
     ) -> Result<PermitReply> {
-        let row = who.own_attempt(attempt)?;
-        self.live.hear(attempt);
-        sizes::check("the name of a call", request.call.len(), CALL)?;
-        let card = self.card(row.run).await?;
-        let settings = card.agent(&row.fence.agent)?;
+        let row = who.require_own_attempt(attempt)?;
+        self.live_state.record_report(attempt);
+        size_limits::check("the name of a call", request.call.len(), MAX_CALL_NAME_BYTES)?;
+        let run_context = self.run_context(row.run).await?;
+        let settings = run_context.agent(&row.fence.agent)?;
         let rules = &settings.permissions;
-        let cwd = card.cwd_of(settings);
+        let cwd = run_context.cwd_of(settings);
         let PermitRequest { call, tool, args } = request;
         let stance = {
-            let here = Here { cwd: &cwd, link: &|path| self.runner.link(path) };
+            let here =
+                PathContext { cwd: &cwd, resolve_link: &|path| self.runner.link_target(path) };
             stance(rules, &tool, &args, &here)
         };
         match stance {
-            Stance::Allow => Ok(PermitReply::Allow),
-            Stance::Deny => Ok(PermitReply::Deny { why: format!("{tool} is not allowed here") }),
-            Stance::Ask => {
-                sizes::check("what is to be approved", args.to_string().len(), ARGUMENTS)?;
+            PermissionAction::Allow => Ok(PermitReply::Allow),
+            PermissionAction::Deny => {
+                Ok(PermitReply::Deny { why: format!("{tool} is not allowed here") })
+            }
+            PermissionAction::Ask => {
+                size_limits::check(
+                    "what is to be approved",
+                    args.to_string().len(),
+                    MAX_ARGUMENT_BYTES,
+                )?;
                 let new = NewApproval { call, tool, args, on_ask: rules.on_ask };
-                self.ask(&card, row, new).await
+                self.wait_for_approval(&run_context, row, new).await
             }
         }
     }
 
     /// Asks a person, and waits a while for the answer.
-    async fn ask(&self, card: &Card, row: &AttemptRow, new: NewApproval) -> Result<PermitReply> {
+    async fn wait_for_approval(
+        &self,
+        run_context: &RunContext,
+        row: &AttemptRow,
+        new: NewApproval,
+    ) -> Result<PermitReply> {
         // Whoever looks at the run has to know before the store does.
-        let _asking = self.asking.enter(card.run);
-        let _held = self.live.hold(row.id);
-        let mut people = self.attendance.hear();
-        let mut seen = Change::default();
+        let _asking = self.approval_waits.enter(run_context.run);
+        let _held = self.live_state.begin_human_wait(row.id);
+        let mut presence_changes = self.viewers.subscribe();
+        let mut seen = ChangeCursor::default();
         let (began, on_ask) = (Instant::now(), new.on_ask);
         let mut asked = self.store.approval_ask(row.fence.clone(), new.clone(), self.now());
         loop {
             let approval = asked.await?;
             if let Some(answer) = approval.answer {
-                return Ok(reply(answer, on_ask));
+                return Ok(permit_reply(answer, on_ask));
             }
             let mut alone = None;
             loop {
-                let is_alone = on_ask != OnAsk::Wait && !self.attendance.is_there(card.run);
+                let is_alone = on_ask != OnAsk::Wait && !self.viewers.is_present(run_context.run);
                 alone = alone.or(Some(Instant::now())).filter(|_| is_alone);
-                let given_up = alone.map_or(began + HOLD, |since| since + ARRIVAL);
+                let given_up =
+                    alone.map_or(began + APPROVAL_POLL_TIMEOUT, |since| since + PRESENCE_GRACE);
                 tokio::select! {
-                    change = self.store.change_wait(card.workflow, seen) => seen = change,
+                    change = self.store.change_wait(run_context.workflow, seen) => seen = change,
                     // The sender is the kernel's own, and lives as long.
-                    _ = people.changed() => continue,
+                    _ = presence_changes.changed() => continue,
                     () = tokio::time::sleep_until(given_up) => match alone {
-                        Some(_) => self.turn_down(card, approval.id).await?,
+                        Some(_) => self.deny_unattended(run_context, approval.id).await?,
                         None => return Ok(PermitReply::Open { approval: approval.id }),
                     }
                 }
-                let open = self.store.approval_list(card.workflow, ApprovalQuery::Open).await?;
+                let open =
+                    self.store.approval_list(run_context.workflow, ApprovalQuery::Open).await?;
                 if !open.iter().any(|open| open.id == approval.id) {
                     break;
                 }
@@ -100,11 +120,11 @@ impl Kernel {
     }
 
     /// Denies what nobody is there to approve, unless somebody was quicker.
-    async fn turn_down(&self, card: &Card, id: ApprovalId) -> Result<()> {
-        let (consent, reason) = (Consent::Denied, Some(NOBODY.to_owned()));
-        let (by, now) = (By::system(), self.now());
-        match self.store.approval_answer(by, card.workflow, id, consent, reason, now).await {
-            Ok(_) | Err(StoreError::Consented(..)) => Ok(()),
+    async fn deny_unattended(&self, run_context: &RunContext, id: ApprovalId) -> Result<()> {
+        let (consent, reason) = (Consent::Denied, Some(NO_APPROVER.to_owned()));
+        let (by, now) = (WriteContext::system(), self.now());
+        match self.store.approval_answer(by, run_context.workflow, id, consent, reason, now).await {
+            Ok(_) | Err(StoreError::ApprovalAnswered(..)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -122,26 +142,26 @@ impl Kernel {
             return Err(Error::Forbidden("what an agent asks for is approved by a person"));
         }
         who.require(Permission::Approve)?;
-        let place = Place { target: request.target, project: request.project };
-        let (instance, _) = self.instance(who, &place).await?;
+        let selector = InstanceSelector { target: request.target, project: request.project };
+        let (instance, _) = self.live_instance(who, &selector).await?;
         let asked = self.store.approval_list(instance.id, ApprovalQuery::One(id)).await?.pop();
         let asked = asked.ok_or(Error::Store(StoreError::NotFound("approval")))?;
         let reason = request.reason.filter(|reason| !reason.trim().is_empty());
-        sizes::check("a reason", reason.as_ref().map_or(0, String::len), REASON)?;
-        let (by, now) = (who.by(key)?, self.now());
+        size_limits::check("a reason", reason.as_ref().map_or(0, String::len), MAX_REASON_BYTES)?;
+        let (by, now) = (who.author_with_key(key)?, self.now());
         self.store.approval_answer(by, instance.id, id, consent, reason, now).await?;
-        Ok(ApprovalView { answer: Some(consent), ..view(&instance, asked) })
+        Ok(ApprovalView { answer: Some(consent), ..approval_view(&instance, asked) })
     }
 
     /// Lists what agents want to do and wait for.
     pub async fn approval_list(
         &self,
         who: &Principal,
-        place: &Place,
-        breadth: Breadth,
+        selector: &InstanceSelector,
+        scope: ListingScope,
     ) -> Result<Vec<ApprovalView>> {
         let mut views = Vec::new();
-        for instance in self.instances(who, place, breadth).await? {
+        for instance in self.instances_in_scope(who, selector, scope).await? {
             views.extend(self.approvals_of(&instance).await?);
         }
         Ok(views)
@@ -150,11 +170,11 @@ impl Kernel {
     /// The open requests of an instance.
     pub(crate) async fn approvals_of(&self, instance: &Instance) -> Result<Vec<ApprovalView>> {
         let open = self.store.approval_list(instance.id, ApprovalQuery::Open).await?;
-        Ok(open.into_iter().map(|approval| view(instance, approval)).collect())
+        Ok(open.into_iter().map(|approval| approval_view(instance, approval)).collect())
     }
 }
 
-impl Card {
+impl RunContext {
     /// Where one of its agents works.
     pub(crate) fn cwd_of(&self, settings: &AgentSettings) -> PathBuf {
         let own = settings.cwd.as_ref();
@@ -162,12 +182,12 @@ impl Card {
     }
 }
 
-fn reply(answer: ApprovalAnswer, on_ask: OnAsk) -> PermitReply {
+fn permit_reply(answer: ApprovalAnswer, on_ask: OnAsk) -> PermitReply {
     let ApprovalAnswer { consent, reason, by } = answer;
     match (consent, by, on_ask) {
         (Consent::Approved, _, _) => PermitReply::Allow,
         (Consent::Denied, Sender::System, OnAsk::Fail) => {
-            PermitReply::Fail { why: NOBODY.to_owned() }
+            PermitReply::Fail { why: NO_APPROVER.to_owned() }
         }
         (Consent::Denied, by, _) => {
             let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -176,7 +196,7 @@ fn reply(answer: ApprovalAnswer, on_ask: OnAsk) -> PermitReply {
     }
 }
 
-fn view(instance: &Instance, approval: Approval) -> ApprovalView {
+fn approval_view(instance: &Instance, approval: Approval) -> ApprovalView {
     let Approval { id, run, agent, attempt: _, tool, args, asked, answer } = approval;
     let answer = answer.map(|answer| answer.consent);
     let instance = instance.instance.clone();

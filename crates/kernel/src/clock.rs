@@ -30,7 +30,7 @@ pub struct VirtualClock {
 
 /// Makes ids and secrets.
 #[derive(Clone, Debug)]
-pub enum Dice {
+pub enum RandomSource {
     /// From the operating system.
     System,
     /// The same ones again for the same seed: for tests.
@@ -40,7 +40,7 @@ pub enum Dice {
 /// The machine has no randomness to give.
 #[derive(Debug, thiserror::Error)]
 #[error("the operating system gave no random bytes")]
-pub struct NoDice(#[source] getrandom::Error);
+pub struct RandomnessUnavailable(#[source] getrandom::Error);
 
 impl Clock {
     /// The current time.
@@ -75,23 +75,23 @@ impl VirtualClock {
     }
 
     /// Sets the wall clock forward by so many milliseconds, or back.
-    pub fn set_wall(&self, by: i64) {
+    pub fn shift_wall(&self, by: i64) {
         self.shift.fetch_add(by, Ordering::Relaxed);
     }
 }
 
-impl Dice {
+impl RandomSource {
     /// Dice that fall the same way for the same `seed`.
     pub fn seeded(seed: u64) -> Self {
         Self::Seeded(Arc::new(AtomicU64::new(seed)))
     }
 
     /// Thirty-two bytes nobody can guess.
-    pub fn secret(&self) -> Result<Hash, NoDice> {
+    pub fn random_bytes(&self) -> Result<Hash, RandomnessUnavailable> {
         match self {
             Self::System => {
                 let mut bytes = Hash::default();
-                getrandom::fill(&mut bytes).map_err(NoDice)?;
+                getrandom::fill(&mut bytes).map_err(RandomnessUnavailable)?;
                 Ok(bytes)
             }
             Self::Seeded(state) => {
@@ -102,17 +102,17 @@ impl Dice {
     }
 
     /// A run's id. Ids made later sort later.
-    pub fn run(&self, now: Millis) -> Result<RunId, NoDice> {
-        self.uuid(now).map(RunId::new)
+    pub fn new_run_id(&self, now: Millis) -> Result<RunId, RandomnessUnavailable> {
+        self.new_uuid(now).map(RunId::new)
     }
 
     /// An attempt's id.
-    pub fn attempt(&self, now: Millis) -> Result<AttemptId, NoDice> {
-        self.uuid(now).map(AttemptId::new)
+    pub fn new_attempt_id(&self, now: Millis) -> Result<AttemptId, RandomnessUnavailable> {
+        self.new_uuid(now).map(AttemptId::new)
     }
 
-    fn uuid(&self, now: Millis) -> Result<Uuid, NoDice> {
-        let secret = self.secret()?;
+    fn new_uuid(&self, now: Millis) -> Result<Uuid, RandomnessUnavailable> {
+        let secret = self.random_bytes()?;
         let mut bytes = [0; 10];
         bytes.copy_from_slice(&secret[..10]);
         let millis = u64::try_from(now.get()).unwrap_or(0);

@@ -1,31 +1,46 @@
 //! The team's shared documents, in the store.
 
+pub(crate) mod document_files;
+pub(crate) mod file_merge;
+pub(crate) mod line_diff;
+pub(crate) mod line_merge;
+pub(crate) mod resources;
+pub(crate) mod suggestions;
+pub(crate) mod transcript;
+
 use agent_worker_protocol::{
     DocumentPath, EffectKey, Permission, Revision, ToolName, WorkflowId,
     api::{DocumentDiff, DocumentEntry, DocumentNamed, DocumentText, DocumentWritten},
 };
-use agent_worker_store::{Base, Document, DocumentInfo, DocumentWrite, Error as StoreError};
+use agent_worker_store::{
+    Document, DocumentBase, DocumentInfo, DocumentWrite, Error as StoreError,
+};
 
 use crate::{
+    access::instance_resolution::InstanceSelector,
+    documents::document_files::CONFLICT_SUFFIX,
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    lines,
-    place::Place,
-    proposals::Decisions,
-    shelf::CONFLICT,
+    voting::proposals::DecisionsDocument,
 };
 
 /// The most a document is.
-pub(crate) const DOCUMENT: usize = 4 * 1024 * 1024;
-const MOST_REVISIONS: u32 = 1_000;
+pub(crate) const MAX_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
+const MAX_REVISIONS: u32 = 1_000;
 
 impl Kernel {
     /// The document that is meant when none is named.
-    pub async fn document_default(&self, who: &Principal, place: &Place) -> Result<DocumentNamed> {
+    pub async fn document_default(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<DocumentNamed> {
         who.require(Permission::Read)?;
-        let instance = self.instance_of(who, place).await?;
+        let instance = self.resolve_instance(who, selector).await?;
         let file = match instance.live.or(instance.last) {
-            Some(run) => self.card(run).await?.script.workflow.context.layout.document.clone(),
+            Some(run) => {
+                self.run_context(run).await?.script.workflow.context.layout.document.clone()
+            }
             None => DocumentPath::default(),
         };
         Ok(DocumentNamed { file })
@@ -35,14 +50,15 @@ impl Kernel {
     pub async fn document_read(
         &self,
         who: &Principal,
-        place: &Place,
+        selector: &InstanceSelector,
         file: DocumentPath,
         at: Option<Revision>,
     ) -> Result<DocumentText> {
         who.require(Permission::Read)?;
-        let instance = self.instance_of(who, place).await?;
+        let instance = self.resolve_instance(who, selector).await?;
         if is_decisions(&file) {
-            let Decisions { count, content, .. } = self.decisions_md(instance.id).await?;
+            let DecisionsDocument { count, content, .. } =
+                self.decisions_document(instance.id).await?;
             let (revision, author) = (Revision::new(count), "system".to_owned());
             if at.is_some_and(|at| at != revision) {
                 return Err(StoreError::NotFound("revision").into());
@@ -64,12 +80,12 @@ impl Kernel {
     pub async fn document_list(
         &self,
         who: &Principal,
-        place: &Place,
+        selector: &InstanceSelector,
     ) -> Result<Vec<DocumentEntry>> {
         who.require(Permission::Read)?;
-        let instance = self.instance_of(who, place).await?;
+        let instance = self.resolve_instance(who, selector).await?;
         let list = self.store.document_list(instance.id).await?;
-        let mut list: Vec<_> = list.into_iter().map(entry).collect();
+        let mut list: Vec<_> = list.into_iter().map(document_entry).collect();
         list.extend(self.decisions_entry(instance.id).await?);
         list.sort_by(|one, other| one.file.as_str().cmp(other.file.as_str()));
         Ok(list)
@@ -77,8 +93,8 @@ impl Kernel {
 
     /// What was decided, as an entry of a list; none while nothing was.
     async fn decisions_entry(&self, workflow: WorkflowId) -> Result<Option<DocumentEntry>> {
-        let Decisions { count, content, last } = self.decisions_md(workflow).await?;
-        let (Some(written), Ok(file)) = (last, DECISIONS.parse()) else { return Ok(None) };
+        let DecisionsDocument { count, content, last } = self.decisions_document(workflow).await?;
+        let (Some(written), Ok(file)) = (last, DECISIONS_FILE.parse()) else { return Ok(None) };
         Ok(Some(DocumentEntry {
             file,
             revision: Revision::new(count),
@@ -93,28 +109,28 @@ impl Kernel {
     pub async fn document_history(
         &self,
         who: &Principal,
-        place: &Place,
+        selector: &InstanceSelector,
         file: DocumentPath,
     ) -> Result<Vec<DocumentEntry>> {
         who.require(Permission::Read)?;
-        let instance = self.instance_of(who, place).await?;
-        let revisions = self.store.document_history(instance.id, file, MOST_REVISIONS).await?;
+        let instance = self.resolve_instance(who, selector).await?;
+        let revisions = self.store.document_history(instance.id, file, MAX_REVISIONS).await?;
         if revisions.is_empty() {
             return Err(StoreError::NotFound("document").into());
         }
-        Ok(revisions.into_iter().map(entry).collect())
+        Ok(revisions.into_iter().map(document_entry).collect())
     }
 
     /// What changed in a document between two of its revisions: by default what the newest changed.
     pub async fn document_diff(
         &self,
         who: &Principal,
-        place: &Place,
+        selector: &InstanceSelector,
         file: DocumentPath,
         between: (Option<Revision>, Option<Revision>),
     ) -> Result<DocumentDiff> {
         who.require(Permission::Read)?;
-        let instance = self.instance_of(who, place).await?;
+        let instance = self.resolve_instance(who, selector).await?;
         let found = self.store.document_get(instance.id, file.clone(), between.1).await?;
         let after = found.ok_or(StoreError::NotFound("revision"))?;
         let to = after.info.revision;
@@ -127,7 +143,7 @@ impl Kernel {
         };
         let names = [format!("{file} {from}"), format!("{file} {to}")];
         // It takes a while when both are long.
-        let diff = move || lines::unified(&before, &after.content, &names);
+        let diff = move || line_diff::unified_diff(&before, &after.content, &names);
         let diff = tokio::task::spawn_blocking(diff).await.map_err(|_| StoreError::Closed)?;
         Ok(DocumentDiff { file, from, to, diff })
     }
@@ -137,25 +153,26 @@ impl Kernel {
         &self,
         who: &Principal,
         key: Option<EffectKey>,
-        place: &Place,
+        selector: &InstanceSelector,
         file: DocumentPath,
         content: String,
-        base: Base,
+        base: DocumentBase,
     ) -> Result<DocumentWritten> {
         who.require(Permission::Documents)?;
-        let by = who.by(key)?;
+        let by = who.author_with_key(key)?;
         if is_decisions(&file) {
             return Err(Error::Forbidden(
                 "decisions.md is written by the votes, and by nobody else",
             ));
         }
-        for tool in doors(base) {
+        for tool in write_tools(base) {
             self.pass_gate(who, *tool).await?;
         }
-        let (instance, run) = self.instance(who, place).await?;
-        self.card(run).await?.require_documents()?;
-        if file.as_str().ends_with(CONFLICT) {
-            let why = format!("names that end in {CONFLICT} are for what could not be merged");
+        let (instance, run) = self.live_instance(who, selector).await?;
+        self.run_context(run).await?.require_documents()?;
+        if file.as_str().ends_with(CONFLICT_SUFFIX) {
+            let why =
+                format!("names that end in {CONFLICT_SUFFIX} are for what could not be merged");
             return Err(Error::BadRequest(why));
         }
         let write = DocumentWrite {
@@ -163,42 +180,45 @@ impl Kernel {
             path: file.clone(),
             content,
             base,
-            most: DOCUMENT,
+            max_bytes: MAX_DOCUMENT_BYTES,
         };
-        let once = self.store.document_put(by, write, self.now()).await.map_err(too_long)?;
+        let once =
+            self.store.document_put(by, write, self.now()).await.map_err(document_too_long)?;
         let deduplicated = once.is_deduplicated();
         Ok(DocumentWritten { file, revision: once.value(), deduplicated })
     }
 }
 
 /// The tools that write like this; a gate before one of them is a gate before the write.
-fn doors(base: Base) -> &'static [ToolName] {
+fn write_tools(base: DocumentBase) -> &'static [ToolName] {
     match base {
         // It may be there or not.
-        Base::Absent | Base::Seen => &[ToolName::DocumentCreate, ToolName::DocumentWrite],
-        Base::Revision(_) => &[ToolName::DocumentWrite],
-        Base::Append => &[ToolName::DocumentAppend],
+        DocumentBase::Absent | DocumentBase::LastRead => {
+            &[ToolName::DocumentCreate, ToolName::DocumentWrite]
+        }
+        DocumentBase::Revision(_) => &[ToolName::DocumentWrite],
+        DocumentBase::Append => &[ToolName::DocumentAppend],
     }
 }
 
 /// The document that nobody writes: what was decided, read from the proposals themselves.
-pub const DECISIONS: &str = "decisions.md";
+pub const DECISIONS_FILE: &str = "decisions.md";
 
 pub(crate) fn is_decisions(file: &DocumentPath) -> bool {
-    file.as_str() == DECISIONS
+    file.as_str() == DECISIONS_FILE
 }
 
 /// Says how long a document may be where it would be longer.
-pub(crate) fn too_long(error: StoreError) -> Error {
+pub(crate) fn document_too_long(error: StoreError) -> Error {
     match error {
-        StoreError::TooLong(size) => {
-            Error::TooLarge { what: "this document", size, most: DOCUMENT }
+        StoreError::DocumentTooLong(size) => {
+            Error::TooLarge { what: "this document", size, most: MAX_DOCUMENT_BYTES }
         }
         other => other.into(),
     }
 }
 
-fn entry(info: DocumentInfo) -> DocumentEntry {
+fn document_entry(info: DocumentInfo) -> DocumentEntry {
     let DocumentInfo { path, revision, author, attempt, ts, bytes } = info;
     DocumentEntry { file: path, revision, author, attempt, bytes, written: ts }
 }

@@ -7,7 +7,7 @@ use agent_worker_protocol::{
 use agent_worker_store as store;
 use agent_worker_workflow as workflow;
 
-use crate::clock::NoDice;
+use crate::clock::RandomnessUnavailable;
 
 /// The room's result.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -20,7 +20,7 @@ pub enum Error {
     Store(#[from] store::Error),
     /// The workflow file is wrong.
     #[error("{}", .0.summary())]
-    Script(#[from] workflow::Error),
+    Workflow(#[from] workflow::Error),
     /// The caller is known and may not.
     #[error("{0}")]
     Forbidden(&'static str),
@@ -35,7 +35,7 @@ pub enum Error {
     NoInstance(String),
     /// No delivery was given up on there.
     #[error("there is no dead letter{} in @{instance}", .seq.map(|seq| format!(" #{seq}")).unwrap_or_default())]
-    NoLetter {
+    NoDeadLetter {
         /// Where.
         instance: InstanceRef,
         /// Of which message, where one was named.
@@ -54,7 +54,7 @@ pub enum Error {
     NoAgent(UnknownMention),
     /// The name is taken.
     #[error("there is an agent `{0}` already")]
-    AgentThere(Target),
+    AgentExists(Target),
     /// An agent made by hand cannot be made.
     #[error("{message}")]
     BadAgent {
@@ -77,7 +77,7 @@ pub enum Error {
     },
     /// A standalone agent's message would be one too many.
     #[error("not sent: {0}")]
-    TooFar(PauseCause),
+    HopLimit(PauseCause),
     /// The run is not paused, so there is nothing to resume.
     #[error("@{0} is not paused")]
     NotPaused(InstanceRef),
@@ -86,13 +86,13 @@ pub enum Error {
     NotRunning(InstanceRef),
     /// The instance has a live run already.
     #[error("@{0} is running already")]
-    Running(InstanceRef),
+    AlreadyRunning(InstanceRef),
     /// No target was given, and there is more than one thing it could be.
     #[error("several runs could be meant: {}", .0.join(", "))]
-    Several(Vec<String>),
+    AmbiguousDefault(Vec<String>),
     /// The run of standalone agents has no end.
     #[error("standalone agents live in @global, which is always there")]
-    Permanent,
+    PermanentRun,
     /// The instance has no live run.
     #[error("@{0} has no live run")]
     NoRun(InstanceRef),
@@ -108,7 +108,7 @@ pub enum Error {
     },
     /// The agent may not call this tool before a vote allows it.
     #[error("`{tool}` waits for the gate `{gate}`, which is shut")]
-    Gate {
+    GateClosed {
         /// The tool.
         tool: &'static str,
         /// What has to be opened.
@@ -122,10 +122,10 @@ pub enum Error {
     Draining,
     /// A run's private folder could not be used.
     #[error("the run's private folder failed: {0}")]
-    Folder(#[source] std::io::Error),
+    RunFolder(#[source] std::io::Error),
     /// No randomness.
     #[error(transparent)]
-    NoDice(#[from] NoDice),
+    NoRandomness(#[from] RandomnessUnavailable),
 }
 
 impl Error {
@@ -138,13 +138,13 @@ impl Error {
     /// Whether the disk keeps the daemon from doing what was asked, so that the same request may succeed later.
     pub fn is_disk_fault(&self) -> bool {
         match self {
-            Self::Folder(_) => true,
+            Self::RunFolder(_) => true,
             Self::Store(error) => matches!(
                 error,
-                store::Error::Full
+                store::Error::DiskFull
                     | store::Error::Disk(_)
                     | store::Error::File(_)
-                    | store::Error::Unknown(_)
+                    | store::Error::OutcomeUnknown(_)
                     | store::Error::ReadOnly(_)
                     | store::Error::Malformed(_)
                     | store::Error::RescuedCopy { .. }
@@ -156,22 +156,22 @@ impl Error {
     fn code(&self) -> Code {
         match self {
             Self::Store(error) => store_code(error),
-            Self::Script(_) | Self::BadRequest(_) | Self::BadAgent { .. } => Code::BadRequest,
-            Self::Forbidden(_) | Self::NotAllowed(_) | Self::Gate { .. } => Code::Forbidden,
+            Self::Workflow(_) | Self::BadRequest(_) | Self::BadAgent { .. } => Code::BadRequest,
+            Self::Forbidden(_) | Self::NotAllowed(_) | Self::GateClosed { .. } => Code::Forbidden,
             Self::Unauthorized => Code::Unauthorized,
-            Self::NoInstance(_) | Self::NoAgent(_) | Self::NoLetter { .. } => Code::NotFound,
+            Self::NoInstance(_) | Self::NoAgent(_) | Self::NoDeadLetter { .. } => Code::NotFound,
             Self::Ambiguous { .. }
-            | Self::Several(_)
-            | Self::Running(_)
-            | Self::AgentThere(_)
+            | Self::AmbiguousDefault(_)
+            | Self::AlreadyRunning(_)
+            | Self::AgentExists(_)
             | Self::NotPaused(_)
             | Self::NotRunning(_)
-            | Self::Permanent => Code::Conflict,
-            Self::StillLimited { .. } | Self::TooFar(_) => Code::Limit,
+            | Self::PermanentRun => Code::Conflict,
+            Self::StillLimited { .. } | Self::HopLimit(_) => Code::Limit,
             Self::NoRun(_) => Code::NoRun,
             Self::TooLarge { .. } => Code::TooLarge,
-            Self::Draining | Self::Folder(_) => Code::Unavailable,
-            Self::NoDice(_) => Code::Internal,
+            Self::Draining | Self::RunFolder(_) => Code::Unavailable,
+            Self::NoRandomness(_) => Code::Internal,
         }
     }
 
@@ -181,15 +181,17 @@ impl Error {
                 Some(format!("did you mean `{name}`?"))
             }
             Self::BadAgent { hint, .. } => Some(hint.clone()),
-            Self::StillLimited { instance, mode, needs, .. } => Some(more(instance, *mode, needs)),
-            Self::AgentThere(target) => Some(format!(
+            Self::StillLimited { instance, mode, needs, .. } => {
+                Some(resume_hint(instance, *mode, needs))
+            }
+            Self::AgentExists(target) => Some(format!(
                 "give it another name, or end that one: agent-worker agent end {target}"
             )),
-            Self::TooFar(_) => Some("end this turn; a message of a person begins anew".into()),
-            Self::Gate { gate, .. } => {
+            Self::HopLimit(_) => Some("end this turn; a message of a person begins anew".into()),
+            Self::GateClosed { gate, .. } => {
                 Some(format!("a binding proposal with gate `{gate}` opens it when `approve` wins"))
             }
-            Self::Permanent => Some(
+            Self::PermanentRun => Some(
                 "`agent-worker ls @global` lists them, `agent-worker agent end NAME` ends one"
                     .into(),
             ),
@@ -197,15 +199,15 @@ impl Error {
                 Some("`agent-worker runs` shows how it stands".into())
             }
             Self::NoAgent(_) => Some("`agent-worker ls` shows who is there".into()),
-            Self::NoLetter { instance, .. } => {
+            Self::NoDeadLetter { instance, .. } => {
                 Some(format!("`agent-worker dead @{instance}` lists what there is"))
             }
             Self::NoInstance(_) => Some("`agent-worker ls --all` shows what there is".into()),
             Self::Ambiguous { .. } => Some(
                 "name it whole, agent@workflow:tag, or go to the folder of the one you mean".into(),
             ),
-            Self::Several(_) => Some("name the one you mean: @workflow:tag".into()),
-            Self::Running(instance) => Some(format!(
+            Self::AmbiguousDefault(_) => Some("name the one you mean: @workflow:tag".into()),
+            Self::AlreadyRunning(instance) => Some(format!(
                 "`agent-worker stop @{instance}` ends it, --replace does so first, --tag NAME starts another one beside it"
             )),
             Self::NoRun(instance) if instance.is_global() => {
@@ -218,21 +220,21 @@ impl Error {
                 Some("put the rest into a resource with resource_create".into())
             }
             Self::Store(error) => store_hint(error),
-            Self::Script(_)
+            Self::Workflow(_)
             | Self::BadRequest(_)
             | Self::Forbidden(_)
             | Self::NotAllowed(_)
             | Self::Unauthorized
             | Self::Draining
-            | Self::Folder(_)
-            | Self::NoDice(_) => None,
+            | Self::RunFolder(_)
+            | Self::NoRandomness(_) => None,
         }
     }
 }
 
 /// How a run is given more.
-fn more(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> String {
-    let typed = needs.typed(&Target::instance(instance));
+fn resume_hint(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> String {
+    let typed = needs.to_command(&Target::instance(instance));
     match (mode, needs) {
         (RunMode::Start, ResumeRequest { turns: Some(_), .. }) => {
             format!("it goes on by itself within a day; to go on now: {typed}")
@@ -250,32 +252,32 @@ fn store_hint(error: &store::Error) -> Option<String> {
         store::Error::StaleRevision(_) => {
             "read it, then document_write with that as base_revision".into()
         }
-        store::Error::Unread(_) => "read it first with document_read, then write again".into(),
+        store::Error::RevisionNotRead(_) => "read it first with document_read, then write again".into(),
         store::Error::NotOwner(owner) => {
             format!("tell @{owner} what you would change, with document_suggest")
         }
-        store::Error::MayWrite => "write it with document_write or document_append".into(),
-        store::Error::NoSuchPassage(_) => {
+        store::Error::SuggestionNotNeeded => "write it with document_write or document_append".into(),
+        store::Error::PassageNotUnique(_) => {
             "read it, and quote as much as occurs there once, to the letter".into()
         }
-        store::Error::ProposalOver { .. } => {
+        store::Error::ProposalClosed { .. } => {
             "what is decided stays so; make a new proposal to change it".into()
         }
         store::Error::NoVote(_) => {
             "its electorate was fixed when it was made: proposal_status shows it".into()
         }
-        store::Error::InTheWay(_) => "give it another name".into(),
-        store::Error::KeptElsewhere(_) => {
+        store::Error::PathConflict(_) => "give it another name".into(),
+        store::Error::InOtherDatabase(_) => {
             "put `context.config.db` back as it was, or delete what is there: agent-worker rm"
                 .into()
         }
-        store::Error::InUse(_) | store::Error::NotATeams(_) => {
+        store::Error::InUse(_) | store::Error::NotTeamDatabase(_) => {
             "give the team another `context.config.db`".into()
         }
-        store::Error::Full => {
+        store::Error::DiskFull => {
             "free some space; writes work again as soon as there is room, without a restart".into()
         }
-        store::Error::Unknown(_) => {
+        store::Error::OutcomeUnknown(_) => {
             "ask again with the same idempotency key: then it happens once".into()
         }
         store::Error::Damaged(_) => {
@@ -304,43 +306,43 @@ fn store_code(error: &store::Error) -> Code {
     match error {
         store::Error::NotFound(_) => Code::NotFound,
         store::Error::Exists(_)
-        | store::Error::KeptElsewhere(_)
+        | store::Error::InOtherDatabase(_)
         | store::Error::InUse(_)
-        | store::Error::NotATeams(_)
+        | store::Error::NotTeamDatabase(_)
         | store::Error::RunLive(_)
         | store::Error::KeyReused
         | store::Error::StaleRevision(_)
-        | store::Error::Unread(_)
-        | store::Error::MayWrite
-        | store::Error::NoSuchPassage(_)
-        | store::Error::Answered(_)
-        | store::Error::Consented(..)
-        | store::Error::Withdrawn(_)
-        | store::Error::InTheWay(_)
-        | store::Error::WrongState(_)
+        | store::Error::RevisionNotRead(_)
+        | store::Error::SuggestionNotNeeded
+        | store::Error::PassageNotUnique(_)
+        | store::Error::QuestionAnswered(_)
+        | store::Error::ApprovalAnswered(..)
+        | store::Error::ApprovalWithdrawn(_)
+        | store::Error::PathConflict(_)
+        | store::Error::WrongDeliveryState(_)
         | store::Error::WrongRunState(_)
-        | store::Error::ProposalOver { .. }
+        | store::Error::ProposalClosed { .. }
         | store::Error::SuggestionAnswered(_)
         | store::Error::AgentBusy => Code::Conflict,
         store::Error::NotOwner(_) | store::Error::NoVote(_) | store::Error::NotCreator(_) => {
             Code::Forbidden
         }
-        store::Error::TooLong(_) => Code::TooLarge,
-        store::Error::OnePlace => Code::BadRequest,
+        store::Error::DocumentTooLong(_) => Code::TooLarge,
+        store::Error::SingleDatabaseOnly => Code::BadRequest,
         store::Error::NoRun => Code::RunEnded,
         store::Error::Fenced => Code::StaleEpoch,
         store::Error::Closed
-        | store::Error::Full
+        | store::Error::DiskFull
         | store::Error::Disk(_)
         | store::Error::File(_)
-        | store::Error::Unknown(_) => Code::Unavailable,
+        | store::Error::OutcomeUnknown(_) => Code::Unavailable,
         store::Error::ReadOnly(_)
         | store::Error::Malformed(_)
         | store::Error::RescuedCopy { .. } => Code::ReadOnly,
         store::Error::Damaged(_) => Code::Damaged,
-        store::Error::Corrupt(_)
-        | store::Error::Newer { .. }
+        store::Error::CorruptMessage(_)
+        | store::Error::NewerSchema { .. }
         | store::Error::Database(_)
-        | store::Error::Garbled(_) => Code::Internal,
+        | store::Error::InvalidValue(_) => Code::Internal,
     }
 }

@@ -10,19 +10,19 @@ use agent_worker_protocol::{
     AgentName, AgentSettings, AttemptId, InstanceRef, Limits, RunId, Sender, Tag, WorkflowId,
     api::TokenView,
 };
-use agent_worker_store::{AgentRow, AttemptRow, By, Now, RunQuery, RunRow, Store, StoreTime, Who};
+use agent_worker_store::{
+    AgentRow, AttemptRow, Now, RunQuery, RunRow, Store, StoreTime, WriteActor, WriteContext,
+};
 use agent_worker_workflow::{Documents, Workflow};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::{
-    attendance::Attendance,
-    clock::{Clock, Dice},
+    approvals::presence::RunPresence,
+    clock::{Clock, RandomSource},
     error::{Error, Result},
-    live::Live,
-    runner::Runner,
-    scheduler::{Options, Scheduler},
-    wall_clock::WallClockWatch,
+    scheduling::{Options, Scheduler},
+    scheduling::{live_state::LiveState, runner::Runner, wall_clock::WallClockWatch},
 };
 
 /// A cloneable handle to the kernel. Both doors call its methods; nothing else writes.
@@ -30,21 +30,21 @@ use crate::{
 pub struct Kernel {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
-    pub(crate) dice: Dice,
+    pub(crate) random: RandomSource,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) scheduler: Scheduler,
-    pub(crate) live: Live,
-    pub(crate) attendance: Attendance,
+    pub(crate) live_state: LiveState,
+    pub(crate) viewers: RunPresence,
     /// Runs in which a worker waits for approval right now: a hint to look at them although somebody works.
-    pub(crate) asking: Attendance,
+    pub(crate) approval_waits: RunPresence,
     /// Whoever joins or leaves does so alone: what is kept for them is read, changed and written back.
-    pub(crate) roster: Arc<Semaphore>,
+    pub(crate) membership_lock: Arc<Semaphore>,
     pub(crate) wall_clock: WallClockWatch,
-    cards: Arc<Mutex<Cards>>,
+    run_contexts: Arc<Mutex<RunContextCache>>,
 }
 
 /// What a kernel is made of.
-pub struct Parts {
+pub struct KernelParts {
     /// What is true.
     pub store: Arc<dyn Store>,
     /// What runs outside.
@@ -52,7 +52,7 @@ pub struct Parts {
     /// Time.
     pub clock: Clock,
     /// Chance.
-    pub dice: Dice,
+    pub random: RandomSource,
     /// How much runs at once, and how patient it is.
     pub options: Options,
 }
@@ -67,33 +67,33 @@ pub enum Principal {
     /// A client, by its token: what it is called, and good for.
     Client(TokenView),
     /// Anybody.
-    Nobody,
+    Anonymous,
 }
 
 /// What seldom changes while a run lasts: read once, kept at hand, read again after a change.
-pub(crate) struct Card {
+pub(crate) struct RunContext {
     pub(crate) run: RunId,
     pub(crate) workflow: WorkflowId,
     pub(crate) instance: InstanceRef,
     pub(crate) project: String,
     pub(crate) limits: Limits,
     pub(crate) started: StoreTime,
-    pub(crate) script: Script,
+    pub(crate) script: RunScript,
     pub(crate) agents: Vec<AgentSettings>,
     pub(crate) team: Vec<AgentName>,
 }
 
-/// The cards at hand.
+/// The contexts at hand.
 #[derive(Default)]
-struct Cards {
-    by_run: HashMap<RunId, Arc<Card>>,
+struct RunContextCache {
+    by_run: HashMap<RunId, Arc<RunContext>>,
     /// How often one was dropped: what was being read meanwhile may be old.
-    drops: u64,
+    evictions: u64,
 }
 
 /// What a run is made from, as it is kept with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Script {
+pub(crate) struct RunScript {
     /// Where it was read; none for standalone agents.
     #[serde(default)]
     pub(crate) file: Option<PathBuf>,
@@ -110,68 +110,68 @@ impl Kernel {
     }
 
     /// Puts a kernel together. Nothing runs before [`Kernel::recover`].
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: KernelParts) -> Self {
         Self {
             wall_clock: WallClockWatch::from(parts.clock.saved(&*parts.store)),
             store: parts.store,
             clock: parts.clock,
-            dice: parts.dice,
+            random: parts.random,
             runner: parts.runner,
             scheduler: Scheduler::new(parts.options),
-            live: Live::default(),
-            attendance: Attendance::default(),
-            asking: Attendance::default(),
-            roster: Arc::new(Semaphore::new(1)),
-            cards: Arc::default(),
+            live_state: LiveState::default(),
+            viewers: RunPresence::default(),
+            approval_waits: RunPresence::default(),
+            membership_lock: Arc::new(Semaphore::new(1)),
+            run_contexts: Arc::default(),
         }
     }
 
-    /// The card of a run.
-    pub(crate) async fn card(&self, run: RunId) -> Result<Arc<Card>> {
+    /// The `run_context` of a run.
+    pub(crate) async fn run_context(&self, run: RunId) -> Result<Arc<RunContext>> {
         let drops = {
-            let cards = self.cards();
-            if let Some(card) = cards.by_run.get(&run) {
-                return Ok(Arc::clone(card));
+            let contexts = self.lock_run_contexts();
+            if let Some(run_context) = contexts.by_run.get(&run) {
+                return Ok(Arc::clone(run_context));
             }
-            cards.drops
+            contexts.evictions
         };
         let row = self.store.run_get(run).await?;
         let live = row.state.is_live();
         // The instance's agents are its newest run's: those of the file, and those who joined.
         let newest = live || self.newest_run(row.workflow).await? == Some(run);
         let agents = if newest { Some(self.store.agent_list(row.workflow).await?) } else { None };
-        let card = Arc::new(Card::read(row, agents)?);
-        let mut cards = self.cards();
+        let run_context = Arc::new(RunContext::from_row(row, agents)?);
+        let mut contexts = self.lock_run_contexts();
         // The past is read again when somebody asks for it, and what may have changed while it was read is too.
-        if live && cards.drops == drops {
-            cards.by_run.insert(run, Arc::clone(&card));
+        if live && contexts.evictions == drops {
+            contexts.by_run.insert(run, Arc::clone(&run_context));
         }
-        Ok(card)
+        Ok(run_context)
     }
 
-    /// Forgets the card of a run that is over, or has changed.
-    pub(crate) fn card_drop(&self, run: RunId) {
-        let mut cards = self.cards();
-        cards.by_run.remove(&run);
-        cards.drops += 1;
+    /// Forgets the `run_context` of a run that is over, or has changed.
+    pub(crate) fn run_context_evict(&self, run: RunId) {
+        let mut contexts = self.lock_run_contexts();
+        contexts.by_run.remove(&run);
+        contexts.evictions += 1;
     }
 
-    fn cards(&self) -> std::sync::MutexGuard<'_, Cards> {
-        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_run_contexts(&self) -> std::sync::MutexGuard<'_, RunContextCache> {
+        self.run_contexts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn newest_run(&self, workflow: WorkflowId) -> Result<Option<RunId>> {
-        let newest = self.store.run_list(RunQuery::Of(workflow, 1)).await?;
+        let newest = self.store.run_list(RunQuery::OfInstance(workflow, 1)).await?;
         Ok(newest.first().map(|run| run.id))
     }
 }
 
-impl Card {
-    fn read(row: RunRow, agents: Option<Vec<AgentRow>>) -> Result<Self> {
+impl RunContext {
+    fn from_row(row: RunRow, agents: Option<Vec<AgentRow>>) -> Result<Self> {
         let garbled = |what: &str, error: serde_json::Error| {
-            agent_worker_store::Error::Garbled(format!("{what}: {error}"))
+            agent_worker_store::Error::InvalidValue(format!("{what}: {error}"))
         };
-        let script: Script =
+        let script: RunScript =
             serde_json::from_str(&row.script).map_err(|error| garbled("run script", error))?;
         let agents: Vec<AgentSettings> = match agents {
             None => script.workflow.agents.clone(),
@@ -215,39 +215,42 @@ impl Card {
 impl Principal {
     /// The name a message of theirs carries; nobody writes nothing.
     pub(crate) fn sender(&self) -> Result<Sender> {
-        self.who().map(|who| who.sender())
+        self.author().map(|who| who.sender())
     }
 
     /// Who did something, as a person reads it.
-    pub(crate) fn called(&self) -> String {
+    pub(crate) fn display_name(&self) -> String {
         match self {
             Self::User => "the user".to_owned(),
             Self::Agent(attempt) => attempt.fence.agent.to_string(),
             Self::Client(token) => Sender::Client(token.name.clone()).to_string(),
-            Self::Nobody => "nobody".to_owned(),
+            Self::Anonymous => "nobody".to_owned(),
         }
     }
 
     /// Who writes, for the store.
-    pub(crate) fn who(&self) -> Result<Who> {
+    pub(crate) fn author(&self) -> Result<WriteActor> {
         match self {
-            Self::User => Ok(Who::User),
-            Self::Agent(attempt) => Ok(Who::Agent(attempt.fence.clone())),
-            Self::Client(token) => Ok(Who::Client(token.name.clone())),
-            Self::Nobody => Err(Error::Unauthorized),
+            Self::User => Ok(WriteActor::User),
+            Self::Agent(attempt) => Ok(WriteActor::Agent(attempt.fence.clone())),
+            Self::Client(token) => Ok(WriteActor::Client(token.name.clone())),
+            Self::Anonymous => Err(Error::Unauthorized),
         }
     }
 
     /// Who writes, under a key.
-    pub(crate) fn by(&self, key: Option<agent_worker_protocol::EffectKey>) -> Result<By> {
-        Ok(By { who: self.who()?, key })
+    pub(crate) fn author_with_key(
+        &self,
+        key: Option<agent_worker_protocol::EffectKey>,
+    ) -> Result<WriteContext> {
+        Ok(WriteContext { actor: self.author()?, key })
     }
 
     /// The attempt that asks, if it is this one.
-    pub(crate) fn own_attempt(&self, attempt: AttemptId) -> Result<&AttemptRow> {
+    pub(crate) fn require_own_attempt(&self, attempt: AttemptId) -> Result<&AttemptRow> {
         match self {
             Self::Agent(row) if row.id == attempt => Ok(row),
-            Self::Nobody => Err(Error::Unauthorized),
+            Self::Anonymous => Err(Error::Unauthorized),
             Self::User | Self::Client(_) | Self::Agent(_) => {
                 Err(Error::Forbidden("an attempt is spoken for by its own worker only"))
             }
@@ -258,13 +261,13 @@ impl Principal {
     pub fn require_user(&self, what: &'static str) -> Result<()> {
         match self {
             Self::User => Ok(()),
-            Self::Nobody => Err(Error::Unauthorized),
+            Self::Anonymous => Err(Error::Unauthorized),
             Self::Agent(_) | Self::Client(_) => Err(Error::Forbidden(what)),
         }
     }
 
     /// Lets anybody known pass.
-    pub fn require_known(&self) -> Result<()> {
-        self.who().map(drop)
+    pub fn require_authenticated(&self) -> Result<()> {
+        self.author().map(drop)
     }
 }

@@ -1,20 +1,23 @@
 //! How a run begins: the file is read, checked and copied, its instance is found or made.
 
+pub(crate) mod agent_join;
+pub(crate) mod instances;
+pub(crate) mod members;
+
 use std::path::{Path, PathBuf};
 
 use agent_worker_protocol::{
     EffectKey, InstanceRef, Limits, Permission, Role, RunId, RunState, WorkflowId,
     api::{ResumeRequest, RunRequest, RunStarted, RunView},
 };
-use agent_worker_store::{Error as StoreError, Keep, NewAgent, NewRun, RunQuery};
+use agent_worker_store::{Error as StoreError, NewAgent, NewRun, Retention, RunQuery};
 use agent_worker_workflow::{DocumentOwner, Provider, Workflow};
 
 use crate::{
     error::{Error, Result},
-    idle,
-    kernel::{Kernel, Principal, Script},
-    limits,
-    scheduler::tend::Busy,
+    kernel::{Kernel, Principal, RunScript},
+    scheduling::run_loop::BusyAgents,
+    scheduling::{limits, run_step},
 };
 
 impl Kernel {
@@ -22,10 +25,12 @@ impl Kernel {
     pub async fn run_new(&self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
         who.require(Permission::Run)?;
         let (kernel, who) = (self.clone(), who.clone());
-        self.scheduler.carry(async move { kernel.make_run(&who, request).await }).await
+        self.scheduler
+            .run_to_completion(async move { kernel.create_run(&who, request).await })
+            .await
     }
 
-    async fn make_run(&self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
+    async fn create_run(&self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
         if self.is_draining() {
             return Err(Error::Draining);
         }
@@ -34,16 +39,18 @@ impl Kernel {
         }
         let folder = request.file.parent().unwrap_or(Path::new("/"));
         let project = folder.to_string_lossy().into_owned();
-        let workflow = match read(&request.file).await {
+        let workflow = match load_workflow(&request.file).await {
             Ok(workflow) => workflow,
             // What a file says is told only to those whose it is.
-            Err(_) if !who.reaches_all_of(&project) => return Err(no_file(&request.file)),
+            Err(_) if !who.can_reach_project(&project) => {
+                return Err(workflow_file_not_found(&request.file));
+            }
             Err(error) => return Err(error),
         };
         let tag = request.tag.unwrap_or_default();
         let instance = InstanceRef { name: workflow.name.clone(), tag: tag.clone() };
-        if !who.reaches(&project, &instance) {
-            return Err(no_file(&request.file));
+        if !who.can_reach(&project, &instance) {
+            return Err(workflow_file_not_found(&request.file));
         }
         // Wrong parameters are told now, not after the run exists.
         workflow.scope(&request.params, &request.env, &tag, folder)?;
@@ -54,30 +61,30 @@ impl Kernel {
             None => self.store.instance_open(project, instance.clone()).await?,
         };
         if request.replace {
-            self.stop_live(who, id).await?;
+            self.stop_live_run(who, id).await?;
         }
         let (mode, now) = (request.mode, self.now());
-        let run = self.dice.run(now.wall)?;
+        let run = self.random.new_run_id(now.wall)?;
         let agents = workflow.agents.iter().map(|agent| agent.name.clone()).collect();
         let file = Some(request.file);
-        let script = Script { file, workflow, tag, params: request.params, cwd: request.cwd };
+        let script = RunScript { file, workflow, tag, params: request.params, cwd: request.cwd };
         let new = new_run(run, mode, &script)?;
-        self.runner.run_open(run, request.env).await.map_err(Error::Folder)?;
+        self.runner.run_open(run, request.env).await.map_err(Error::RunFolder)?;
         if let Err(error) = self.store.run_create(id, new, now).await {
             self.runner.run_close(run).await;
             return Err(match error {
-                StoreError::RunLive(_) => Error::Running(instance),
+                StoreError::RunLive(_) => Error::AlreadyRunning(instance),
                 other => other.into(),
             });
         }
-        let card = self.card(run).await?;
-        self.begin_run(card, Busy::new(self.scheduler.options.workers_per_instance));
+        let run_context = self.run_context(run).await?;
+        self.spawn_run(run_context, BusyAgents::new(self.scheduler.options.workers_per_instance));
         Ok(RunStarted { run, instance, agents })
     }
 
     /// Ends whatever run holds an instance.
-    async fn stop_live(&self, who: &Principal, workflow: WorkflowId) -> Result<()> {
-        let newest = self.store.run_list(RunQuery::Of(workflow, 1)).await?;
+    async fn stop_live_run(&self, who: &Principal, workflow: WorkflowId) -> Result<()> {
+        let newest = self.store.run_list(RunQuery::OfInstance(workflow, 1)).await?;
         let Some(live) = newest.into_iter().find(|run| run.state.is_live()) else { return Ok(()) };
         match self.end_run(who, live.id).await {
             // It ended by itself meanwhile.
@@ -89,10 +96,10 @@ impl Kernel {
     /// Leases nothing more in a run until it is resumed; live turns finish.
     pub async fn run_pause(&self, who: &Principal, run: RunId) -> Result<RunView> {
         who.require(Permission::Run)?;
-        let row = self.run_known(who, run).await?;
-        self.store.run_settle(run, Box::new(idle::pause), self.now()).await?;
+        let row = self.require_run(who, run).await?;
+        self.store.run_settle(run, Box::new(run_step::pause_step), self.now()).await?;
         // Who may pause it is told how it stands then, whatever else they may.
-        let view = self.view(run).await?;
+        let view = self.current_run_view(run).await?;
         match view.state {
             RunState::Paused { .. } => Ok(view),
             RunState::Ended { .. } => Err(Error::NoRun(row.instance)),
@@ -115,17 +122,19 @@ impl Kernel {
             who.require(Permission::Limits)?;
         }
         let (kernel, who) = (self.clone(), who.clone());
-        self.scheduler.carry(async move { kernel.go_on(&who, key, run, request).await }).await
+        self.scheduler
+            .run_to_completion(async move { kernel.resume_run(&who, key, run, request).await })
+            .await
     }
 
-    async fn go_on(
+    async fn resume_run(
         &self,
         who: &Principal,
         key: Option<EffectKey>,
         run: RunId,
         request: ResumeRequest,
     ) -> Result<RunView> {
-        let row = self.run_known(who, run).await?;
+        let row = self.require_run(who, run).await?;
         let limits = Limits {
             hops: request.hops.unwrap_or(row.limits.hops),
             turns: request.turns.or(row.limits.turns),
@@ -136,7 +145,8 @@ impl Kernel {
             RunState::Paused { cause } => {
                 let agents = self.store.agent_list(row.workflow).await?;
                 let today = self.turns_today(&row).await?;
-                if let Some(needs) = limits::still_limited(&row, &agents, today, &limits, now.store)
+                if let Some(needs) =
+                    limits::missing_limits(&row, &agents, today, &limits, now.store)
                 {
                     let (instance, cause, mode) = (row.instance, cause.clone(), row.mode);
                     return Err(Error::StillLimited { instance, cause, mode, needs });
@@ -148,10 +158,10 @@ impl Kernel {
                 return Err(Error::NotPaused(row.instance));
             }
         }
-        let resumed = self.store.run_resume(who.by(key)?, run, limits, now).await;
-        self.card_drop(run);
+        let resumed = self.store.run_resume(who.author_with_key(key)?, run, limits, now).await;
+        self.run_context_evict(run);
         match resumed {
-            Ok(()) => self.view(run).await,
+            Ok(()) => self.current_run_view(run).await,
             Err(StoreError::WrongRunState(_) | StoreError::NoRun) => {
                 Err(Error::NotPaused(row.instance))
             }
@@ -160,11 +170,11 @@ impl Kernel {
     }
 }
 
-fn no_file(file: &Path) -> Error {
+fn workflow_file_not_found(file: &Path) -> Error {
     Error::NoInstance(format!("workflow file {} for you", file.display()))
 }
 
-async fn read(file: &Path) -> Result<Workflow> {
+async fn load_workflow(file: &Path) -> Result<Workflow> {
     let file = file.to_owned();
     let loaded = tokio::task::spawn_blocking(move || agent_worker_workflow::load(&file)).await;
     match loaded {
@@ -176,10 +186,10 @@ async fn read(file: &Path) -> Result<Workflow> {
 fn new_run(
     id: agent_worker_protocol::RunId,
     mode: agent_worker_protocol::RunMode,
-    script: &Script,
+    script: &RunScript,
 ) -> Result<NewRun> {
     let json = |error: serde_json::Error| {
-        Error::Store(agent_worker_store::Error::Garbled(format!("run script: {error}")))
+        Error::Store(agent_worker_store::Error::InvalidValue(format!("run script: {error}")))
     };
     let workflow = &script.workflow;
     let agents = workflow.agents.iter().map(|agent| {
@@ -195,9 +205,9 @@ fn new_run(
             DocumentOwner::Agent(name) => vec![(Role::DocumentOwner, name.clone())],
             DocumentOwner::Everybody | DocumentOwner::Elect => Vec::new(),
         },
-        keep: match workflow.context.provider {
-            Provider::Memory => Keep::WhileLive,
-            Provider::Sqlite | Provider::File | Provider::Off => Keep::Always,
+        retention: match workflow.context.provider {
+            Provider::Memory => Retention::WhileLive,
+            Provider::Sqlite | Provider::File | Provider::Off => Retention::Always,
         },
         script: serde_json::to_string(script).map_err(json)?,
     })

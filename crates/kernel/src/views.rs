@@ -1,5 +1,9 @@
 //! How things stand, for people: runs and agents with the words that are true of them now.
 
+pub(crate) mod agent_detail;
+pub(crate) mod events;
+pub(crate) mod stats;
+
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -16,26 +20,25 @@ use agent_worker_protocol::{
     api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, Instance, InstanceQuery, Now, Question, RunFacts, RunQuery, RunRow,
-    RunSnapshot, RunStep, StoreFault, Wait,
+    AgentRow, Approval, Instance, InstanceQuery, Now, QuestionRow, RunFacts, RunQuery, RunRow,
+    RunSnapshot, RunStep, StoreFault, WaitReason,
 };
 use serde::Deserialize;
 
 use crate::{
+    access::{instance_resolution::InstanceSelector, target},
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    limits,
-    place::Place,
-    target,
+    scheduling::limits,
 };
 
-const MOST_RUNS: u32 = 100;
+const MAX_RUNS: u32 = 100;
 /// How long a write that went through proves that writes do.
-const MOMENT: Duration = Duration::from_secs(1);
+const STORE_CHECK_VALIDITY: Duration = Duration::from_secs(1);
 
 /// How widely to look when no target is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breadth {
+pub enum ListingScope {
     /// What is live in the caller's project.
     Project,
     /// Everything.
@@ -44,7 +47,7 @@ pub enum Breadth {
 
 /// How much is going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tally {
+pub struct ActivityCounts {
     /// Runs that are not over.
     pub runs: u32,
     /// Workers that are not gone yet.
@@ -55,28 +58,28 @@ impl Kernel {
     /// One run.
     pub async fn run_view(&self, who: &Principal, run: RunId) -> Result<RunView> {
         who.require(Permission::Read)?;
-        self.run_known(who, run).await?;
-        self.view(run).await
+        self.require_run(who, run).await?;
+        self.current_run_view(run).await
     }
 
     /// The runs of a target, of the caller's project, or all; newest first.
     pub async fn run_views(
         &self,
         who: &Principal,
-        place: &Place,
-        breadth: Breadth,
+        selector: &InstanceSelector,
+        scope: ListingScope,
     ) -> Result<Vec<RunView>> {
         let mut rows = Vec::new();
-        for instance in self.instances(who, place, breadth).await? {
-            rows.extend(self.store.run_list(RunQuery::Of(instance.id, MOST_RUNS)).await?);
+        for instance in self.instances_in_scope(who, selector, scope).await? {
+            rows.extend(self.store.run_list(RunQuery::OfInstance(instance.id, MAX_RUNS)).await?);
         }
         rows.sort_by_key(|row| (!row.state.is_live(), std::cmp::Reverse(row.started)));
         // Those that go on are never cut off.
         let live = rows.iter().filter(|row| row.state.is_live()).count();
-        rows.truncate(live.max(MOST_RUNS as usize));
+        rows.truncate(live.max(MAX_RUNS as usize));
         let mut views = Vec::new();
         for row in rows {
-            views.push(self.view(row.id).await?);
+            views.push(self.current_run_view(row.id).await?);
         }
         Ok(views)
     }
@@ -85,17 +88,17 @@ impl Kernel {
     pub async fn agent_views(
         &self,
         who: &Principal,
-        place: &Place,
-        breadth: Breadth,
+        selector: &InstanceSelector,
+        scope: ListingScope,
     ) -> Result<Vec<AgentView>> {
         let mut views = Vec::new();
-        let wanted = place.target.as_ref().and_then(|target| target.agent.as_ref());
-        for instance in self.instances(who, place, breadth).await? {
+        let wanted = selector.target.as_ref().and_then(|target| target.agent.as_ref());
+        for instance in self.instances_in_scope(who, selector, scope).await? {
             let Some(run) = instance.live.or(instance.last) else { continue };
-            views.extend(self.agents_of(&self.store.run_snapshot(run).await?));
+            views.extend(self.agent_views_of(&self.store.run_snapshot(run).await?));
         }
         views.retain(|view| wanted.is_none_or(|name| *name == view.name));
-        match (wanted, &place.target) {
+        match (wanted, &selector.target) {
             (Some(_), Some(target)) if views.is_empty() => {
                 Err(Error::NoInstance(format!("agent `{target}`")))
             }
@@ -104,21 +107,23 @@ impl Kernel {
     }
 
     /// How much is going on.
-    pub async fn tally(&self) -> Result<Tally> {
+    pub async fn activity_counts(&self) -> Result<ActivityCounts> {
         let runs = self.store.run_list(RunQuery::Live).await?.len();
-        let attempts = self.scheduler.held_count();
+        let attempts = self.scheduler.worker_count();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Ok(Tally { runs: count(runs), attempts: count(attempts) })
+        Ok(ActivityCounts { runs: count(runs), attempts: count(attempts) })
     }
 
     /// Writes to disk, to know that writes go through; what went through a moment ago still counts, unless a write has
     /// failed since.
-    pub async fn pulse(&self) -> Result<()> {
-        if self.live.felt_within(MOMENT) && self.faults().await?.is_empty() {
+    pub async fn check_store_writes(&self) -> Result<()> {
+        if self.live_state.has_recent_store_write(STORE_CHECK_VALIDITY)
+            && self.faults().await?.is_empty()
+        {
             return Ok(());
         }
-        self.store.pulse(self.now().store).await?;
-        self.live.feel();
+        self.store.heartbeat_put(self.now().store).await?;
+        self.live_state.record_store_write();
         Ok(())
     }
 
@@ -128,42 +133,42 @@ impl Kernel {
     }
 
     /// The instances a caller means: one by its name, else those that are near, else all.
-    pub(crate) async fn instances(
+    pub(crate) async fn instances_in_scope(
         &self,
         who: &Principal,
-        place: &Place,
-        breadth: Breadth,
+        selector: &InstanceSelector,
+        scope: ListingScope,
     ) -> Result<Vec<Instance>> {
         who.require(Permission::Read)?;
-        if matches!(who, Principal::Agent(_)) || place.target.is_some() {
-            return Ok(vec![self.instance_of(who, place).await?]);
+        if matches!(who, Principal::Agent(_)) || selector.target.is_some() {
+            return Ok(vec![self.resolve_instance(who, selector).await?]);
         }
-        let project = place.project.as_ref().map(|path| path.to_string_lossy().into_owned());
-        let mut instances = match breadth {
-            Breadth::All => self.store.instance_list(InstanceQuery::All).await?,
-            Breadth::Project => {
+        let project = selector.project.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let mut instances = match scope {
+            ListingScope::All => self.store.instance_list(InstanceQuery::All).await?,
+            ListingScope::Project => {
                 let mut live = self.store.instance_list(InstanceQuery::Live).await?;
                 live.retain(|instance| target::is_near(instance, project.as_deref()));
                 live
             }
         };
-        who.keep_reached(&mut instances);
+        who.retain_reachable(&mut instances);
         Ok(instances)
     }
 
     /// How a run stands.
-    pub(crate) async fn view(&self, run: RunId) -> Result<RunView> {
-        self.view_of(self.store.run_snapshot(run).await?).await
+    pub(crate) async fn current_run_view(&self, run: RunId) -> Result<RunView> {
+        self.run_view_of(self.store.run_snapshot(run).await?).await
     }
 
     /// The view of a run as it was when `snapshot` was read.
-    pub(crate) async fn view_of(&self, snapshot: RunSnapshot) -> Result<RunView> {
-        let agents = self.agents_of(&snapshot);
+    pub(crate) async fn run_view_of(&self, snapshot: RunSnapshot) -> Result<RunView> {
+        let agents = self.agent_views_of(&snapshot);
         let RunSnapshot { run: row, failures, position, .. } = &snapshot;
         let in_state = |state| failures.iter().filter(move |one| one.state == state).cloned();
-        let (pending, position) = (pending(&snapshot), *position);
-        let origin = Origin::of(row);
-        let needs = self.needs(row).await?;
+        let (pending, position) = (pending_count(&snapshot), *position);
+        let origin = RunOrigin::of(row);
+        let needs = self.resume_needs(row).await?;
         let (dead, dropped) = (DeliveryState::Dead, DeliveryState::Dropped);
         let (dead_letters, dropped) = (in_state(dead).collect(), in_state(dropped).collect());
         let row = snapshot.run;
@@ -196,11 +201,11 @@ impl Kernel {
     }
 
     /// What a run must be given more of to go on.
-    pub(crate) async fn needs(&self, run: &RunRow) -> Result<ResumeRequest> {
+    pub(crate) async fn resume_needs(&self, run: &RunRow) -> Result<ResumeRequest> {
         let RunState::Paused { .. } = run.state else { return Ok(ResumeRequest::default()) };
         let agents = self.store.agent_list(run.workflow).await?;
         let (today, now) = (self.turns_today(run).await?, self.now());
-        let needs = limits::still_limited(run, &agents, today, &run.limits, now.store);
+        let needs = limits::missing_limits(run, &agents, today, &run.limits, now.store);
         Ok(needs.unwrap_or_default())
     }
 
@@ -225,16 +230,16 @@ impl Kernel {
     }
 
     /// The agents of a run and the state of each.
-    pub(crate) fn agents_of(&self, snapshot: &RunSnapshot) -> Vec<AgentView> {
+    pub(crate) fn agent_views_of(&self, snapshot: &RunSnapshot) -> Vec<AgentView> {
         let now = self.now();
         let RunSnapshot { run, agents, questions, approvals, .. } = snapshot;
-        let with_settings = agents.iter().map(|row| (settings(row), row));
+        let with_settings = agents.iter().map(|row| (agent_settings(row), row));
         with_settings
             .map(|(settings, row)| AgentView {
                 backend: settings.as_ref().map_or("", |agent| agent.backend.word()).into(),
                 model: settings.and_then(|agent| agent.model),
                 started: run.started,
-                state: match self.scheduler.leash_of(run.workflow, &row.name) {
+                state: match self.scheduler.worker_of(run.workflow, &row.name) {
                     Some(_) if !run.state.is_live() || row.stopped.is_some() => {
                         AgentState::Stopping
                     }
@@ -243,7 +248,7 @@ impl Kernel {
                         let asked: Vec<_> = asked.collect();
                         let wanted = approvals.iter().filter(|wanted| wanted.agent == row.name);
                         let wanted: Vec<_> = wanted.collect();
-                        state(row, &run.state, run.error.as_ref(), (&asked, &wanted), now)
+                        agent_state(row, &run.state, run.error.as_ref(), (&asked, &wanted), now)
                     }
                 },
                 name: row.name.clone(),
@@ -259,7 +264,7 @@ impl Kernel {
 }
 
 /// How many items of a live run wait for votes, answers or approval.
-fn pending(snapshot: &RunSnapshot) -> u32 {
+fn pending_count(snapshot: &RunSnapshot) -> u32 {
     if !snapshot.run.state.is_live() {
         return 0;
     }
@@ -269,34 +274,34 @@ fn pending(snapshot: &RunSnapshot) -> u32 {
 
 /// Where a run came from, as far as its script tells: one that was forgotten tells nothing.
 #[derive(Default, Deserialize)]
-struct Origin {
+struct RunOrigin {
     file: Option<PathBuf>,
     cwd: Option<PathBuf>,
     #[serde(default)]
     params: BTreeMap<String, String>,
 }
 
-impl Origin {
+impl RunOrigin {
     fn of(row: &RunRow) -> Self {
         serde_json::from_str(&row.script).unwrap_or_default()
     }
 }
 
 /// An agent's settings, unless another version wrote what this one cannot read.
-pub(crate) fn settings(row: &AgentRow) -> Option<AgentSettings> {
+pub(crate) fn agent_settings(row: &AgentRow) -> Option<AgentSettings> {
     serde_json::from_str(&row.settings).ok()
 }
 
 /// What an agent is doing, from what is stored of it. Derived each time, so it cannot be stale.
-fn state(
+fn agent_state(
     row: &AgentRow,
     run: &RunState,
     error: Option<&RunError>,
-    (asked, wanted): (&[&Question], &[&Approval]),
+    (asked, wanted): (&[&QuestionRow], &[&Approval]),
     now: Now,
 ) -> AgentState {
     if let RunState::Ended { outcome } = run {
-        return AgentState::Stopped { why: over(*outcome, error) };
+        return AgentState::Stopped { why: ended_reason(*outcome, error) };
     }
     if let Some(why) = &row.stopped {
         return AgentState::Stopped { why: why.clone() };
@@ -325,8 +330,8 @@ fn state(
         Some(wait) if wait.at > now.store => {
             let (until, why) = (now.wall_at(wait.at), wait.why.clone());
             match wait.wait {
-                Wait::BackOff => AgentState::BackingOff { until, why },
-                Wait::Park => AgentState::Parked { until, why },
+                WaitReason::BackOff => AgentState::BackingOff { until, why },
+                WaitReason::RateLimited => AgentState::Parked { until, why },
             }
         }
         Some(_) | None => AgentState::Queued,
@@ -334,7 +339,7 @@ fn state(
 }
 
 /// Why nobody of a run that is over is woken any more. What never got as far as its agents is not told as their failure.
-fn over(outcome: Outcome, error: Option<&RunError>) -> String {
+fn ended_reason(outcome: Outcome, error: Option<&RunError>) -> String {
     match error.map(|error| error.code) {
         None => format!("its run is {outcome}"),
         Some(RunErrorCode::NobodyWoken) => "its run woke nobody".to_owned(),
@@ -387,25 +392,25 @@ mod tests {
             (&AgentRow { live, ..mail.clone() }, &paused, 0, "running".into()),
             (&mail, &paused, 0, "paused: by the user".into()),
             (
-                &AgentRow { not_before: wait(Wait::BackOff), ..mail.clone() },
+                &AgentRow { not_before: wait(WaitReason::BackOff), ..mail.clone() },
                 &RunState::Running,
                 0,
                 format!("retrying at {at}: 429"),
             ),
             (
-                &AgentRow { not_before: wait(Wait::Park), ..mail.clone() },
+                &AgentRow { not_before: wait(WaitReason::RateLimited), ..mail.clone() },
                 &RunState::Running,
                 0,
                 format!("rate-limited until {at}: 429"),
             ),
             (
-                &AgentRow { not_before: wait(Wait::Park), ..mail.clone() },
+                &AgentRow { not_before: wait(WaitReason::RateLimited), ..mail.clone() },
                 &RunState::Running,
                 9_000,
                 "queued".into(),
             ),
             (
-                &AgentRow { not_before: wait(Wait::Park), ..idle.clone() },
+                &AgentRow { not_before: wait(WaitReason::RateLimited), ..idle.clone() },
                 &RunState::Running,
                 0,
                 "idle".into(),
@@ -418,14 +423,14 @@ mod tests {
             ),
             (&mail, &ended, 0, "stopped: its run is done".into()),
         ] {
-            let state = state(row, run, None, (&[], &[]), at_store(now));
+            let state = agent_state(row, run, None, (&[], &[]), at_store(now));
             assert_eq!(state.to_string(), expected, "{row:?} {run}");
         }
     }
 
     #[test]
     fn an_agent_whose_questions_are_open_waits_for_an_answer_unless_something_else_keeps_it() {
-        let asked = |id| Question {
+        let asked = |id| QuestionRow {
             id: QuestionId::new(id),
             run: RunId::new(uuid::Uuid::nil()),
             agent: "coder".parse().unwrap(),
@@ -446,7 +451,7 @@ mod tests {
             (&mail, RunState::Running, "queued"),
             (&stopped, RunState::Running, "stopped: auth: 401"),
         ] {
-            let state = state(row, &run, None, (&asked, &[]), at_store(9));
+            let state = agent_state(row, &run, None, (&asked, &[]), at_store(9));
             assert_eq!(state.to_string(), expected, "{row:?} {run}");
         }
     }
@@ -460,7 +465,7 @@ mod tests {
             (Some(RunErrorCode::SetupFailed), "its run's setup failed"),
         ] {
             let error = error.map(|code| RunError { code, message: "as it was".into() });
-            assert_eq!(over(Outcome::Failed, error.as_ref()), expected);
+            assert_eq!(ended_reason(Outcome::Failed, error.as_ref()), expected);
         }
     }
 }

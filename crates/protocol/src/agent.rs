@@ -30,7 +30,7 @@ pub struct AgentSettings {
     /// The longest it may be silent.
     pub silence: Span,
     /// When failures are tried again.
-    pub retry: Retry,
+    pub retry: RetryPolicy,
     /// Its working folder, if not the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
@@ -41,13 +41,13 @@ pub struct AgentSettings {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires: BTreeMap<String, String>,
     /// What it may do by itself, and what it asks for.
-    #[serde(default, skip_serializing_if = "Permissions::is_usual")]
+    #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
 }
 
 /// How often and how soon a failed activation is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// After so many counted failures a delivery is dead.
     pub max_attempts: u32,
     /// The pause after the first failure.
@@ -56,7 +56,7 @@ pub struct Retry {
     pub multiplier: f64,
 }
 
-impl Default for Retry {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self { max_attempts: 3, backoff: Span::from_secs(1), multiplier: 2.0 }
     }

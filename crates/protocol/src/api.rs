@@ -15,26 +15,26 @@ pub use agents::{AgentDetail, AgentRequest, AgentStopped, AgentView, AttemptView
 pub use approvals::{ApprovalView, ConsentRequest, PermitReply, PermitRequest};
 pub use documents::{
     DocumentDiff, DocumentEntry, DocumentMode, DocumentNamed, DocumentRequest, DocumentText,
-    DocumentWritten, ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestRequest,
-    Suggested, SuggestionRequest, SuggestionView,
+    DocumentWritten, ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestReply,
+    SuggestRequest, SuggestionRequest, SuggestionView,
 };
 pub use health::{
     Health, HealthDetail, HealthStatus, ProcessTracking, ShutdownMode, ShutdownRequest, StoreReport,
 };
 pub use instances::{
-    Cleared, FeedbackRequest, FeedbackView, InstanceRequest, InstanceView, Removed,
+    FeedbackRequest, FeedbackView, InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView,
 };
 pub use messages::{
     AckReply, AckRequest, DeadLetter, DeadReply, DeadRequest, InboxReply, MessagesReply,
     ReceiptsReply, SendReply, SendRequest, UnknownMention,
 };
 pub use proposals::{
-    AnswerRequest, AskRequest, Asked, CancelRequest, Outcome as ProposalOutcome, ProposalRequest,
+    AnswerRequest, AskReply, AskRequest, CancelRequest, ProposalOutcome, ProposalRequest,
     ProposalsReply, QuestionView, VoteRequest,
 };
-pub use report::{AgentPart, ReportError, RunReport, Verdict};
+pub use report::{AgentReport, ReportError, RunReport, RunVerdict};
 pub use runs::{
-    AgentStats, AttentionItem, AttentionKind, ResumeRequest, RunError, RunErrorCode, RunRequest,
-    RunStarted, RunStopped, RunView, Spread, StatsView, Tally,
+    ActivityStats, AgentStats, AttentionItem, AttentionKind, DurationPercentiles, ResumeRequest,
+    RunError, RunErrorCode, RunRequest, RunStarted, RunStopped, RunView, StatsView,
 };
 pub use tokens::{TokenCreated, TokenRequest, TokenView};

@@ -13,7 +13,7 @@ use crate::words::words;
 pub struct Permissions {
     /// What holds where no pattern fits.
     #[serde(default)]
-    pub default: Stance,
+    pub default: PermissionAction,
     /// What it does without asking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<ToolPattern>,
@@ -31,7 +31,7 @@ pub struct Permissions {
 /// What is said to a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Stance {
+pub enum PermissionAction {
     /// Do it.
     Allow,
     /// A person decides.
@@ -65,14 +65,14 @@ pub enum Consent {
 }
 
 words! {
-    Stance { Allow => "allow", Ask => "ask", Deny => "deny" }
+    PermissionAction { Allow => "allow", Ask => "ask", Deny => "deny" }
     OnAsk { Wait => "wait", Deny => "deny", Fail => "fail" }
     Consent { Approved => "approved", Denied => "denied" }
 }
 
 impl Permissions {
     /// Whether it says nothing that differs from saying nothing.
-    pub fn is_usual(&self) -> bool {
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -83,18 +83,18 @@ impl Permissions {
 #[schemars(with = "String")]
 pub struct ToolPattern {
     tool: String,
-    fit: Fit,
+    argument: ArgumentPattern,
 }
 
 /// Which of a tool's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fit {
+pub enum ArgumentPattern {
     /// All.
     Any,
     /// Those about exactly this.
-    Exactly(String),
+    Exact(String),
     /// Those about what begins like this.
-    Begins(String),
+    Prefix(String),
 }
 
 /// Why a text is no pattern.
@@ -121,8 +121,8 @@ impl ToolPattern {
     }
 
     /// Which of its calls.
-    pub fn fit(&self) -> &Fit {
-        &self.fit
+    pub fn argument(&self) -> &ArgumentPattern {
+        &self.argument
     }
 }
 
@@ -141,29 +141,29 @@ impl FromStr for ToolPattern {
             return Err(BadToolPattern::Tool);
         }
         let fit = match about {
-            None => Fit::Any,
+            None => ArgumentPattern::Any,
             Some(about) if about.starts_with('~') => return Err(BadToolPattern::Home),
             Some(about) => match about.strip_suffix('*') {
                 Some("") => return Err(BadToolPattern::Star),
                 Some(start) if start.contains('*') => return Err(BadToolPattern::Star),
-                Some(start) => Fit::Begins(start.to_owned()),
+                Some(start) => ArgumentPattern::Prefix(start.to_owned()),
                 None if about.is_empty() || about.contains('*') => {
                     return Err(BadToolPattern::Star);
                 }
-                None => Fit::Exactly(about.to_owned()),
+                None => ArgumentPattern::Exact(about.to_owned()),
             },
         };
-        Ok(Self { tool: tool.to_owned(), fit })
+        Ok(Self { tool: tool.to_owned(), argument: fit })
     }
 }
 
 impl fmt::Display for ToolPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tool = &self.tool;
-        match &self.fit {
-            Fit::Any => f.write_str(tool),
-            Fit::Exactly(text) => write!(f, "{tool}({text})"),
-            Fit::Begins(text) => write!(f, "{tool}({text}*)"),
+        match &self.argument {
+            ArgumentPattern::Any => f.write_str(tool),
+            ArgumentPattern::Exact(text) => write!(f, "{tool}({text})"),
+            ArgumentPattern::Prefix(text) => write!(f, "{tool}({text}*)"),
         }
     }
 }

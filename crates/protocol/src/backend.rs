@@ -29,16 +29,16 @@ pub enum Backend {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Native {
     /// Whose.
-    pub cli: Cli,
+    pub cli: VendorCli,
     /// The program and what always comes first, if it is not found by its usual name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// Where its settings and its login come from. Absent: isolated if there is a key, else login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
+    pub mode: Option<CredentialMode>,
     /// Whether a turn goes on with the conversation of the last one.
     #[serde(default)]
-    pub session: Session,
+    pub session: SessionPolicy,
 }
 
 /// An agent that speaks the Agent Client Protocol: one whose ways are known, or any.
@@ -53,10 +53,10 @@ pub struct Acp {
     pub command: Vec<String>,
     /// Where a known agent has its settings and its login from. Absent: isolated if there is a key, else login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
+    pub mode: Option<CredentialMode>,
     /// Whether a turn goes on with the conversation of the last one.
     #[serde(default)]
-    pub session: Session,
+    pub session: SessionPolicy,
 }
 
 /// An agent of the Agent Client Protocol whose ways are known.
@@ -80,7 +80,7 @@ pub enum AcpAgent {
 /// A vendor's command-line agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Cli {
+pub enum VendorCli {
     /// Claude Code.
     Claude,
     /// Codex.
@@ -96,7 +96,7 @@ pub enum Cli {
 /// Where a vendor's agent has its settings and its login from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum CredentialMode {
     /// A folder of its own, and a key from the environment.
     Isolated,
     /// The person's own.
@@ -106,7 +106,7 @@ pub enum Mode {
 /// What a turn knows of the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Session {
+pub enum SessionPolicy {
     /// The whole conversation, where the backend keeps it.
     #[default]
     Continue,
@@ -119,12 +119,12 @@ words! {
         Claude => "claude", Codex => "codex", Copilot => "copilot", Gemini => "gemini", Opencode => "opencode",
         Qwen => "qwen",
     }
-    Cli { Claude => "claude", Codex => "codex", Gemini => "gemini", Opencode => "opencode", Cursor => "cursor" }
-    Mode { Isolated => "isolated", Login => "login" }
-    Session { Continue => "continue", Fresh => "fresh" }
+    VendorCli { Claude => "claude", Codex => "codex", Gemini => "gemini", Opencode => "opencode", Cursor => "cursor" }
+    CredentialMode { Isolated => "isolated", Login => "login" }
+    SessionPolicy { Continue => "continue", Fresh => "fresh" }
 }
 
-impl Cli {
+impl VendorCli {
     /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Cursor];
@@ -178,7 +178,7 @@ impl Cli {
 
 impl Acp {
     /// What the protocol tells calls apart by: it knows no names of tools. What is none of these is the last.
-    pub const KINDS: [&str; 10] = [
+    pub const TOOL_KINDS: [&str; 10] = [
         "read",
         "edit",
         "delete",
@@ -200,9 +200,9 @@ impl AcpAgent {
     /// The variables it has its key, its endpoint and its settings from.
     pub const fn variables(self) -> &'static [&'static str] {
         match self {
-            Self::Claude => Cli::Claude.variables(),
-            Self::Codex => Cli::Codex.variables(),
-            Self::Gemini => Cli::Gemini.variables(),
+            Self::Claude => VendorCli::Claude.variables(),
+            Self::Codex => VendorCli::Codex.variables(),
+            Self::Gemini => VendorCli::Gemini.variables(),
             Self::Copilot => &[
                 "COPILOT_GITHUB_TOKEN",
                 "GH_TOKEN",

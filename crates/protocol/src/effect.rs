@@ -34,30 +34,30 @@ impl EffectKey {
         Self {
             key,
             tool: tool.to_owned(),
-            args: hash(&[tool.as_bytes(), canonical(args).as_bytes()]),
+            args: hash(&[tool.as_bytes(), canonical_json(args).as_bytes()]),
         }
     }
 
     /// The key a worker gives its `n`-th call of `tool` with equal arguments, from 1: the same in every attempt.
-    pub fn numbered(tool: &str, args: &Value, n: u32) -> String {
-        let hash = hash(&[tool.as_bytes(), canonical(args).as_bytes(), &n.to_le_bytes()]);
+    pub fn nth_call_key(tool: &str, args: &Value, n: u32) -> String {
+        let hash = hash(&[tool.as_bytes(), canonical_json(args).as_bytes(), &n.to_le_bytes()]);
         hash[..16].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
     }
 }
 
 /// One spelling for equal values: object keys sorted, no spaces.
-pub fn canonical(value: &Value) -> String {
+pub fn canonical_json(value: &Value) -> String {
     match value {
         Value::Object(map) => {
             let mut fields: Vec<_> = map.iter().collect();
             fields.sort_by_key(|(name, _)| *name);
             let fields = fields.into_iter().map(|(name, value)| {
-                format!("{}:{}", Value::String(name.clone()), canonical(value))
+                format!("{}:{}", Value::String(name.clone()), canonical_json(value))
             });
             format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
         }
         Value::Array(items) => {
-            format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(","))
+            format!("[{}]", items.iter().map(canonical_json).collect::<Vec<_>>().join(","))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
     }
@@ -72,14 +72,15 @@ mod tests {
         let a: Value =
             serde_json::from_str(r#"{"b": [1, {"d": 2, "c": "x y"}], "a": null}"#).unwrap();
         let b: Value = serde_json::from_str(r#"{"a":null,"b":[1,{"c":"x y","d":2}]}"#).unwrap();
-        assert_eq!(canonical(&a), r#"{"a":null,"b":[1,{"c":"x y","d":2}]}"#);
-        assert_eq!(EffectKey::numbered("t", &a, 1), EffectKey::numbered("t", &b, 1));
+        assert_eq!(canonical_json(&a), r#"{"a":null,"b":[1,{"c":"x y","d":2}]}"#);
+        assert_eq!(EffectKey::nth_call_key("t", &a, 1), EffectKey::nth_call_key("t", &b, 1));
     }
 
     #[test]
     fn the_second_equal_call_has_another_key() {
         let args = serde_json::json!({"message": "ping"});
-        let keys = [("t", 1), ("t", 2), ("u", 1)].map(|(t, n)| EffectKey::numbered(t, &args, n));
+        let keys =
+            [("t", 1), ("t", 2), ("u", 1)].map(|(t, n)| EffectKey::nth_call_key(t, &args, n));
         assert!(keys[0] != keys[1] && keys[0] != keys[2]);
     }
 

@@ -7,13 +7,13 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::NumberedEvent;
 
 /// What is before the checksum, and after it.
-const BEFORE: &[u8] = b",\"xxh3\":\"";
-const AFTER: &[u8] = b"\"}";
-const DIGITS: usize = 32;
+const CHECKSUM_PREFIX: &[u8] = b",\"xxh3\":\"";
+const CHECKSUM_SUFFIX: &[u8] = b"\"}";
+const CHECKSUM_DIGITS: usize = 32;
 
 /// Why a line is no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadLine {
+pub enum BadEventLine {
     /// It was written only in part, or never was an event.
     NotAnEvent,
     /// It does not match its checksum.
@@ -27,29 +27,29 @@ impl NumberedEvent {
         // The brace that ends the object comes after the checksum.
         line.pop();
         let checksum = xxh3_128(&line);
-        line.extend_from_slice(BEFORE);
-        line.extend_from_slice(format!("{checksum:0DIGITS$x}").as_bytes());
-        line.extend_from_slice(AFTER);
+        line.extend_from_slice(CHECKSUM_PREFIX);
+        line.extend_from_slice(format!("{checksum:0CHECKSUM_DIGITS$x}").as_bytes());
+        line.extend_from_slice(CHECKSUM_SUFFIX);
         line.push(b'\n');
         Ok(line)
     }
 
     /// Reads a line, without its end.
-    pub fn from_line(line: &[u8]) -> Result<Self, BadLine> {
-        if let Some((content, checksum)) = parts(line)
-            && format!("{:0DIGITS$x}", xxh3_128(content)).as_bytes() != checksum
+    pub fn from_line(line: &[u8]) -> Result<Self, BadEventLine> {
+        if let Some((content, checksum)) = split_checksum(line)
+            && format!("{:0CHECKSUM_DIGITS$x}", xxh3_128(content)).as_bytes() != checksum
         {
-            return Err(BadLine::Damaged);
+            return Err(BadEventLine::Damaged);
         }
-        serde_json::from_slice(line).map_err(|_| BadLine::NotAnEvent)
+        serde_json::from_slice(line).map_err(|_| BadEventLine::NotAnEvent)
     }
 }
 
 /// The line before its checksum, and the checksum.
-fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let line = line.strip_suffix(AFTER)?;
-    let (content, checksum) = line.split_at_checked(line.len().checked_sub(DIGITS)?)?;
-    Some((content.strip_suffix(BEFORE)?, checksum))
+fn split_checksum(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = line.strip_suffix(CHECKSUM_SUFFIX)?;
+    let (content, checksum) = line.split_at_checked(line.len().checked_sub(CHECKSUM_DIGITS)?)?;
+    Some((content.strip_suffix(CHECKSUM_PREFIX)?, checksum))
 }
 
 #[cfg(test)]
@@ -74,7 +74,7 @@ mod tests {
         let mut flipped = line.to_vec();
         let place = line.windows(6).position(|part| part == b"answer").unwrap();
         flipped[place] ^= 1;
-        assert_eq!(NumberedEvent::from_line(&flipped), Err(BadLine::Damaged));
+        assert_eq!(NumberedEvent::from_line(&flipped), Err(BadEventLine::Damaged));
     }
 
     #[test]
@@ -85,6 +85,6 @@ mod tests {
         assert_eq!(NumberedEvent::from_line(&old), Ok(event.clone()));
         let line = event.to_line().unwrap();
         let half = &line[..line.len() / 2];
-        assert_eq!(NumberedEvent::from_line(half), Err(BadLine::NotAnEvent));
+        assert_eq!(NumberedEvent::from_line(half), Err(BadEventLine::NotAnEvent));
     }
 }

@@ -51,7 +51,7 @@ pub struct WorkerJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Value>,
     /// What it may do by itself: the daemon decides, a program may be told beforehand.
-    #[serde(default, skip_serializing_if = "Permissions::is_usual")]
+    #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
     /// How often it may ask its model.
     pub max_steps: u32,

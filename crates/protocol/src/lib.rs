@@ -7,10 +7,10 @@ mod agent;
 pub mod api;
 mod approval;
 mod backend;
+mod display_text;
 mod effect;
 mod event;
 mod event_line;
-mod harmless;
 mod id;
 mod job;
 mod message;
@@ -27,13 +27,15 @@ mod time;
 mod tool;
 mod words;
 
-pub use agent::{AgentSettings, Limits, Retry};
-pub use approval::{BadToolPattern, Consent, Fit, OnAsk, Permissions, Stance, ToolPattern};
-pub use backend::{Acp, AcpAgent, Backend, Cli, Mode, Native, Session};
-pub use effect::{EffectKey, Hash, canonical, hash};
+pub use agent::{AgentSettings, Limits, RetryPolicy};
+pub use approval::{
+    ArgumentPattern, BadToolPattern, Consent, OnAsk, PermissionAction, Permissions, ToolPattern,
+};
+pub use backend::{Acp, AcpAgent, Backend, CredentialMode, Native, SessionPolicy, VendorCli};
+pub use display_text::sanitize_for_display;
+pub use effect::{EffectKey, Hash, canonical_json, hash};
 pub use event::{Event, EventKind};
-pub use event_line::BadLine;
-pub use harmless::harmless;
+pub use event_line::BadEventLine;
 pub use id::{
     ApprovalId, AttemptId, Epoch, Position, ProposalId, QuestionId, ResourceId, Revision, RunId,
     Seq, WorkflowId,
@@ -48,7 +50,7 @@ pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
 pub use problem::{Code, DAMAGED_HEADER, Problem};
 pub use proposal::{
     APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, Rule, Terms,
-    TieBreaker, Verdict,
+    TieBreaker, VoteOutcome,
 };
 pub use scope::{BadPattern, InstancePattern, NoSuchPermission, Permission, Scopes};
 pub use span::{BadSpan, Span};
@@ -57,6 +59,6 @@ pub use state::{
     PauseCause, Role, RunMode, RunState, SuggestionState,
 };
 pub use suspension::SuspensionDetector;
-pub use target::{BadTarget, InstanceRef, Target, is_near};
+pub use target::{BadTarget, InstanceRef, Target, is_ancestor_or_descendant};
 pub use time::Millis;
 pub use tool::{SHELL_TOOL, ToolName};

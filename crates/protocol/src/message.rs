@@ -154,7 +154,7 @@ pub struct Usage {
 
 impl Usage {
     /// Whether it cost something that nobody knows.
-    pub fn is_of_unknown_cost(&self) -> bool {
+    pub fn has_unknown_cost(&self) -> bool {
         self.cost_micros.is_none() && self.has_tokens()
     }
 

@@ -43,7 +43,7 @@ pub enum BadName {
     #[error(
         "`{0}` cannot be a workflow's name or tag: use up to 64 letters, digits, `.`, `-` and `_`, starting with a letter or digit, without `..`"
     )]
-    Place(String),
+    WorkflowOrTag(String),
     /// The same for a document.
     #[error(
         "`{0}` cannot be a document's path: use relative names of letters, digits, `.`, `-` and `_` with `/` between them, up to 200 characters"
@@ -98,15 +98,15 @@ impl Ord for AgentName {
     }
 }
 
-fn place(text: &str) -> Result<String, BadName> {
+fn parse_plain_name(text: &str) -> Result<String, BadName> {
     let shaped = text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
         && !text.contains("..");
-    if shaped { Ok(text.to_owned()) } else { Err(BadName::Place(text.to_owned())) }
+    if shaped { Ok(text.to_owned()) } else { Err(BadName::WorkflowOrTag(text.to_owned())) }
 }
 
-fn document(text: &str) -> Result<String, BadName> {
+fn parse_document_path(text: &str) -> Result<String, BadName> {
     let part = |part: &str| {
         !part.is_empty()
             && !part.starts_with('.')
@@ -119,19 +119,19 @@ fn document(text: &str) -> Result<String, BadName> {
 impl FromStr for WorkflowName {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
-        place(text).map(Self)
+        parse_plain_name(text).map(Self)
     }
 }
 impl FromStr for Tag {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
-        place(text).map(Self)
+        parse_plain_name(text).map(Self)
     }
 }
 impl FromStr for DocumentPath {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
-        document(text).map(Self)
+        parse_document_path(text).map(Self)
     }
 }
 

@@ -63,7 +63,7 @@ impl Problem {
 
     /// Adds what to do next.
     #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 }

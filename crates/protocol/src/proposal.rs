@@ -22,7 +22,7 @@ pub const APPROVE: &str = "approve";
 /// The option that keeps it shut.
 pub const REJECT: &str = "reject";
 /// The longest a title is shown where many stand beneath each other.
-const LINE: usize = 200;
+const MAX_LINE_CHARS: usize = 200;
 
 /// What a vote is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +68,7 @@ pub enum TieBreaker {
 
 /// Something to vote for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "Written")]
+#[serde(from = "ProposalOptionInput")]
 pub struct ProposalOption {
     /// What a ballot says.
     pub id: String,
@@ -83,9 +83,9 @@ pub struct ProposalOption {
 /// An option as it may be written: a word, or all there is to say of it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum Written {
-    Word(String),
-    Whole {
+enum ProposalOptionInput {
+    Id(String),
+    Full {
         id: String,
         #[serde(default)]
         label: Option<String>,
@@ -94,11 +94,11 @@ enum Written {
     },
 }
 
-impl From<Written> for ProposalOption {
-    fn from(written: Written) -> Self {
+impl From<ProposalOptionInput> for ProposalOption {
+    fn from(written: ProposalOptionInput) -> Self {
         match written {
-            Written::Word(id) => Self::new(id),
-            Written::Whole { id, label, metadata } => Self { id, label, metadata },
+            ProposalOptionInput::Id(id) => Self::new(id),
+            ProposalOptionInput::Full { id, label, metadata } => Self { id, label, metadata },
         }
     }
 }
@@ -157,7 +157,7 @@ pub enum ProposalState {
     Resolved {
         /// What they say.
         #[serde(flatten)]
-        verdict: Verdict,
+        verdict: VoteOutcome,
         /// What the daemon did because of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         effect: Option<String>,
@@ -184,7 +184,8 @@ pub enum ProposalState {
 /// What counted votes say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "result", rename_all = "snake_case")]
-pub enum Verdict {
+#[schemars(rename = "Verdict")]
+pub enum VoteOutcome {
     /// An option won.
     Winner {
         /// Which.
@@ -256,11 +257,11 @@ impl ProposalState {
     }
 
     /// What holds from now on: the winner, or the fallback of one whose time was up.
-    pub fn decided(&self) -> Option<&str> {
+    pub fn decided_option(&self) -> Option<&str> {
         match self {
-            Self::Resolved { verdict: Verdict::Winner { winner }, .. } => Some(winner),
+            Self::Resolved { verdict: VoteOutcome::Winner { winner }, .. } => Some(winner),
             Self::Expired { fallback, .. } => fallback.as_deref(),
-            Self::Resolved { verdict: Verdict::NoDecision, .. }
+            Self::Resolved { verdict: VoteOutcome::NoDecision, .. }
             | Self::Active
             | Self::Cancelled { .. } => None,
         }
@@ -298,7 +299,7 @@ impl fmt::Display for ProposalState {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for VoteOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Winner { winner } => f.write_str(winner),
@@ -309,8 +310,8 @@ impl fmt::Display for Verdict {
 
 impl Proposal {
     /// How many votes each option has, in the order of the options. The vote that only breaks a tie is not counted.
-    pub fn counts(&self) -> Vec<(&str, u32)> {
-        let counted = |ballot: &&Ballot| self.counts_for(&ballot.voter);
+    pub fn vote_counts(&self) -> Vec<(&str, u32)> {
+        let counted = |ballot: &&Ballot| self.counts_vote_of(&ballot.voter);
         let votes = |id: &str| {
             let for_it = self.ballots.iter().filter(counted).filter(|ballot| ballot.choice == id);
             u32::try_from(for_it.count()).unwrap_or(u32::MAX)
@@ -320,7 +321,7 @@ impl Proposal {
 
     /// Whether a vote of theirs is counted: of the electorate, and of the user, who may always vote. A client that is let
     /// vote has a person's right.
-    pub fn counts_for(&self, voter: &Sender) -> bool {
+    pub fn counts_vote_of(&self, voter: &Sender) -> bool {
         match voter {
             Sender::User => true,
             Sender::Client(_) => !self.breaks_ties(voter),
@@ -339,7 +340,7 @@ impl Proposal {
     }
 
     /// Those of the electorate who have not voted.
-    pub fn missing(&self) -> Vec<&Sender> {
+    pub fn missing_voters(&self) -> Vec<&Sender> {
         let voted = |voter: &Sender| self.ballots.iter().any(|ballot| ballot.voter == *voter);
         self.terms.electorate.iter().filter(|voter| !voted(voter)).collect()
     }
@@ -350,7 +351,7 @@ impl Proposal {
     }
 
     /// The agents of the electorate.
-    pub fn agents(&self) -> impl Iterator<Item = &AgentName> {
+    pub fn voting_agents(&self) -> impl Iterator<Item = &AgentName> {
         self.terms.electorate.iter().filter_map(|voter| match voter {
             Sender::Agent(name) => Some(name),
             Sender::User | Sender::System | Sender::Client(_) => None,
@@ -358,43 +359,46 @@ impl Proposal {
     }
 
     /// What the channel is told of where it stands.
-    pub fn notice(&self) -> String {
+    pub fn notice_text(&self) -> String {
         let (id, title) = (self.id, &self.terms.title);
         let effect = self.state.effect().map(|effect| format!(" ({effect})")).unwrap_or_default();
         match &self.state {
-            ProposalState::Active => self.call(),
+            ProposalState::Active => self.call_for_votes_text(),
             ProposalState::Resolved { verdict, .. } => {
-                format!("[RESOLVED] #{id} {title}: {verdict}{effect}\n{}", self.votes())
+                format!("[RESOLVED] #{id} {title}: {verdict}{effect}\n{}", self.vote_counts_text())
             }
             ProposalState::Expired { fallback: Some(fallback), .. } => {
-                format!("[EXPIRED] #{id} {title}: fallback {fallback}{effect}\n{}", self.votes())
+                format!(
+                    "[EXPIRED] #{id} {title}: fallback {fallback}{effect}\n{}",
+                    self.vote_counts_text()
+                )
             }
             ProposalState::Expired { fallback: None, .. } => {
-                format!("[EXPIRED] #{id} {title}: nothing is decided\n{}", self.votes())
+                format!("[EXPIRED] #{id} {title}: nothing is decided\n{}", self.vote_counts_text())
             }
             ProposalState::Cancelled { .. } => format!("[CANCELLED] #{id} {title}: {}", self.state),
         }
     }
 
     /// What whoever decides a tie is told.
-    pub fn tied(&self) -> String {
+    pub fn tie_notice_text(&self) -> String {
         let (id, title) = (self.id, &self.terms.title);
-        let counts = self.votes();
+        let counts = self.vote_counts_text();
         format!("[PROPOSAL] #{id} {title}: a tie, and your vote decides it\n{counts}")
     }
 
     /// One line about what was decided, for those who come later; none if nothing was.
-    pub fn decision(&self) -> Option<String> {
-        let decided = self.state.decided()?;
+    pub fn decision_line(&self) -> Option<String> {
+        let decided = self.state.decided_option()?;
         let binding = if self.terms.binding { ", binding" } else { "" };
         let title = one_line(&self.terms.title);
         let tail = format!(": {} ({}{binding})", one_line(decided), self.state.word());
-        let room = LINE.saturating_sub(tail.chars().count() + 12);
+        let room = MAX_LINE_CHARS.saturating_sub(tail.chars().count() + 12);
         let title: String = title.chars().take(room).collect();
-        Some(format!("#{} {title}{tail}", self.id).chars().take(LINE).collect())
+        Some(format!("#{} {title}{tail}", self.id).chars().take(MAX_LINE_CHARS).collect())
     }
 
-    fn call(&self) -> String {
+    fn call_for_votes_text(&self) -> String {
         let Terms { kind, title, description, options, rule, binding, fallback, .. } = &self.terms;
         let (id, deadline) = (self.id, self.deadline);
         let options = options.iter().map(|option| match &option.label {
@@ -411,10 +415,10 @@ impl Proposal {
         )
     }
 
-    fn votes(&self) -> String {
-        let counts = self.counts().into_iter().map(|(id, votes)| format!("{id} {votes}"));
+    fn vote_counts_text(&self) -> String {
+        let counts = self.vote_counts().into_iter().map(|(id, votes)| format!("{id} {votes}"));
         let counts = counts.collect::<Vec<_>>().join(", ");
-        let missing = self.missing().len();
+        let missing = self.missing_voters().len();
         if missing == 0 { counts } else { format!("{counts}; {missing} did not vote") }
     }
 }
@@ -476,8 +480,8 @@ mod tests {
     #[test]
     fn votes_of_strangers_are_not_counted() {
         let proposal = proposal(ProposalState::Active);
-        assert_eq!(proposal.counts(), [("sqlite", 1), ("postgres", 0)]);
-        assert_eq!(proposal.missing(), [&Sender::from("b".to_owned())]);
+        assert_eq!(proposal.vote_counts(), [("sqlite", 1), ("postgres", 0)]);
+        assert_eq!(proposal.missing_voters(), [&Sender::from("b".to_owned())]);
     }
 
     #[test]
@@ -486,14 +490,14 @@ mod tests {
         let told = [
             ProposalState::Active,
             ProposalState::Resolved {
-                verdict: Verdict::Winner { winner: "sqlite".into() },
+                verdict: VoteOutcome::Winner { winner: "sqlite".into() },
                 effect,
             },
-            ProposalState::Resolved { verdict: Verdict::NoDecision, effect: None },
+            ProposalState::Resolved { verdict: VoteOutcome::NoDecision, effect: None },
             ProposalState::Expired { fallback: Some("sqlite".into()), effect: None },
             ProposalState::Cancelled { by: Sender::User, why: Some("too early".into()) },
         ]
-        .map(|state| proposal(state).notice())
+        .map(|state| proposal(state).notice_text())
         .join("\n---\n");
         let expected = "\
 [PROPOSAL] #3 Which
@@ -520,7 +524,7 @@ database?: cancelled by user: too early";
 
     #[test]
     fn a_state_on_the_wire_is_flat_and_reads_back() {
-        let verdict = Verdict::Winner { winner: "sqlite".into() };
+        let verdict = VoteOutcome::Winner { winner: "sqlite".into() };
         for (state, expected) in [
             (ProposalState::Active, r#"{"state":"active"}"#),
             (
@@ -528,7 +532,7 @@ database?: cancelled by user: too early";
                 r#"{"state":"resolved","result":"winner","winner":"sqlite"}"#,
             ),
             (
-                ProposalState::Resolved { verdict: Verdict::NoDecision, effect: None },
+                ProposalState::Resolved { verdict: VoteOutcome::NoDecision, effect: None },
                 r#"{"state":"resolved","result":"no_decision"}"#,
             ),
         ] {
@@ -543,12 +547,14 @@ database?: cancelled by user: too early";
     fn a_decision_is_one_line_of_at_most_two_hundred_characters() {
         let decided = ProposalState::Expired { fallback: Some("sqlite".into()), effect: None };
         let mut proposal = proposal(decided);
-        let line = proposal.decision().unwrap();
+        let line = proposal.decision_line().unwrap();
         assert_eq!(line, "#3 Which database?: sqlite (expired, binding)");
         proposal.terms.title = "很长".repeat(300);
-        let line = proposal.decision().unwrap();
-        assert!(line.chars().count() <= LINE && line.ends_with("sqlite (expired, binding)"));
+        let line = proposal.decision_line().unwrap();
+        assert!(
+            line.chars().count() <= MAX_LINE_CHARS && line.ends_with("sqlite (expired, binding)")
+        );
         proposal.state = ProposalState::Active;
-        assert_eq!(proposal.decision(), None);
+        assert_eq!(proposal.decision_line(), None);
     }
 }

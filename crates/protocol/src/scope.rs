@@ -10,7 +10,7 @@ use crate::{
     target::InstanceRef,
 };
 
-const ANY: &str = "*";
+const WILDCARD: &str = "*";
 
 macro_rules! permissions {
     ($($(#[$about:meta])* $arm:ident => $word:literal),* $(,)?) => {
@@ -104,13 +104,13 @@ impl Default for Scopes {
 
 impl Scopes {
     /// Whether an instance of a file in `project` is among them.
-    pub fn reaches(&self, project: &Path, instance: &InstanceRef) -> bool {
-        let covers = |pattern: &InstancePattern| pattern.covers(project, instance);
+    pub fn covers_instance(&self, project: &Path, instance: &InstanceRef) -> bool {
+        let covers = |pattern: &InstancePattern| pattern.matches(project, instance);
         self.instances.is_empty() || self.instances.iter().any(covers)
     }
 
     /// Whether every instance of every file in `project` is, whatever it is called.
-    pub fn reaches_all_of(&self, project: &Path) -> bool {
+    pub fn covers_project(&self, project: &Path) -> bool {
         let covers = |pattern: &InstancePattern| {
             let here = pattern.project.as_ref().is_none_or(|folder| project.starts_with(folder));
             here && pattern.name.is_none() && pattern.tag.is_none()
@@ -120,7 +120,7 @@ impl Scopes {
 }
 
 impl InstancePattern {
-    fn covers(&self, project: &Path, instance: &InstanceRef) -> bool {
+    fn matches(&self, project: &Path, instance: &InstanceRef) -> bool {
         self.project.as_ref().is_none_or(|folder| project.starts_with(folder))
             && self.name.as_ref().is_none_or(|name| *name == instance.name)
             && self.tag.as_ref().is_none_or(|tag| *tag == instance.tag)
@@ -141,11 +141,11 @@ impl FromStr for InstancePattern {
         let Some(rest) = rest else { return Ok(Self { project, name: None, tag: None }) };
         // As in a target, a workflow without a tag is its `main`.
         let (name, tag) = match rest.split_once(':') {
-            Some((name, tag)) => (name, Some(tag).filter(|tag| *tag != ANY).map(str::parse)),
-            None if rest == ANY => (rest, None),
+            Some((name, tag)) => (name, Some(tag).filter(|tag| *tag != WILDCARD).map(str::parse)),
+            None if rest == WILDCARD => (rest, None),
             None => (rest, Some(Ok(Tag::default()))),
         };
-        let name = Some(name).filter(|name| *name != ANY).map(str::parse);
+        let name = Some(name).filter(|name| *name != WILDCARD).map(str::parse);
         Ok(Self { project, name: name.transpose()?, tag: tag.transpose()? })
     }
 }
@@ -159,8 +159,8 @@ impl fmt::Display for InstancePattern {
                 return Ok(());
             }
         }
-        write!(f, "@{}", self.name.as_ref().map_or(ANY, WorkflowName::as_str))?;
-        write!(f, ":{}", self.tag.as_ref().map_or(ANY, Tag::as_str))
+        write!(f, "@{}", self.name.as_ref().map_or(WILDCARD, WorkflowName::as_str))?;
+        write!(f, ":{}", self.tag.as_ref().map_or(WILDCARD, Tag::as_str))
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
             let pattern: InstancePattern = pattern.parse().unwrap();
             let covers = |text: &&&str| {
                 let (project, instance) = text.split_once(' ').unwrap();
-                pattern.covers(Path::new(project), &instance.parse().unwrap())
+                pattern.matches(Path::new(project), &instance.parse().unwrap())
             };
             assert_eq!(covered.iter().filter(covers).count(), covered.len(), "{pattern}");
             assert_eq!(left_out.iter().filter(covers).count(), 0, "{pattern}");

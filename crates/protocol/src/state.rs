@@ -247,7 +247,7 @@ pub enum AgentState {
 
 impl RunState {
     /// Whether its agents are woken.
-    pub fn wakes(&self) -> bool {
+    pub fn wakes_agents(&self) -> bool {
         match self {
             Self::Electing | Self::Running => true,
             Self::Setup | Self::Paused { .. } | Self::Ended { .. } => false,
@@ -265,7 +265,7 @@ impl RunState {
 
 impl FailureClass {
     /// Whether it counts against the deliveries it hit.
-    pub fn counts(self) -> bool {
+    pub fn is_counted(self) -> bool {
         match self {
             Self::Crash
             | Self::Timeout
@@ -349,10 +349,10 @@ impl fmt::Display for AgentState {
             }
             Self::Parked { until, why } => write!(f, "rate-limited until {until}: {why}"),
             Self::Waiting { questions, approvals, .. } if approvals.is_empty() => {
-                write!(f, "waiting for an answer ({})", numbered(questions))
+                write!(f, "waiting for an answer ({})", number_list(questions))
             }
             Self::Waiting { approvals, .. } => {
-                write!(f, "waiting for approval ({})", numbered(approvals))
+                write!(f, "waiting for approval ({})", number_list(approvals))
             }
             Self::Paused { why } => write!(f, "paused: {why}"),
             Self::Stopping => f.write_str("stopping"),
@@ -362,7 +362,7 @@ impl fmt::Display for AgentState {
 }
 
 /// `#1, #4`
-fn numbered(ids: &[impl fmt::Display]) -> String {
+fn number_list(ids: &[impl fmt::Display]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ")
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::{AgentName, BadName, Tag, WorkflowName};
 
-const GLOBAL: &str = "global";
+const GLOBAL_WORKFLOW: &str = "global";
 
 /// One instance of a workflow: `review:pr-123`.
 #[derive(
@@ -49,7 +49,7 @@ pub enum BadTarget {
 impl InstanceRef {
     /// `global:main`, where agents live that belong to no workflow.
     pub fn is_global(&self) -> bool {
-        self.name.as_str() == GLOBAL && self.tag == Tag::default()
+        self.name.as_str() == GLOBAL_WORKFLOW && self.tag == Tag::default()
     }
 }
 
@@ -65,7 +65,7 @@ impl Target {
     }
 }
 
-fn place(text: &str) -> Result<(WorkflowName, Option<Tag>), BadName> {
+fn parse_workflow_and_tag(text: &str) -> Result<(WorkflowName, Option<Tag>), BadName> {
     match text.split_once(':') {
         Some((name, tag)) => Ok((name.parse()?, Some(tag.parse()?))),
         None => Ok((text.parse()?, None)),
@@ -80,7 +80,7 @@ impl FromStr for Target {
             Some((agent, rest)) => (agent, Some(rest)),
             None => (text, None),
         };
-        let (workflow, tag) = match rest.map(place).transpose()? {
+        let (workflow, tag) = match rest.map(parse_workflow_and_tag).transpose()? {
             Some((workflow, tag)) => (Some(workflow), tag),
             None => (None, None),
         };
@@ -100,7 +100,9 @@ impl fmt::Display for Target {
         let tag = self.tag.as_ref().filter(|tag| **tag != Tag::default());
         match &self.workflow {
             Some(workflow)
-                if self.agent.is_some() && workflow.as_str() == GLOBAL && tag.is_none() => {}
+                if self.agent.is_some()
+                    && workflow.as_str() == GLOBAL_WORKFLOW
+                    && tag.is_none() => {}
             Some(workflow) => write!(f, "@{workflow}")?,
             None => {}
         }
@@ -114,7 +116,7 @@ impl fmt::Display for Target {
 impl FromStr for InstanceRef {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
-        let (name, tag) = place(text)?;
+        let (name, tag) = parse_workflow_and_tag(text)?;
         Ok(Self { name, tag: tag.unwrap_or_default() })
     }
 }
@@ -140,7 +142,7 @@ macro_rules! text {
 text!(Target, BadTarget; InstanceRef, BadName);
 
 /// Whether a file's folder belongs to where the caller stands: it is there, beneath it or above it.
-pub fn is_near(file: &Path, folder: &Path) -> bool {
+pub fn is_ancestor_or_descendant(file: &Path, folder: &Path) -> bool {
     file.starts_with(folder) || folder.starts_with(file)
 }
 
@@ -198,7 +200,11 @@ mod tests {
             ("/a", "/ab", false),
             ("/a/b", "/a/c", false),
         ] {
-            assert_eq!(is_near(Path::new(file), Path::new(folder)), near, "{file} {folder}");
+            assert_eq!(
+                is_ancestor_or_descendant(Path::new(file), Path::new(folder)),
+                near,
+                "{file} {folder}"
+            );
         }
     }
 }

@@ -87,7 +87,7 @@ tools! {
 
 impl ToolName {
     /// Names of older designs: understood, and not listed.
-    pub const OLDER: [(&str, Self); 4] = [
+    pub const LEGACY_NAMES: [(&str, Self); 4] = [
         ("channel_peek", Self::ChannelRead),
         ("channel_mentions", Self::InboxCheck),
         ("inbox_read", Self::InboxCheck),
@@ -134,7 +134,7 @@ impl ToolName {
     /// Finds a tool by its name, or by an older one.
     pub fn find(word: &str) -> Option<Self> {
         let listed = Self::ALL.iter().map(|tool| (tool.word(), *tool));
-        listed.chain(Self::OLDER).find(|(known, _)| *known == word).map(|(_, tool)| tool)
+        listed.chain(Self::LEGACY_NAMES).find(|(known, _)| *known == word).map(|(_, tool)| tool)
     }
 }
 

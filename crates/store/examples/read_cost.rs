@@ -9,8 +9,8 @@ use agent_worker_protocol::{
     DocumentPath, Limits, MessageKind, Millis, Priority, RunId, RunMode, Seq, WorkflowId,
 };
 use agent_worker_store::{
-    Base, By, DocumentWrite, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Now, Order,
-    Recipient, Sqlite, Store, StoreTime, Wake, Who,
+    DocumentBase, DocumentWrite, MessageOrder, MessageQuery, NewAgent, NewMessage, NewRun, Now,
+    Recipient, Retention, Sqlite, Store, StoreTime, Wake, WriteActor, WriteContext,
 };
 
 const NOW: Now = Now { store: StoreTime::new(1), wall: Millis::new(1) };
@@ -40,7 +40,7 @@ async fn messages(store: &Arc<dyn Store>, workflow: WorkflowId) -> usize {
         run: None,
         after: Seq::new(0),
         search: None,
-        order: Order::NewestFirst,
+        order: MessageOrder::NewestFirst,
         limit: MESSAGES,
     };
     serde_json::to_vec(&store.message_list(workflow, query).await.unwrap()).unwrap().len()
@@ -61,7 +61,7 @@ async fn fill(store: &Arc<dyn Store>) -> WorkflowId {
         script: "s".repeat(4_000),
         agents: vec![NewAgent { name: "a".parse().unwrap(), settings: "{}".into() }],
         roles: Vec::new(),
-        keep: Keep::Always,
+        retention: Retention::Always,
     };
     store.run_create(workflow, run, NOW).await.unwrap();
     for n in 0..MESSAGES {
@@ -75,11 +75,14 @@ async fn fill(store: &Arc<dyn Store>) -> WorkflowId {
             resource: None,
             recipients: vec![Recipient { agent: "a".parse().unwrap(), wake: Wake::Batched }],
         };
-        store.message_append(By::new(Who::User), workflow, message, None, NOW).await.unwrap();
+        store
+            .message_append(WriteContext::new(WriteActor::User), workflow, message, None, NOW)
+            .await
+            .unwrap();
     }
     let content = "a line of a document, as people write them\n".repeat((1 << 20) / 43);
-    let (path, base, most) = (DocumentPath::default(), Base::Absent, usize::MAX);
-    let write = DocumentWrite { workflow, path, content, base, most };
-    store.document_put(By::new(Who::User), write, NOW).await.unwrap();
+    let (path, base, most) = (DocumentPath::default(), DocumentBase::Absent, usize::MAX);
+    let write = DocumentWrite { workflow, path, content, base, max_bytes: most };
+    store.document_put(WriteContext::new(WriteActor::User), write, NOW).await.unwrap();
     workflow
 }

@@ -31,19 +31,19 @@ fn shown(workflow: Option<WorkflowId>) -> String {
 
 thread_local! {
     /// The damaged rows that the work under way on this thread has left out.
-    static LEFT_OUT: RefCell<Vec<DamagedRow>> = const { RefCell::new(Vec::new()) };
+    static SKIPPED_ROWS: RefCell<Vec<DamagedRow>> = const { RefCell::new(Vec::new()) };
 }
 
 tokio::task_local! {
-    static OBSERVED: RefCell<Vec<DamagedRow>>;
+    static OBSERVED_DAMAGE: RefCell<Vec<DamagedRow>>;
 }
 
 /// Runs `work` and returns with its output the damaged rows that its reads met.
 pub async fn observe_damage<F: Future>(work: F) -> (F::Output, Vec<DamagedRow>) {
-    OBSERVED
+    OBSERVED_DAMAGE
         .scope(RefCell::default(), async {
             let output = work.await;
-            let mut rows = OBSERVED.with(RefCell::take);
+            let mut rows = OBSERVED_DAMAGE.with(RefCell::take);
             rows.sort();
             rows.dedup();
             (output, rows)
@@ -52,20 +52,20 @@ pub async fn observe_damage<F: Future>(work: F) -> (F::Output, Vec<DamagedRow>) 
 }
 
 /// Collects rows and leaves out those that are damaged.
-pub(crate) fn intact<T>(rows: impl Iterator<Item = rusqlite::Result<T>>) -> Result<Vec<T>> {
+pub(crate) fn collect_intact<T>(rows: impl Iterator<Item = rusqlite::Result<T>>) -> Result<Vec<T>> {
     let mut kept = Vec::new();
     for row in rows {
-        kept.extend(if_intact(row)?);
+        kept.extend(intact_or_skip(row)?);
     }
     Ok(kept)
 }
 
 /// Returns the row, or reports that it is damaged.
-pub(crate) fn if_intact<T>(row: rusqlite::Result<T>) -> Result<Option<T>> {
+pub(crate) fn intact_or_skip<T>(row: rusqlite::Result<T>) -> Result<Option<T>> {
     match row.map_err(Error::from) {
         Ok(row) => Ok(Some(row)),
         Err(Error::Damaged(damaged)) => {
-            leave_out(damaged);
+            report_skipped(damaged);
             Ok(None)
         }
         Err(other) => Err(other),
@@ -73,14 +73,14 @@ pub(crate) fn if_intact<T>(row: rusqlite::Result<T>) -> Result<Option<T>> {
 }
 
 /// Reports a row that is left out of a list.
-pub(crate) fn leave_out(damaged: DamagedRow) {
-    LEFT_OUT.with_borrow_mut(|rows| rows.push(damaged));
+pub(crate) fn report_skipped(damaged: DamagedRow) {
+    SKIPPED_ROWS.with_borrow_mut(|rows| rows.push(damaged));
 }
 
 /// Runs `work` on this thread; returns with its result the rows that it left out.
-pub(crate) fn watch<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<DamagedRow>)> {
-    LEFT_OUT.take();
-    work().map(|result| (result, LEFT_OUT.take()))
+pub(crate) fn collect_skipped<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<DamagedRow>)> {
+    SKIPPED_ROWS.take();
+    work().map(|result| (result, SKIPPED_ROWS.take()))
 }
 
 /// The damaged rows that reads have met so far. Clones share it.
@@ -107,7 +107,7 @@ impl DamageRegister {
 
     fn add(&self, row: &DamagedRow) {
         // Outside of `observe_damage`, nobody collects them.
-        let _ = OBSERVED.try_with(|observed| observed.borrow_mut().push(row.clone()));
+        let _ = OBSERVED_DAMAGE.try_with(|observed| observed.borrow_mut().push(row.clone()));
         if self.rows().insert(row.clone()) {
             tracing::error!(table = row.table, key = row.key, workflow = ?row.workflow, "a stored row is damaged");
         }
@@ -119,7 +119,7 @@ impl DamageRegister {
     }
 
     /// Forgets the rows of an instance whose rows were deleted.
-    pub(crate) fn forget(&self, workflow: WorkflowId) {
+    pub(crate) fn remove_workflow(&self, workflow: WorkflowId) {
         self.rows().retain(|row| row.workflow != Some(workflow));
     }
 

@@ -47,7 +47,7 @@ pub enum Error {
     NotOwner(AgentName),
     /// The proposal is not voted on any more.
     #[error("proposal #{id} is {how}")]
-    ProposalOver {
+    ProposalClosed {
         /// Which.
         id: ProposalId,
         /// What became of it.
@@ -61,43 +61,43 @@ pub enum Error {
     NotCreator(Sender),
     /// The question has its answer.
     #[error("question #{0} is answered already")]
-    Answered(QuestionId),
+    QuestionAnswered(QuestionId),
     /// The request has its answer.
     #[error("request #{0} is {1} already")]
-    Consented(ApprovalId, Consent),
+    ApprovalAnswered(ApprovalId, Consent),
     /// Nobody waits for an answer any more: the work it is for is done or given up.
     #[error("request #{0} is no longer asked: the work it was for is over")]
-    Withdrawn(ApprovalId),
+    ApprovalWithdrawn(ApprovalId),
     /// The document is there, and this attempt has not read it.
     #[error("the document is at revision {0}, which you have not read")]
-    Unread(Revision),
+    RevisionNotRead(Revision),
     /// Who may write documents has nobody to suggest anything to.
     #[error("no owner keeps you from writing the documents of this run")]
-    MayWrite,
+    SuggestionNotNeeded,
     /// The passage to be replaced is not there exactly once.
     #[error("the text to be replaced occurs {0} times in the document")]
-    NoSuchPassage(usize),
+    PassageNotUnique(usize),
     /// The suggestion was answered before.
     #[error("the suggestion is {0} already")]
     SuggestionAnswered(SuggestionState),
     /// A file and a folder cannot have one name.
     #[error("there is a document {0}, and no file can be a folder too")]
-    InTheWay(DocumentPath),
+    PathConflict(DocumentPath),
     /// The document would be longer than it may be.
     #[error("the document would have {0} bytes")]
-    TooLong(usize),
+    DocumentTooLong(usize),
     /// The delivery is not in a state that allows this.
     #[error("the delivery is {0}")]
-    WrongState(DeliveryState),
+    WrongDeliveryState(DeliveryState),
     /// A stored message is missing or is not what was written.
     #[error("message {0} is missing or does not match its hash")]
-    Corrupt(Seq),
+    CorruptMessage(Seq),
     /// A stored row is not what was written.
     #[error(transparent)]
     Damaged(DamagedRow),
     /// The commit failed or its file is gone: the write may be found later or not; ask again with its key.
     #[error("the write may or may not be stored: {0}")]
-    Unknown(String),
+    OutcomeUnknown(String),
     /// The store takes no writes.
     #[error("the store takes no writes: {0}")]
     ReadOnly(String),
@@ -121,10 +121,10 @@ pub enum Error {
     },
     /// There is no room for it.
     #[error("the disk is full; nothing was written")]
-    Full,
+    DiskFull,
     /// The file was written by a newer program.
     #[error("the database has schema {found}, this program knows {known}: upgrade agent-worker")]
-    Newer {
+    NewerSchema {
         /// What the file has.
         found: i64,
         /// What this program reads.
@@ -132,16 +132,16 @@ pub enum Error {
     },
     /// The instance is in another database than the one that was named.
     #[error("this team is kept in {0}")]
-    KeptElsewhere(String),
+    InOtherDatabase(String),
     /// Another daemon has this database.
     #[error("another daemon uses {0}")]
     InUse(String),
     /// The file is something else.
     #[error("{0} is there already, and is not a database made for a team")]
-    NotATeams(String),
+    NotTeamDatabase(String),
     /// There is one place for all instances.
     #[error("this store keeps all teams in one place")]
-    OnePlace,
+    SingleDatabaseOnly,
     /// The store has shut down.
     #[error("the store is closed")]
     Closed,
@@ -150,7 +150,7 @@ pub enum Error {
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A stored value could not be read.
     #[error("a stored value is not what it should be: {0}")]
-    Garbled(String),
+    InvalidValue(String),
     /// A file of the store could not be opened, written or read.
     #[error("a file of the store failed: {0}")]
     File(std::io::Error),
@@ -159,14 +159,14 @@ pub enum Error {
 impl Error {
     /// Whether a connection that gave this error is better closed.
     pub(crate) fn spoils_connection(&self) -> bool {
-        matches!(self, Self::Database(_) | Self::Disk(_) | Self::Malformed(_) | Self::Full)
+        matches!(self, Self::Database(_) | Self::Disk(_) | Self::Malformed(_) | Self::DiskFull)
     }
 }
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull,
             _ => Self::File(error),
         }
     }

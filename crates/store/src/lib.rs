@@ -6,29 +6,31 @@
 //! Invariant: the store has no randomness and no policy; the caller passes the time and the decisions. The store keeps the
 //! clock that the caller reads ([`Store::now`]).
 
-mod cabinet;
 mod damage;
 mod error;
 mod model;
+mod multi_store;
 mod sqlite;
 mod store;
 mod time;
 
-pub use cabinet::Cabinet;
 pub use damage::{DamagedRow, observe_damage};
 pub use error::Error;
 pub use model::{
-    AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, Base, BaseNumber, Blame, By,
-    Change, DeadNote, Deadline, Decide, Deciding, Document, DocumentConflict, DocumentInfo,
-    DocumentWrite, Edit, EventQuery, ExchangeMode, Fence, FileBase, FileIntent, FileSlot,
-    FileState, FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, Integrity,
-    JournalEntry, Keep, Lease, LeaseFacts, LeaseRule, LeaseStep, Leased, LiveAttempt, MessageQuery,
-    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel, NewMessage, NewProposal, NewQuestion,
-    NewRun, NewSuggestion, NotBefore, Once, Order, OutSlot, PendingAside, ProposalQuery,
-    ProposalStep, Question, QuestionQuery, ReadyAgent, Recipient, ResourceInfo, ResourcePart,
-    Right, RunFacts, RunQuery, RunRow, RunSnapshot, RunStep, Said, Settlement, ShownMessage,
-    StoreFault, SuggestionAnswer, SuggestionVerdict, TakeOutcome, Turn, Wait, Wake, Who, Whose,
+    AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, BaseNumber, Blame, ChangeCursor,
+    DeadLetterText, DeadlineStatus, Document, DocumentBase, DocumentConflict, DocumentEdit,
+    DocumentInfo, DocumentWrite, EventQuery, ExchangeMode, Fence, FileBase, FileImport, FileIntent,
+    FileSlot, FileState, FileStep, FinishedAttempt, HopContext, ImportOutcome, Instance,
+    InstanceQuery, IntegrityReport, JournalEntry, Lease, LeaseFacts, LeaseOutcome, LeaseRule,
+    LeaseStep, LimitScope, LiveAttempt, MessageOrder, MessageQuery, NewAgent, NewApproval,
+    NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun,
+    NewSuggestion, NotBefore, Once, OutSlot, PendingConflictFile, ProposalAuthority, ProposalQuery,
+    ProposalStep, QuestionQuery, QuestionRow, ReadyAgent, Recipient, ResourceInfo, ResourcePart,
+    Retention, RunBlockers, RunFacts, RunQuery, RunRow, RunRule, RunSnapshot, RunStep, Settlement,
+    ShownMessage, StoreFault, SuggestionAnswer, SuggestionVerdict, TallyRule, TurnRow, WaitReason,
+    Wake, WriteActor, WriteContext,
 };
+pub use multi_store::MultiStore;
 
 pub use sqlite::Sqlite;
 pub use store::Store;

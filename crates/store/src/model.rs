@@ -2,35 +2,35 @@
 
 mod approvals;
 mod attempts;
+mod documents;
 mod files;
 mod integrity;
-mod library;
 mod messages;
 mod proposals;
 mod runs;
 
 pub use approvals::{Approval, ApprovalAnswer, ApprovalQuery, NewApproval};
 pub use attempts::{
-    AttemptRow, Blame, DeadNote, FinishedAttempt, JournalEntry, Lease, LeaseFacts, LeaseRule,
-    LeaseStep, Leased, NewAttempt, Settlement, ShownMessage, Turn, Whose,
+    AttemptRow, Blame, DeadLetterText, FinishedAttempt, JournalEntry, Lease, LeaseFacts,
+    LeaseOutcome, LeaseRule, LeaseStep, LimitScope, NewAttempt, Settlement, ShownMessage, TurnRow,
+};
+pub use documents::{
+    Document, DocumentBase, DocumentConflict, DocumentEdit, DocumentInfo, DocumentWrite,
+    EventQuery, NewSuggestion, ResourceInfo, ResourcePart, SuggestionAnswer, SuggestionVerdict,
 };
 pub use files::{
-    BaseNumber, ExchangeMode, FileBase, FileIntent, FileSlot, FileState, FileStep, FileTake,
-    OutSlot, PendingAside, TakeOutcome,
+    BaseNumber, ExchangeMode, FileBase, FileImport, FileIntent, FileSlot, FileState, FileStep,
+    ImportOutcome, OutSlot, PendingConflictFile,
 };
-pub use integrity::Integrity;
-pub use library::{
-    Base, Document, DocumentConflict, DocumentInfo, DocumentWrite, Edit, EventQuery, NewSuggestion,
-    ResourceInfo, ResourcePart, SuggestionAnswer, SuggestionVerdict,
-};
-pub use messages::{MessageQuery, NewMessage, Once, Order, Recipient, Wake};
+pub use integrity::IntegrityReport;
+pub use messages::{MessageOrder, MessageQuery, NewMessage, Once, Recipient, Wake};
 pub use proposals::{
-    Deadline, Deciding, NewBallot, NewCancel, NewProposal, NewQuestion, ProposalQuery,
-    ProposalStep, Question, QuestionQuery, Right, Said,
+    DeadlineStatus, HopContext, NewBallot, NewCancellation, NewProposal, NewQuestion,
+    ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery, QuestionRow, TallyRule,
 };
 pub use runs::{
-    AgentRow, Decide, Hindrances, Instance, InstanceQuery, Keep, LiveAttempt, NewAgent, NewRun,
-    NotBefore, ReadyAgent, RunFacts, RunQuery, RunRow, RunSnapshot, RunStep, Wait,
+    AgentRow, Instance, InstanceQuery, LiveAttempt, NewAgent, NewRun, NotBefore, ReadyAgent,
+    Retention, RunBlockers, RunFacts, RunQuery, RunRow, RunRule, RunSnapshot, RunStep, WaitReason,
 };
 
 use std::path::PathBuf;
@@ -61,16 +61,16 @@ pub struct StoreFault {
 
 /// Who writes, and under what key.
 #[derive(Clone, Debug)]
-pub struct By {
+pub struct WriteContext {
     /// Who.
-    pub who: Who,
+    pub actor: WriteActor,
     /// What makes it once. Without a key each request is a new effect.
     pub key: Option<EffectKey>,
 }
 
 /// Who writes.
 #[derive(Clone, Debug)]
-pub enum Who {
+pub enum WriteActor {
     /// A live attempt.
     Agent(Fence),
     /// The person at the keyboard.
@@ -83,21 +83,21 @@ pub enum Who {
 
 /// How far an instance's changes were seen. A fresh one is behind everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Change(pub(crate) u64);
+pub struct ChangeCursor(pub(crate) u64);
 
-impl By {
+impl WriteContext {
     /// Writes as `who`, each time anew.
-    pub fn new(who: Who) -> Self {
-        Self { who, key: None }
+    pub fn new(actor: WriteActor) -> Self {
+        Self { actor, key: None }
     }
 
     /// Writes as the daemon.
     pub fn system() -> Self {
-        Self::new(Who::System)
+        Self::new(WriteActor::System)
     }
 }
 
-impl Who {
+impl WriteActor {
     /// The name a message of theirs carries.
     pub fn sender(&self) -> Sender {
         match self {

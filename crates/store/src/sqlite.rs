@@ -1,4 +1,4 @@
-//! The store on one SQLite file: a writer thread, a small pool of readers, looks by key, and a file per noun.
+//! The store on one SQLite file: a writer thread, a small pool of readers, inline reads by key, and a file per noun.
 
 mod agents;
 mod approvals;
@@ -10,44 +10,44 @@ mod checksum;
 pub(crate) mod clock;
 mod columns;
 mod connection;
-mod content;
+mod database_state;
 mod deliveries;
-mod disk;
 mod documents;
-pub(crate) mod drawers;
 mod effects;
 mod events;
 mod faults;
 mod feedback;
 mod file_guard;
+mod file_imports;
 mod file_states;
-mod file_takes;
-mod head;
+mod hashed_message;
 mod inbox;
+mod inline_reads;
 mod instances;
 mod integrity;
-mod known;
-mod looks;
+mod locked_instance;
 mod members;
 mod messages;
 mod methods;
 mod notices;
 mod opener;
-#[cfg(test)]
-mod plans;
 mod proposal_rows;
 mod proposals;
+#[cfg(test)]
+mod query_plans;
 mod questions;
+mod read_cache;
 mod readers;
 pub(crate) mod rescue;
 mod resources;
 mod revisions;
 mod roles;
+mod run_settlement;
 mod run_snapshot;
 mod runs;
 mod search;
-mod settle;
 mod suggestions;
+pub(crate) mod team_databases;
 mod tokens;
 mod writer;
 
@@ -60,38 +60,38 @@ use crate::{
     error::{Error, Result},
     model::StoreFault,
 };
-use changes::Changes;
+use changes::ChangeNotifier;
 use clock::StoreClock;
-use disk::Surface;
-use faults::{Fault, Faults};
-use looks::Looks;
-use opener::{Location, Opener, Session};
-use readers::Readers;
-use resources::Files;
-use writer::{Tx, Writer};
+use database_state::WriterContext;
+use faults::{DatabaseFault, FaultState};
+use inline_reads::InlineReads;
+use opener::{DatabaseLocation, DatabaseOpener, WriterSession};
+use readers::ReaderPool;
+use resources::ResourceFiles;
+use writer::{SqliteWriter, Tx};
 
 /// The database's name in its folder.
-const FILE: &str = "agent-worker.db";
+const DATABASE_FILE_NAME: &str = "agent-worker.db";
 
 /// A handle to the database. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Sqlite {
-    writer: Writer,
-    changes: Changes,
+    writer: SqliteWriter,
+    changes: ChangeNotifier,
     clock: StoreClock,
-    faults: Faults,
+    faults: FaultState,
     damage: DamageRegister,
-    place: Place,
+    medium: StorageMedium,
 }
 
 /// Where the data is.
 #[derive(Clone)]
-enum Place {
+enum StorageMedium {
     File {
-        location: Location,
-        readers: Readers,
-        looks: Looks,
-        files: Files,
+        location: DatabaseLocation,
+        readers: ReaderPool,
+        inline_reads: InlineReads,
+        files: ResourceFiles,
     },
     /// Only the writer's connection sees it.
     Memory,
@@ -100,13 +100,13 @@ enum Place {
 impl Sqlite {
     /// Opens `agent-worker.db` in `folder`, making it if need be. Only one process may have it open.
     pub fn open(folder: &Path) -> std::result::Result<Self, Error> {
-        Self::open_file(&folder.join(FILE), folder, StoreClock::start)
+        Self::open_file(&folder.join(DATABASE_FILE_NAME), folder, StoreClock::start)
     }
 
     /// Opens another database of this store, which shares its clock.
     pub(crate) fn open_sibling(&self, path: &Path, folder: &Path) -> Result<Self> {
         let clock = self.clock.clone();
-        Self::open_file(path, folder, |db| clock.join(db).map(|()| clock.clone()))
+        Self::open_file(path, folder, |db| clock.advance_to_saved(db).map(|()| clock.clone()))
     }
 
     /// Opens the database at `path`, with the folder of what is too large for it. A rescued copy in that folder may have
@@ -116,84 +116,91 @@ impl Sqlite {
         folder: &Path,
         clock: impl FnOnce(&Connection) -> Result<StoreClock>,
     ) -> Result<Self> {
-        if let Some(copy) = rescue::newest(folder)? {
+        if let Some(copy) = rescue::newest_copy(folder)? {
             return Err(Error::RescuedCopy { copy, database: path.to_owned() });
         }
-        let (opener, session) = Opener::open(path)?;
+        let (opener, session) = DatabaseOpener::open(path)?;
         let clock = clock(&session.db)?;
         let location = opener.location();
-        let (changes, faults) = (Changes::default(), Faults::default());
-        let files = Files::in_folder(folder)?;
-        let readers = Readers::start(&location)?;
-        let looks = Looks::at(location.clone());
-        let surface = Surface {
+        let (changes, faults) = (ChangeNotifier::default(), FaultState::default());
+        let files = ResourceFiles::in_folder(folder)?;
+        let readers = ReaderPool::start(&location)?;
+        let inline_reads = InlineReads::new(location.clone());
+        let context = WriterContext {
             changes: changes.clone(),
             faults: faults.clone(),
             clock: Some(clock.clone()),
-            files: Some(disk::Files {
+            files: Some(database_state::DatabaseFiles {
                 database: path.to_owned(),
                 folder: folder.to_owned(),
                 location: location.clone(),
             }),
         };
-        let writer = Writer::start(session, move || opener.session(), surface)?;
-        let place = Place::File { location, readers, looks, files };
-        Ok(Self { writer, changes, clock, faults, damage: DamageRegister::default(), place })
+        let writer = SqliteWriter::start(session, move || opener.open_session(), context)?;
+        let place = StorageMedium::File { location, readers, inline_reads, files };
+        Ok(Self {
+            writer,
+            changes,
+            clock,
+            faults,
+            damage: DamageRegister::default(),
+            medium: place,
+        })
     }
 
     /// A store that is gone with its last handle.
     pub fn in_memory() -> std::result::Result<Self, Error> {
-        let (changes, faults) = (Changes::default(), Faults::default());
-        let db = connection::in_memory()?;
+        let (changes, faults) = (ChangeNotifier::default(), FaultState::default());
+        let db = connection::open_in_memory()?;
         let clock = StoreClock::start(&db)?;
-        let session = Session::unguarded(db);
+        let session = WriterSession::unguarded(db);
         let gone = || Err(Error::ReadOnly("the database in memory is gone".to_owned()));
-        let surface = Surface {
+        let context = WriterContext {
             changes: changes.clone(),
             faults: faults.clone(),
             clock: Some(clock.clone()),
             files: None,
         };
-        let writer = Writer::start(session, gone, surface)?;
+        let writer = SqliteWriter::start(session, gone, context)?;
         let damage = DamageRegister::default();
-        Ok(Self { writer, changes, clock, faults, damage, place: Place::Memory })
+        Ok(Self { writer, changes, clock, faults, damage, medium: StorageMedium::Memory })
     }
 
     /// Waits until everything asked for is done and the file is closed; what other handles ask from then on is refused.
     /// Await this before the file is opened again: a reader that came while it was closing has met a short read.
     pub async fn close(self) {
-        if let Place::File { readers, looks, .. } = self.place {
-            looks.close().await;
+        if let StorageMedium::File { readers, inline_reads, .. } = self.medium {
+            inline_reads.close().await;
             readers.close().await;
         }
         self.writer.close().await;
     }
 
     /// Which databases were opened beside this one.
-    pub(crate) async fn drawers(&self) -> Result<Vec<PathBuf>> {
-        self.read(drawers::list).await
+    pub(crate) async fn team_database_list(&self) -> Result<Vec<PathBuf>> {
+        self.read(team_databases::list).await
     }
 
-    pub(crate) async fn drawer_remember(&self, path: String) -> Result<()> {
-        self.write(move |tx| drawers::remember(tx, &path)).await
+    pub(crate) async fn team_database_add(&self, path: String) -> Result<()> {
+        self.write(move |tx| team_databases::add(tx, &path)).await
     }
 
-    pub(crate) async fn drawer_forget(&self, path: PathBuf) -> Result<()> {
-        self.write(move |tx| drawers::forget(tx, &path)).await
+    pub(crate) async fn team_database_remove(&self, path: PathBuf) -> Result<()> {
+        self.write(move |tx| team_databases::remove(tx, &path)).await
     }
 
     /// Its own number among them; 0 is the home's, or that of one that has none yet.
-    pub(crate) async fn number(&self) -> Result<i64> {
-        self.read(drawers::number).await
+    pub(crate) async fn database_number(&self) -> Result<i64> {
+        self.read(team_databases::database_number).await
     }
 
-    pub(crate) async fn give_number(&self, number: i64) -> Result<()> {
-        self.write(move |tx| drawers::give_number(tx, number)).await
+    pub(crate) async fn set_database_number(&self, number: i64) -> Result<()> {
+        self.write(move |tx| team_databases::set_database_number(tx, number)).await
     }
 
     /// The reason why writes are refused, if they are; `database` names this one.
     pub(crate) fn fault(&self, database: Option<PathBuf>) -> Option<StoreFault> {
-        let Fault { why, copy, .. } = self.faults.current()?;
+        let DatabaseFault { why, copy, .. } = self.faults.current()?;
         Some(StoreFault { database, why, copy })
     }
 
@@ -207,40 +214,44 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let watched = match &self.place {
-            Place::File { readers, .. } => {
-                let read = readers.read(|db| damage::watch(|| work(db))).await;
-                self.explained(read).await
+        let watched = match &self.medium {
+            StorageMedium::File { readers, .. } => {
+                let read = readers.read(|db| damage::collect_skipped(|| work(db))).await;
+                self.explain_failed_read(read).await
             }
-            Place::Memory => self.writer.write(|tx| damage::watch(|| work(tx))).await,
+            StorageMedium::Memory => {
+                self.writer.write(|tx| damage::collect_skipped(|| work(tx))).await
+            }
         };
         self.damage.record(watched)
     }
 
     /// The same for what is found by its key, which is quicker than a thread is woken.
-    async fn look<T: Send + 'static>(
+    async fn read_inline<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let watched = match &self.place {
-            Place::File { looks, .. } => {
-                let read = looks.look(|db| damage::watch(|| work(db)));
-                self.explained(read).await
+        let watched = match &self.medium {
+            StorageMedium::File { inline_reads, .. } => {
+                let read = inline_reads.read(|db| damage::collect_skipped(|| work(db)));
+                self.explain_failed_read(read).await
             }
-            Place::Memory => self.writer.write(|tx| damage::watch(|| work(tx))).await,
+            StorageMedium::Memory => {
+                self.writer.write(|tx| damage::collect_skipped(|| work(tx))).await
+            }
         };
         self.damage.record(watched)
     }
 
     /// A failed read with its cause: the files are checked at once, not only with the next write.
-    async fn explained<T>(&self, read: Result<T>) -> Result<T> {
+    async fn explain_failed_read<T>(&self, read: Result<T>) -> Result<T> {
         let failed = matches!(
             read,
             Err(Error::Disk(_)
                 | Error::Malformed(_)
                 | Error::Database(_)
                 | Error::Damaged(_)
-                | Error::Garbled(_))
+                | Error::InvalidValue(_))
         );
         if failed && self.check_files().await.is_err() {
             let fault = self.fault(None);
@@ -254,13 +265,13 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.damage.record(self.writer.write(|tx| damage::watch(|| work(tx))).await)
+        self.damage.record(self.writer.write(|tx| damage::collect_skipped(|| work(tx))).await)
     }
 
-    fn files(&self) -> Option<Files> {
-        match &self.place {
-            Place::File { files, .. } => Some(files.clone()),
-            Place::Memory => None,
+    fn resource_files(&self) -> Option<ResourceFiles> {
+        match &self.medium {
+            StorageMedium::File { files, .. } => Some(files.clone()),
+            StorageMedium::Memory => None,
         }
     }
 }
@@ -270,10 +281,10 @@ impl From<rusqlite::Error> for Error {
         match error {
             rusqlite::Error::FromSqlConversionFailure(_, _, why) => match why.downcast() {
                 Ok(damaged) => Self::Damaged(*damaged),
-                Err(why) => Self::Garbled(why.to_string()),
+                Err(why) => Self::InvalidValue(why.to_string()),
             },
             other => match other.sqlite_error_code() {
-                Some(ErrorCode::DiskFull) => Self::Full,
+                Some(ErrorCode::DiskFull) => Self::DiskFull,
                 Some(
                     ErrorCode::SystemIoFailure
                     | ErrorCode::CannotOpen
@@ -291,7 +302,7 @@ impl From<rusqlite::Error> for Error {
 
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
-        Self::Garbled(error.to_string())
+        Self::InvalidValue(error.to_string())
     }
 }
 
@@ -309,7 +320,7 @@ mod tests {
     async fn a_missing_folder_is_not_called_a_full_disk() {
         let folder = tempfile::tempdir().unwrap();
         let opened = Sqlite::open(&folder.path().join("missing")).map(drop);
-        assert!(matches!(&opened, Err(error) if !matches!(error, Error::Full)), "{opened:?}");
+        assert!(matches!(&opened, Err(error) if !matches!(error, Error::DiskFull)), "{opened:?}");
     }
 
     #[tokio::test]
@@ -339,7 +350,7 @@ mod tests {
             Ok(truncate_log(&path)?)
         });
         // The check of the files is queued behind the write, and so in its batch.
-        let read = store.explained(Err::<(), _>(Error::Disk("short read".to_owned())));
+        let read = store.explain_failed_read(Err::<(), _>(Error::Disk("short read".to_owned())));
         let go = async { release.send(()).unwrap() };
         let (_, read, ()) = tokio::join!(write, read, go);
         assert!(matches!(&read, Err(Error::ReadOnly(why)) if why.contains("rescued-")), "{read:?}");

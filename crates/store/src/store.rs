@@ -17,13 +17,14 @@ use crate::{
     damage::DamagedRow,
     error::{Error, Result},
     model::{
-        AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, By, Change, Decide, Deciding,
-        Document, DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileState,
-        FileStep, FileTake, FinishedAttempt, Hindrances, Instance, InstanceQuery, Integrity,
-        LeaseRule, Leased, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancel,
-        NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery, Question,
-        QuestionQuery, ReadyAgent, ResourceInfo, ResourcePart, RunQuery, RunRow, RunSnapshot,
-        RunStep, Settlement, ShownMessage, StoreFault, SuggestionAnswer, Turn,
+        AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, ChangeCursor, Document,
+        DocumentConflict, DocumentInfo, DocumentWrite, EventQuery, Fence, FileImport, FileState,
+        FileStep, FinishedAttempt, Instance, InstanceQuery, IntegrityReport, LeaseOutcome,
+        LeaseRule, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation,
+        NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Once, ProposalQuery,
+        QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo, ResourcePart, RunBlockers, RunQuery,
+        RunRow, RunRule, RunSnapshot, RunStep, Settlement, ShownMessage, StoreFault,
+        SuggestionAnswer, TallyRule, TurnRow, WriteContext,
     },
     time::{Now, StoreTime},
 };
@@ -42,14 +43,15 @@ pub trait Store: Send + Sync {
         _project: String,
         _instance: InstanceRef,
     ) -> Result<WorkflowId> {
-        Err(Error::OnePlace)
+        Err(Error::SingleDatabaseOnly)
     }
     /// Lists instances, oldest first.
     async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>>;
     /// Recomputes the hashes and looks for gaps; answers with the last seq, or names the message that does not fit.
     async fn instance_verify(&self, workflow: WorkflowId) -> Result<Seq>;
     /// Hides what its channel says so far; answers with the last message hidden. Nothing is deleted.
-    async fn instance_clear(&self, by: By, workflow: WorkflowId, now: Now) -> Result<Seq>;
+    async fn instance_clear(&self, by: WriteContext, workflow: WorkflowId, now: Now)
+    -> Result<Seq>;
     /// Deletes an instance with everything in it. Refused while a run is live.
     async fn instance_remove(&self, workflow: WorkflowId) -> Result<()>;
     /// Deletes what an instance of [`crate::Keep::WhileLive`] wrote; its runs stay as rows without content. Refused while one is live.
@@ -62,15 +64,21 @@ pub trait Store: Send + Sync {
     /// Lets a run that is in `setup` run, and writes its kickoff in the same step.
     async fn run_start(&self, run: RunId, kickoff: Option<NewMessage>, now: Now) -> Result<()>;
     /// Hands the facts about a run to `decide` and carries out its step. A run that has ended stays as it is.
-    async fn run_settle(&self, run: RunId, decide: Decide, now: Now) -> Result<RunStep>;
+    async fn run_settle(&self, run: RunId, decide: RunRule, now: Now) -> Result<RunStep>;
     /// Lets a paused run go on, within these limits from now on.
-    async fn run_resume(&self, by: By, run: RunId, limits: Limits, now: Now) -> Result<()>;
+    async fn run_resume(
+        &self,
+        by: WriteContext,
+        run: RunId,
+        limits: Limits,
+        now: Now,
+    ) -> Result<()>;
     /// Reads a run.
     async fn run_get(&self, run: RunId) -> Result<RunRow>;
     /// Reads a run with everything its view is derived from, at one position of the event log.
     async fn run_snapshot(&self, run: RunId) -> Result<RunSnapshot>;
     /// Tells what keeps messages of a run from being acted upon.
-    async fn run_hindrances(&self, run: RunId) -> Result<Hindrances>;
+    async fn run_blockers(&self, run: RunId) -> Result<RunBlockers>;
     /// Lists runs.
     async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>>;
     /// Lists the deliveries of a run that are dead or dropped.
@@ -85,11 +93,17 @@ pub trait Store: Send + Sync {
     async fn agent_list(&self, workflow: WorkflowId) -> Result<Vec<AgentRow>>;
     /// Lets an agent join a live run; a name is given once in a run. Answers with the name: repeated under its key, with
     /// the one given then.
-    async fn agent_add(&self, by: By, run: RunId, agent: NewAgent, now: Now) -> Result<AgentName>;
+    async fn agent_add(
+        &self,
+        by: WriteContext,
+        run: RunId,
+        agent: NewAgent,
+        now: Now,
+    ) -> Result<AgentName>;
     /// Wakes an agent no more in the live run. A live attempt of it goes on until its worker is ended.
     async fn agent_stop(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         agent: AgentName,
         why: String,
@@ -98,7 +112,7 @@ pub trait Store: Send + Sync {
     /// Wakes a stopped agent again, and one that waits at once.
     async fn agent_resume(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         agent: AgentName,
         now: Now,
@@ -106,7 +120,7 @@ pub trait Store: Send + Sync {
     /// Takes an agent out of the live run and drops its open mail. Refused while an attempt of it lives.
     async fn agent_remove(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         agent: AgentName,
         now: Now,
@@ -120,7 +134,7 @@ pub trait Store: Send + Sync {
     /// With a `pause` the run is paused in the same step, so that nothing of it can be leased.
     async fn message_append(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         message: NewMessage,
         pause: Option<PauseCause>,
@@ -160,7 +174,7 @@ pub trait Store: Send + Sync {
     /// Makes a dead letter pending again, its counts anew, its effects and journal kept.
     async fn delivery_redrive(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         agent: AgentName,
         seq: Seq,
@@ -169,7 +183,7 @@ pub trait Store: Send + Sync {
     /// Gives up a pending or dead delivery.
     async fn delivery_drop(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         agent: AgentName,
         seq: Seq,
@@ -187,7 +201,7 @@ pub trait Store: Send + Sync {
         new: NewAttempt,
         rule: LeaseRule,
         now: Now,
-    ) -> Result<Leased>;
+    ) -> Result<LeaseOutcome>;
     /// Finds the live attempt a token belongs to.
     async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>>;
     /// Reads an attempt, live or ended.
@@ -200,7 +214,7 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<AttemptRow>>;
     /// Lists the turns of a run, newest first.
-    async fn turn_list(&self, run: RunId, limit: u32) -> Result<Vec<Turn>>;
+    async fn turn_list(&self, run: RunId, limit: u32) -> Result<Vec<TurnRow>>;
     /// Lists every live attempt.
     async fn attempt_live(&self) -> Result<Vec<AttemptRow>>;
     /// Stores a live attempt's events, each number once; answers with the highest number stored.
@@ -231,7 +245,7 @@ pub trait Store: Send + Sync {
     /// Makes a proposal and tells those who vote.
     async fn proposal_create(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         new: NewProposal,
         now: Now,
@@ -239,25 +253,25 @@ pub trait Store: Send + Sync {
     /// Takes a vote, counts, decides, binds and tells, in one step. Answers with where the proposal stands then.
     async fn ballot_cast(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         ballot: NewBallot,
-        deciding: Deciding,
+        deciding: TallyRule,
         now: Now,
     ) -> Result<Once<ProposalState>>;
     /// Takes a proposal back.
     async fn proposal_cancel(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
-        cancel: NewCancel,
+        cancel: NewCancellation,
         now: Now,
     ) -> Result<Once<ProposalState>>;
     /// Decides every proposal whose time is up; answers with which those were.
     async fn proposal_settle(
         &self,
         workflow: WorkflowId,
-        deciding: Deciding,
+        deciding: TallyRule,
         now: Now,
     ) -> Result<Vec<ProposalId>>;
     /// Reads a proposal. The deadline of an active one is shown on the wall clock of `now`.
@@ -283,7 +297,7 @@ pub trait Store: Send + Sync {
     /// Asks a person something, as a live attempt.
     async fn question_ask(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         new: NewQuestion,
         now: Now,
@@ -291,7 +305,7 @@ pub trait Store: Send + Sync {
     /// Answers a question and wakes whoever asked. Answers with the message that says so.
     async fn question_answer(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         question: QuestionId,
         answer: String,
@@ -302,7 +316,7 @@ pub trait Store: Send + Sync {
         &self,
         workflow: WorkflowId,
         which: QuestionQuery,
-    ) -> Result<Vec<Question>>;
+    ) -> Result<Vec<QuestionRow>>;
 
     // Approvals
     /// Asks a person for something, or asks again, as a live attempt. An answer is told to one call of one attempt.
@@ -310,7 +324,7 @@ pub trait Store: Send + Sync {
     /// Answers a request that is open. No agent can.
     async fn approval_answer(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         approval: ApprovalId,
         consent: Consent,
@@ -327,7 +341,12 @@ pub trait Store: Send + Sync {
     // Documents and resources
 
     /// Writes a document's next revision.
-    async fn document_put(&self, by: By, write: DocumentWrite, now: Now) -> Result<Once<Revision>>;
+    async fn document_put(
+        &self,
+        by: WriteContext,
+        write: DocumentWrite,
+        now: Now,
+    ) -> Result<Once<Revision>>;
     /// Reads a document, its newest revision or an older one.
     async fn document_get(
         &self,
@@ -349,7 +368,7 @@ pub trait Store: Send + Sync {
     /// Keeps a suggestion and tells the documents' owner; its number is that message's.
     async fn suggestion_put(
         &self,
-        by: By,
+        by: WriteContext,
         suggestion: NewSuggestion,
         now: Now,
     ) -> Result<Once<Seq>>;
@@ -357,7 +376,7 @@ pub trait Store: Send + Sync {
     /// revision that wrote.
     async fn suggestion_answer(
         &self,
-        by: By,
+        by: WriteContext,
         answer: SuggestionAnswer,
         now: Now,
     ) -> Result<Once<Option<Revision>>>;
@@ -384,7 +403,7 @@ pub trait Store: Send + Sync {
     ) -> Result<Option<String>>;
     /// Takes a person's text: writes its revision and makes the text the base of its slot. Refused if the newest revision
     /// is not the one it was merged with.
-    async fn file_take(&self, take: FileTake, now: Now) -> Result<FileState>;
+    async fn file_take(&self, take: FileImport, now: Now) -> Result<FileState>;
     /// Records a step of writing a document's file.
     async fn file_step(
         &self,
@@ -399,7 +418,7 @@ pub trait Store: Send + Sync {
     /// Keeps a resource under its hash, once.
     async fn resource_put(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         kind: String,
         content: Vec<u8>,
@@ -432,7 +451,7 @@ pub trait Store: Send + Sync {
     /// The position of an instance's newest event.
     async fn event_last(&self, workflow: WorkflowId) -> Result<Position>;
     /// Waits until something of this instance was committed after `seen`. A hint: it says "look", never at what.
-    async fn change_wait(&self, workflow: WorkflowId, seen: Change) -> Change;
+    async fn change_wait(&self, workflow: WorkflowId, seen: ChangeCursor) -> ChangeCursor;
 
     // Clients
 
@@ -452,7 +471,7 @@ pub trait Store: Send + Sync {
     /// The same for an agent of an instance, once per key.
     async fn feedback_submit(
         &self,
-        by: By,
+        by: WriteContext,
         workflow: WorkflowId,
         said: FeedbackView,
         now: Now,
@@ -468,17 +487,17 @@ pub trait Store: Send + Sync {
     fn now_saved(&self) -> Option<Now>;
 
     /// Checks the whole database: its structure and every row that has a checksum.
-    async fn integrity(&self) -> Result<Integrity>;
+    async fn integrity_check(&self) -> Result<IntegrityReport>;
     /// Returns the damaged rows that were met since the store was opened, or that the last check found.
-    async fn damage(&self) -> Result<Vec<DamagedRow>>;
+    async fn damage_list(&self) -> Result<Vec<DamagedRow>>;
 
     /// The databases that refuse writes at the moment, without trying one.
     async fn fault_list(&self) -> Result<Vec<StoreFault>>;
 
     /// Writes the time to disk: proof that writes go through, and for the next start when this one was last alive.
-    async fn pulse(&self, now: StoreTime) -> Result<()>;
+    async fn heartbeat_put(&self, now: StoreTime) -> Result<()>;
     /// When the last pulse was.
-    async fn pulse_last(&self) -> Result<Option<StoreTime>>;
+    async fn heartbeat_last(&self) -> Result<Option<StoreTime>>;
     /// Forgets the keys of users and clients from before `before`.
     async fn effect_expire(&self, before: StoreTime) -> Result<u32>;
 }

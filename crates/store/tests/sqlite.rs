@@ -15,8 +15,9 @@ use agent_worker_protocol::{
     Seq, WorkflowId,
 };
 use agent_worker_store::{
-    Base, By, DocumentWrite, Error, Fence, Keep, MessageQuery, NewAgent, NewMessage, NewRun, Now,
-    Order, Recipient, RunStep, Sqlite, Store, StoreTime, Wake, Who,
+    DocumentBase, DocumentWrite, Error, Fence, MessageOrder, MessageQuery, NewAgent, NewMessage,
+    NewRun, Now, Recipient, Retention, RunStep, Sqlite, Store, StoreTime, Wake, WriteActor,
+    WriteContext,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -45,12 +46,12 @@ fn message(body: &str) -> NewMessage {
 }
 
 async fn say(store: &Sqlite, workflow: WorkflowId, body: &str) -> Seq {
-    let by = By::new(Who::User);
+    let by = WriteContext::new(WriteActor::User);
     store.message_append(by, workflow, message(body), None, NOW).await.unwrap().value()
 }
 
 /// An instance with a live run; the one that is there, if there is one.
-async fn instance(store: &Sqlite, keep: Keep) -> (WorkflowId, RunId) {
+async fn instance(store: &Sqlite, keep: Retention) -> (WorkflowId, RunId) {
     let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
     let new = NewRun {
         id: RunId::new(Uuid::now_v7()),
@@ -59,7 +60,7 @@ async fn instance(store: &Sqlite, keep: Keep) -> (WorkflowId, RunId) {
         script: "{}".into(),
         agents: vec![NewAgent { name: "a".parse().unwrap(), settings: "{}".into() }],
         roles: Vec::new(),
-        keep,
+        retention: keep,
     };
     let run = new.id;
     match store.run_create(workflow, new, NOW).await {
@@ -92,7 +93,7 @@ async fn a_forged_or_missing_message_is_found() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let store = Sqlite::open(folder.path()).unwrap();
-        let (workflow, _) = instance(&store, Keep::Always).await;
+        let (workflow, _) = instance(&store, Retention::Always).await;
         for body in ["one", "two", "three"] {
             say(&store, workflow, body).await;
         }
@@ -100,7 +101,7 @@ async fn a_forged_or_missing_message_is_found() {
         raw(folder.path()).execute(forgery, []).unwrap();
         let verdict = store.instance_verify(workflow).await;
         assert!(
-            matches!(verdict, Err(Error::Corrupt(seq)) if seq == Seq::new(found)),
+            matches!(verdict, Err(Error::CorruptMessage(seq)) if seq == Seq::new(found)),
             "{forgery}: {verdict:?}"
         );
     }
@@ -112,7 +113,7 @@ async fn a_newer_file_is_refused() {
     Sqlite::open(folder.path()).unwrap().close().await;
     raw(folder.path()).pragma_update(None, "user_version", 99).unwrap();
     assert!(
-        matches!(Sqlite::open(folder.path()), Err(Error::Newer { found: 99, known }) if known < 99)
+        matches!(Sqlite::open(folder.path()), Err(Error::NewerSchema { found: 99, known }) if known < 99)
     );
 }
 
@@ -121,13 +122,13 @@ async fn what_was_written_is_there_when_the_file_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     for round in 1..=20 {
         let store = Sqlite::open(folder.path()).unwrap();
-        let (workflow, _) = instance(&store, Keep::Always).await;
+        let (workflow, _) = instance(&store, Retention::Always).await;
         assert_eq!(say(&store, workflow, "again").await, Seq::new(round));
         assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(round));
         let other = store.clone();
         store.close().await;
-        assert!(matches!(other.pulse(NOW.store).await, Err(Error::Closed)));
-        assert!(matches!(other.pulse_last().await, Err(Error::Closed)));
+        assert!(matches!(other.heartbeat_put(NOW.store).await, Err(Error::Closed)));
+        assert!(matches!(other.heartbeat_last().await, Err(Error::Closed)));
         // The log is folded into the file when the last connection closes.
         assert_eq!(names(folder.path()), ["agent-worker.db"]);
     }
@@ -137,7 +138,7 @@ async fn what_was_written_is_there_when_the_file_is_opened_again() {
 async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path()).unwrap();
-    let (workflow, run) = instance(&store, Keep::Always).await;
+    let (workflow, run) = instance(&store, Retention::Always).await;
     say(&store, workflow, "before").await;
     store.close().await;
     let root = |db: Connection| -> u64 {
@@ -150,11 +151,11 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
         .unwrap();
 
     let store = Sqlite::open(folder.path()).unwrap();
-    store.pulse(NOW.store).await.unwrap();
-    assert!(!store.integrity().await.unwrap().problems.is_empty());
+    store.heartbeat_put(NOW.store).await.unwrap();
+    assert!(!store.integrity_check().await.unwrap().problems.is_empty());
     let damaged = store.token_put("ci".into(), [1; 32], Scopes::default(), NOW.wall).await;
     assert!(matches!(damaged, Err(Error::Malformed(_))), "{damaged:?}");
-    let refused = store.pulse(NOW.store).await;
+    let refused = store.heartbeat_put(NOW.store).await;
     assert!(
         matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("malformed")),
         "{refused:?}"
@@ -167,12 +168,12 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
 async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path()).unwrap();
-    let (workflow, _) = instance(&store, Keep::Always).await;
+    let (workflow, _) = instance(&store, Retention::Always).await;
     let search = || MessageQuery {
         run: None,
         search: Some("needle".into()),
         after: Seq::new(0),
-        order: Order::OldestFirst,
+        order: MessageOrder::OldestFirst,
         limit: 1,
     };
     for round in 0..10 {
@@ -184,7 +185,7 @@ async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched
             say(&store, workflow, &format!("round {round} message {n} needle")).await;
         }
         while store.message_index(5).await.unwrap() {}
-        let problems = store.integrity().await.unwrap().problems;
+        let problems = store.integrity_check().await.unwrap().problems;
         assert!(problems.is_empty(), "round {round}: {problems:?}");
     }
 }
@@ -194,7 +195,7 @@ async fn a_document_that_grows_line_by_line_takes_little_more_room_than_its_text
     const LINES: usize = 10_000;
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path()).unwrap();
-    let (workflow, _) = instance(&store, Keep::Always).await;
+    let (workflow, _) = instance(&store, Retention::Always).await;
     let path: DocumentPath = "notes.md".parse().unwrap();
     let line = format!("{}\n", "x".repeat(79));
     let mut writers = JoinSet::new();
@@ -203,9 +204,9 @@ async fn a_document_that_grows_line_by_line_takes_little_more_room_than_its_text
         writers.spawn(async move {
             for _ in 0..LINES / 50 {
                 let (path, content) = (path.clone(), content.clone());
-                let (base, most) = (Base::Append, usize::MAX);
-                let write = DocumentWrite { workflow, path, content, base, most };
-                store.document_put(By::new(Who::User), write, NOW).await.unwrap();
+                let (base, max_bytes) = (DocumentBase::Append, usize::MAX);
+                let write = DocumentWrite { workflow, path, content, base, max_bytes };
+                store.document_put(WriteContext::new(WriteActor::User), write, NOW).await.unwrap();
             }
         });
     }
@@ -228,14 +229,14 @@ async fn a_document_outlives_a_forgotten_run_that_added_to_it() {
     let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
     let path: DocumentPath = "notes.md".parse().unwrap();
     let mut said = String::new();
-    for keep in [Keep::Always, Keep::WhileLive, Keep::Always] {
+    for keep in [Retention::Always, Retention::WhileLive, Retention::Always] {
         let (_, run) = instance(&store, keep).await;
         for _ in 0..3 {
-            let (base, most) = (Base::Append, usize::MAX);
+            let (base, max_bytes) = (DocumentBase::Append, usize::MAX);
             let content = format!("{}\n", "y".repeat(200));
             said += &content;
-            let write = DocumentWrite { workflow, path: path.clone(), content, base, most };
-            store.document_put(By::new(Who::User), write, NOW).await.unwrap();
+            let write = DocumentWrite { workflow, path: path.clone(), content, base, max_bytes };
+            store.document_put(WriteContext::new(WriteActor::User), write, NOW).await.unwrap();
         }
         let why = "over".to_owned();
         let end = RunStep::End { outcome: Outcome::Done, why, error: None };
@@ -258,13 +259,14 @@ async fn a_large_resource_is_a_private_file_for_as_long_as_it_has_a_row() {
     fs::write(unfinished.join("0"), "half of it").unwrap();
     let store = Sqlite::open(folder.path()).unwrap();
     assert_eq!(names(&unfinished), Vec::<String>::new());
-    let (workflow, run) = instance(&store, Keep::WhileLive).await;
+    let (workflow, run) = instance(&store, Retention::WhileLive).await;
     let mine = resources.join(workflow.to_string());
-    let put =
-        |who, size| store.resource_put(By::new(who), workflow, "t".into(), vec![7; size], NOW.wall);
-    put(Who::User, 1024 * 1024).await.unwrap();
+    let put = |who, size| {
+        store.resource_put(WriteContext::new(who), workflow, "t".into(), vec![7; size], NOW.wall)
+    };
+    put(WriteActor::User, 1024 * 1024).await.unwrap();
     assert_eq!(names(&mine), Vec::<String>::new());
-    let id = put(Who::User, 1024 * 1024 + 1).await.unwrap();
+    let id = put(WriteActor::User, 1024 * 1024 + 1).await.unwrap();
     assert_eq!(names(&mine), [id.to_string()]);
     let file = fs::metadata(mine.join(id.to_string())).unwrap();
     assert_eq!((file.permissions().mode() & 0o777, file.len()), (0o600, 1024 * 1024 + 1));
@@ -272,7 +274,7 @@ async fn a_large_resource_is_a_private_file_for_as_long_as_it_has_a_row() {
 
     let epoch = agent_worker_protocol::Epoch::new(1);
     let nobody = Fence { workflow, agent: "a".parse().unwrap(), epoch };
-    let refused = put(Who::Agent(nobody), 2 * 1024 * 1024).await;
+    let refused = put(WriteActor::Agent(nobody), 2 * 1024 * 1024).await;
     assert!(matches!(refused, Err(Error::Fenced)));
     assert_eq!(names(&mine), [id.to_string()]);
 
@@ -289,7 +291,7 @@ async fn a_large_resource_is_a_private_file_for_as_long_as_it_has_a_row() {
 /// Writes from eight tasks and says so line by line, until it is killed or has written enough.
 async fn write_until_killed(folder: &Path) {
     let store = Sqlite::open(folder).unwrap();
-    let (workflow, _) = instance(&store, Keep::Always).await;
+    let (workflow, _) = instance(&store, Retention::Always).await;
     let mut writers = JoinSet::new();
     for writer in 0..8 {
         let store = store.clone();
@@ -339,9 +341,9 @@ async fn what_was_acknowledged_survives_kill_nine() {
     for round in 0..6 {
         acknowledged.extend(kill_a_writer(folder.path(), 150 + round * 37));
         let store = Sqlite::open(folder.path()).unwrap();
-        let (workflow, _) = instance(&store, Keep::Always).await;
+        let (workflow, _) = instance(&store, Retention::Always).await;
         store.instance_verify(workflow).await.unwrap();
-        let order = Order::OldestFirst;
+        let order = MessageOrder::OldestFirst;
         let query =
             MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: u32::MAX };
         let stored = store.message_list(workflow, query).await.unwrap();
@@ -369,7 +371,7 @@ async fn store_time_is_saved_with_every_batch_that_changes_something_and_continu
     let store = Sqlite::open(folder.path()).unwrap();
     assert_eq!(store.now_saved(), None);
     let before = store.now();
-    store.pulse(before.store).await.unwrap();
+    store.heartbeat_put(before.store).await.unwrap();
     let (saved, _) = anchor(folder.path());
     assert!((before.store.get()..=store.now().store.get()).contains(&saved));
     // A write that is refused, or changes nothing, saves nothing.

@@ -7,22 +7,22 @@ use tokio::time::Instant;
 
 /// What the clocks are read from. All of it is monotonic.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct AttemptClockReadings {
     /// The worker began, later by all the time that does not count: waiting for people, suspension.
     pub(crate) began: Instant,
     /// The last event, text or tool traffic.
-    pub(crate) active: Instant,
+    pub(crate) last_activity: Instant,
     /// The last time a daemon answered.
-    pub(crate) answered: Instant,
+    pub(crate) last_reply: Instant,
     /// Whether a person is waited for now.
-    pub(crate) waiting: Waiting,
+    pub(crate) approval_wait: WorkerApprovalWait,
 }
 
 /// Whether a person is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
-    ForAPerson,
-    ForNobody,
+pub(crate) enum WorkerApprovalWait {
+    Waiting,
+    NotWaiting,
 }
 
 /// Which clock has run out.
@@ -35,11 +35,11 @@ pub(crate) enum Expiry {
 
 /// The next clock to run out, and when. It has, if that is past. While a person is waited for only the daemon's absence
 /// counts.
-pub(crate) fn next_expiry(times: Times, limits: &JobLimits) -> (Instant, Expiry) {
+pub(crate) fn next_expiry(times: AttemptClockReadings, limits: &JobLimits) -> (Instant, Expiry) {
     let wall = (times.began + limits.wall.duration(), Expiry::Wall);
-    let silence = (times.active + limits.silence.duration(), Expiry::Silence);
-    let orphaned = (times.answered + limits.orphan_grace.duration(), Expiry::Orphaned);
-    if times.waiting == Waiting::ForAPerson {
+    let silence = (times.last_activity + limits.silence.duration(), Expiry::Silence);
+    let orphaned = (times.last_reply + limits.orphan_grace.duration(), Expiry::Orphaned);
+    if times.approval_wait == WorkerApprovalWait::Waiting {
         return orphaned;
     }
     [wall, silence, orphaned].into_iter().min_by_key(|(at, _)| *at).unwrap_or(wall)
@@ -91,10 +91,16 @@ mod tests {
             (50, 50, (at(80), Expiry::Silence)),
             (90, 90, (at(100), Expiry::Wall)),
         ] {
-            let waiting = Waiting::ForNobody;
-            let times = Times { began, active: at(active), answered: at(answered), waiting };
+            let waiting = WorkerApprovalWait::NotWaiting;
+            let times = AttemptClockReadings {
+                began,
+                last_activity: at(active),
+                last_reply: at(answered),
+                approval_wait: waiting,
+            };
             assert_eq!(next_expiry(times, &limits), expected, "{active} {answered}");
-            let times = Times { waiting: Waiting::ForAPerson, ..times };
+            let times =
+                AttemptClockReadings { approval_wait: WorkerApprovalWait::Waiting, ..times };
             assert_eq!(next_expiry(times, &limits), (at(answered + 60), Expiry::Orphaned));
         }
     }

@@ -3,23 +3,23 @@
 //! It is a client of the daemon like any other: it reports events over the socket, calls tools over
 //! MCP, and goes on for a while when no daemon is there. Whether its work counts is not decided here.
 
+mod approval_gate;
+mod attempt;
+mod child_env;
 mod clocks;
-mod door;
-mod gate;
+mod event_reporter;
 mod journal;
-mod log;
-mod mcp;
+mod mcp_client;
 mod mock;
 mod model;
-mod models;
-mod pace;
+mod model_table;
+mod post_schedule;
 mod program;
-mod report;
 mod shell;
-mod surroundings;
-mod text;
 mod tool_loop;
+mod tool_server;
 mod toolbox;
-mod work;
+mod truncation;
+mod worker_log;
 
-pub use work::{Error, work};
+pub use attempt::{Error, run_worker};

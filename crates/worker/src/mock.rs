@@ -13,26 +13,26 @@ use tokio::time::sleep;
 
 use crate::{
     clocks::time_of_day,
-    model::{Call, Conversation, Failure, Model, Step, ToolResult},
-    report::Report,
+    event_reporter::EventReporter,
+    model::{ModelConversation, ModelStep, ModelToolCall, StepModel, ToolResult, TurnFailure},
 };
 
 /// A rule, and how far it is acted out.
-pub(crate) struct Mock {
+pub(crate) struct MockModel {
     rule: MockRule,
     /// How it fails, if this attempt is one that fails.
     fail: Option<MockFailure>,
-    act: Act,
+    stage: MockStage,
 }
 
 #[derive(Clone, Copy)]
-enum Act {
+enum MockStage {
     Calls,
     Run,
-    Last,
+    Finish,
 }
 
-impl Mock {
+impl MockModel {
     /// The first rule whose `on` occurs in what woke the agent. Without one, nothing is done.
     pub(crate) fn new(rules: &[MockRule], job: &WorkerJob) -> Self {
         let applies = |rule: &&MockRule| {
@@ -40,44 +40,48 @@ impl Mock {
         };
         let rule = rules.iter().find(applies).cloned().unwrap_or_default();
         let fail = rule.fail.filter(|_| rule.times.is_none_or(|times| job.number <= times));
-        Self { rule, fail, act: Act::Calls }
+        Self { rule, fail, stage: MockStage::Calls }
     }
 }
 
 #[async_trait]
-impl Model for Mock {
-    async fn step(&mut self, so_far: &Conversation, report: &Report) -> Result<Step, Failure> {
-        if let Act::Calls = self.act {
+impl StepModel for MockModel {
+    async fn step(
+        &mut self,
+        so_far: &ModelConversation,
+        report: &EventReporter,
+    ) -> Result<ModelStep, TurnFailure> {
+        if let MockStage::Calls = self.stage {
             if let Some(span) = self.rule.sleep {
                 sleep(span.duration()).await;
             }
-            self.act = Act::Run;
+            self.stage = MockStage::Run;
             let calls = self.calls();
             if !calls.is_empty() {
-                return Ok(Step { calls, ..Step::default() });
+                return Ok(ModelStep { calls, ..ModelStep::default() });
             }
         }
-        if let Act::Run = self.act {
-            self.act = Act::Last;
+        if let MockStage::Run = self.stage {
+            self.stage = MockStage::Finish;
             if let Some(command) = &self.rule.run {
-                return Ok(Step { calls: vec![shell(command)], ..Step::default() });
+                return Ok(ModelStep { calls: vec![shell_call(command)], ..ModelStep::default() });
             }
         }
-        let output = self.output(so_far)?;
+        let output = self.command_output(so_far)?;
         if let Some(failure) = self.fail {
-            return Err(act_out(failure).await);
+            return Err(fail_as_scripted(failure).await);
         }
         let text = self.rule.say.clone().unwrap_or(output);
         if !text.is_empty() {
-            report.say(&text);
+            report.stream_text(&text);
         }
-        Ok(Step { text, ..Step::default() })
+        Ok(ModelStep { text, ..ModelStep::default() })
     }
 }
 
-impl Mock {
-    fn calls(&self) -> Vec<Call> {
-        let calls = self.rule.calls.iter().zip(1..).map(|(call, n)| Call {
+impl MockModel {
+    fn calls(&self) -> Vec<ModelToolCall> {
+        let calls = self.rule.calls.iter().zip(1..).map(|(call, n)| ModelToolCall {
             id: format!("call-{n}"),
             tool: call.tool.clone(),
             args: call.args.clone().into_iter().collect(),
@@ -86,32 +90,32 @@ impl Mock {
     }
 
     /// What its command wrote. One that failed is a failure of the agent.
-    fn output(&self, so_far: &Conversation) -> Result<String, Failure> {
+    fn command_output(&self, so_far: &ModelConversation) -> Result<String, TurnFailure> {
         let last = so_far.exchanges.last().and_then(|exchange| exchange.results.last());
         match (&self.rule.run, last) {
             (None, _) | (Some(_), None) => Ok(String::new()),
             (Some(_), Some(ToolResult::Done(output))) => Ok(output.trim().to_owned()),
             (Some(command), Some(ToolResult::Failed(why))) => {
-                Err(Failure::new(FailureClass::Fatal, format!("`{command}`: {why}")))
+                Err(TurnFailure::new(FailureClass::Fatal, format!("`{command}`: {why}")))
             }
         }
     }
 }
 
-fn shell(command: &str) -> Call {
+fn shell_call(command: &str) -> ModelToolCall {
     let args = Map::from_iter([("command".to_owned(), Value::String(command.to_owned()))]);
-    Call { id: "run".to_owned(), tool: SHELL_TOOL.to_owned(), args }
+    ModelToolCall { id: "run".to_owned(), tool: SHELL_TOOL.to_owned(), args }
 }
 
 /// Fails as told. Returns only from failures that a worker survives.
-async fn act_out(failure: MockFailure) -> Failure {
-    let scripted = |class| Failure::new(class, "scripted");
+async fn fail_as_scripted(failure: MockFailure) -> TurnFailure {
+    let scripted = |class| TurnFailure::new(class, "scripted");
     match failure {
         MockFailure::Transient => scripted(FailureClass::Transient),
         MockFailure::Fatal => scripted(FailureClass::Fatal),
         MockFailure::RateLimited => {
             let retry_at = Some(time_of_day().plus(Duration::from_secs(1)));
-            Failure { retry_at, ..scripted(FailureClass::RateLimited) }
+            TurnFailure { retry_at, ..scripted(FailureClass::RateLimited) }
         }
         MockFailure::Hang => std::future::pending().await,
         MockFailure::Exit(status) => std::process::exit(status.into()),

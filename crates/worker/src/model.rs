@@ -10,50 +10,54 @@ use agent_worker_protocol::{FailureClass, Millis, Usage, WorkerOutcome};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::report::Report;
+use crate::event_reporter::EventReporter;
 
 /// Thinks one step at a time.
 #[async_trait]
-pub(crate) trait Model: Send {
+pub(crate) trait StepModel: Send {
     /// Takes the next step. Words are shown through `report` as they come; so are its own retries.
-    async fn step(&mut self, so_far: &Conversation, report: &Report) -> Result<Step, Failure>;
+    async fn step(
+        &mut self,
+        so_far: &ModelConversation,
+        report: &EventReporter,
+    ) -> Result<ModelStep, TurnFailure>;
 }
 
 /// Everything said in this attempt.
 #[derive(Clone, Debug)]
 #[expect(dead_code, reason = "a script reads only the results; an LLM reads all of it")]
-pub(crate) struct Conversation {
+pub(crate) struct ModelConversation {
     /// Who the agent is told it is.
     pub(crate) system_prompt: String,
     /// What it is told to do.
     pub(crate) prompt: String,
     /// What followed.
-    pub(crate) exchanges: Vec<Exchange>,
+    pub(crate) exchanges: Vec<ToolExchange>,
 }
 
 /// A step that called tools, and what they answered.
 #[derive(Clone, Debug)]
 #[expect(dead_code, reason = "a script reads only the results; an LLM reads all of it")]
-pub(crate) struct Exchange {
+pub(crate) struct ToolExchange {
     /// What the model said beside its calls.
     pub(crate) text: String,
     /// What it called.
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<ModelToolCall>,
     /// One result for each call, in the same order.
     pub(crate) results: Vec<ToolResult>,
 }
 
 /// What a model wants next. Without calls, it is done and `text` is its last word.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Step {
+pub(crate) struct ModelStep {
     pub(crate) text: String,
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<ModelToolCall>,
     pub(crate) usage: Usage,
 }
 
 /// One tool call.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct ModelToolCall {
     /// The model's own name for it.
     pub(crate) id: String,
     pub(crate) tool: String,
@@ -69,7 +73,7 @@ pub(crate) enum ToolResult {
 
 /// Why there is no next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct TurnFailure {
     pub(crate) class: FailureClass,
     /// What happened, for people.
     pub(crate) why: String,
@@ -79,13 +83,13 @@ pub(crate) struct Failure {
     pub(crate) is_shortage: bool,
 }
 
-impl Failure {
+impl TurnFailure {
     pub(crate) fn new(class: FailureClass, why: impl Into<String>) -> Self {
         Self { class, why: why.into(), retry_at: None, is_shortage: false }
     }
 
     /// A failure of the system while the worker was `doing` something.
-    pub(crate) fn of_system(doing: &str, error: &io::Error) -> Self {
+    pub(crate) fn from_io_error(doing: &str, error: &io::Error) -> Self {
         let failure = Self::new(FailureClass::Fatal, format!("could not {doing}: {error}"));
         Self { is_shortage: is_shortage(error), ..failure }
     }

@@ -9,31 +9,36 @@ use agent_worker_protocol::WorkerJob;
 use tokio::{process::Child, time::timeout};
 
 use crate::{
-    log::Log,
+    child_env::{ChildEnv, OutputTail, PIPE_DRAIN_TIMEOUT, exit_status_text},
+    event_reporter::EventReporter,
     model::ToolResult,
-    report::Report,
-    surroundings::{LINGER, Surroundings, Tail, in_words},
+    worker_log::WorkerLog,
 };
 
 /// Runs commands.
-pub(crate) struct Shell(Surroundings);
+pub(crate) struct Shell(ChildEnv);
 
 impl Shell {
     pub(crate) fn new(job: &WorkerJob) -> Self {
-        Self(Surroundings::new(job))
+        Self(ChildEnv::new(job))
     }
 
     /// Runs a command to its end. Its result is its stdout, or how it failed and its stderr.
-    pub(crate) async fn run(&self, command: &str, report: &Report, log: &Log) -> ToolResult {
+    pub(crate) async fn run(
+        &self,
+        command: &str,
+        report: &EventReporter,
+        log: &WorkerLog,
+    ) -> ToolResult {
         let child = self.0.command("/bin/sh").args(["-c", command]).stdin(Stdio::null()).spawn();
         let watched = match child {
-            Ok(child) => watch(child, report, log).await,
+            Ok(child) => wait_with_output(child, report, log).await,
             Err(error) => Err(error),
         };
         match watched {
             Ok((status, output, _)) if status.success() => ToolResult::Done(output),
             Ok((status, _, errors)) => {
-                ToolResult::Failed(format!("{}: {}", in_words(status), errors.trim()))
+                ToolResult::Failed(format!("{}: {}", exit_status_text(status), errors.trim()))
             }
             Err(error) => {
                 let place = self.0.cwd.display();
@@ -44,13 +49,13 @@ impl Shell {
 }
 
 /// Waits for a child and reads what it writes.
-async fn watch(
+async fn wait_with_output(
     mut child: Child,
-    report: &Report,
-    log: &Log,
+    report: &EventReporter,
+    log: &WorkerLog,
 ) -> std::io::Result<(ExitStatus, String, String)> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (mut output, mut errors) = (Tail::default(), Tail::default());
+    let (mut output, mut errors) = (OutputTail::default(), OutputTail::default());
     let status = {
         let mut reading = pin!(async {
             tokio::join!(output.read(stdout, report, log), errors.read(stderr, report, log));
@@ -59,7 +64,7 @@ async fn watch(
             () = &mut reading => child.wait().await?,
             status = child.wait() => {
                 // What the command itself wrote is in the pipe already.
-                let _ = timeout(LINGER, reading).await;
+                let _ = timeout(PIPE_DRAIN_TIMEOUT, reading).await;
                 status?
             }
         }

@@ -3,19 +3,19 @@
 use agent_worker_protocol::{FailureClass, Usage, WorkerEvent};
 
 use crate::{
-    model::{Conversation, Exchange, Failure, Model},
-    report::Report,
+    event_reporter::EventReporter,
+    model::{ModelConversation, StepModel, ToolExchange, TurnFailure},
     toolbox::Toolbox,
 };
 
 /// Runs a model to its last word, asking it at most `max_steps` times.
 pub(crate) async fn tool_loop(
-    model: &mut dyn Model,
+    model: &mut dyn StepModel,
     tools: &Toolbox,
-    mut conversation: Conversation,
+    mut conversation: ModelConversation,
     max_steps: u32,
-    report: &Report,
-) -> Result<String, Failure> {
+    report: &EventReporter,
+) -> Result<String, TurnFailure> {
     for _ in 0..max_steps {
         let step = model.step(&conversation, report).await?;
         if step.usage != Usage::default() {
@@ -28,8 +28,8 @@ pub(crate) async fn tool_loop(
         for call in &step.calls {
             results.push(tools.call(call, report).await);
         }
-        conversation.exchanges.push(Exchange { text: step.text, calls: step.calls, results });
+        conversation.exchanges.push(ToolExchange { text: step.text, calls: step.calls, results });
     }
     let why = format!("its model was asked {max_steps} times (max_steps) and still called tools");
-    Err(Failure::new(FailureClass::Fatal, why))
+    Err(TurnFailure::new(FailureClass::Fatal, why))
 }

@@ -1,23 +1,29 @@
 //! `agents:` who takes part. Every default is filled in here, every number is within bounds.
 
+pub(crate) mod backend;
+pub(crate) mod mock;
+pub(crate) mod permissions;
+pub(crate) mod prompt;
+pub(crate) mod standalone;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AgentName, AgentSettings, Retry, Span, ToolName};
+use agent_worker_protocol::{AgentName, AgentSettings, RetryPolicy, Span, ToolName};
 
 use crate::{
-    backend,
-    complaint::{Complaint, Complaints},
-    fields::{Field, Key, Keys},
-    permissions, prompt,
-    reference::is_name,
-    suggest::nearest,
-    tree::Yaml,
+    diagnostics::{
+        diagnostic::{Diagnostic, Diagnostics},
+        spelling::nearest,
+    },
+    template::reference::is_name,
+    yaml::Yaml,
+    yaml::fields::{AllowedKeys, YamlField, YamlKey},
 };
 
-const AGENT: Keys = Keys {
+const AGENT_KEYS: AllowedKeys = AllowedKeys {
     known: &[
         "backend",
         "agent",
@@ -37,75 +43,80 @@ const AGENT: Keys = Keys {
         "session",
         "mock",
     ],
-    later: &["provider", "tools", "mcp_servers", "skills", "schedule"],
+    planned: &["provider", "tools", "mcp_servers", "skills", "schedule"],
 };
-const RETRY: Keys = Keys { known: &["max_attempts", "backoff", "multiplier"], later: &[] };
+const RETRY_KEYS: AllowedKeys =
+    AllowedKeys { known: &["max_attempts", "backoff", "multiplier"], planned: &[] };
 
 pub(crate) const DEFAULT_STEPS: u32 = 30;
 pub(crate) const DEFAULT_TIMEOUT: Span = Span::from_secs(30 * 60);
 pub(crate) const DEFAULT_SILENCE: Span = Span::from_secs(5 * 60);
-const SHORTEST: Span = Span::from_millis(1);
-const LONGEST: Span = Span::from_secs(7 * 24 * 60 * 60);
+const MIN_SPAN: Span = Span::from_millis(1);
+const MAX_SPAN: Span = Span::from_secs(7 * 24 * 60 * 60);
 
 /// Reads every agent; one that is wrong does not hide what is wrong with the next.
 pub(crate) fn read(
-    field: &Field<'_>,
+    field: &YamlField<'_>,
     folder: &Path,
-    complaints: &mut Complaints,
+    diagnostics: &mut Diagnostics,
 ) -> Vec<AgentSettings> {
-    let Some(entries) = complaints.keep(field.named()) else { return Vec::new() };
+    let Some(entries) = diagnostics.ok_or_add(field.named_entries()) else { return Vec::new() };
     if entries.is_empty() {
-        complaints.add(field.complaint("a workflow needs at least one agent"));
+        diagnostics.add(field.diagnostic("a workflow needs at least one agent"));
     }
     let mut agents = Vec::new();
     let mut names = BTreeSet::new();
     for (key, field) in entries {
-        if complaints.is_full() {
+        if diagnostics.is_full() {
             break;
         }
-        let name = complaints.keep(checked_name(&key, &mut names));
-        agents.extend(agent(name, &key, &field, folder, complaints));
+        let name = diagnostics.ok_or_add(checked_name(&key, &mut names));
+        agents.extend(read_agent(name, &key, &field, folder, diagnostics));
     }
     agents
 }
 
-fn checked_name(key: &Key<'_>, names: &mut BTreeSet<AgentName>) -> Result<AgentName, Complaint> {
-    let name: AgentName = key.text.parse().map_err(|bad| key.complaint(format!("{bad}")))?;
+fn checked_name(
+    key: &YamlKey<'_>,
+    names: &mut BTreeSet<AgentName>,
+) -> Result<AgentName, Diagnostic> {
+    let name: AgentName = key.text.parse().map_err(|bad| key.diagnostic(format!("{bad}")))?;
     if !names.insert(name.clone()) {
         return Err(key
-            .complaint(format!("there are two agents called `{name}`"))
-            .hint("upper and lower case do not tell agents apart"));
+            .diagnostic(format!("there are two agents called `{name}`"))
+            .with_hint("upper and lower case do not tell agents apart"));
     }
     Ok(name)
 }
 
-fn agent(
+fn read_agent(
     name: Option<AgentName>,
-    key: &Key<'_>,
-    field: &Field<'_>,
+    key: &YamlKey<'_>,
+    field: &YamlField<'_>,
     folder: &Path,
-    complaints: &mut Complaints,
+    diagnostics: &mut Diagnostics,
 ) -> Option<AgentSettings> {
     if matches!(field.node.value, Yaml::Null) {
-        complaints.add(backend::missing(key));
+        diagnostics.add(backend::missing_backend(key));
         return None;
     }
-    let fields = field.fields(&AGENT, complaints)?;
-    let span = |field: &Field<'_>| field.span(SHORTEST..=LONGEST);
-    let backend = backend::read(key, &fields, complaints);
-    let model = fields.take("model", complaints, |field| field.text().map(str::to_owned));
+    let fields = field.fields(&AGENT_KEYS, diagnostics)?;
+    let span = |field: &YamlField<'_>| field.span(MIN_SPAN..=MAX_SPAN);
+    let backend = backend::read(key, &fields, diagnostics);
+    let model = fields.read_with("model", diagnostics, |field| field.text().map(str::to_owned));
     let system_prompt =
-        fields.take("system_prompt", complaints, |field| prompt::read(field, folder));
-    let max_tokens = fields.take("max_tokens", complaints, |field| field.whole(1..=10_000_000));
-    let max_steps = fields.take("max_steps", complaints, |field| field.whole(1..=10_000));
-    let timeout = fields.take("timeout", complaints, span);
-    let silence = fields.take("silence", complaints, span);
-    let retry = fields.get("retry").map(|field| retry(&field, complaints));
-    let cwd = fields.take("cwd", complaints, folder_name);
-    let env = fields.get("env").map(|field| env(&field, complaints));
+        fields.read_with("system_prompt", diagnostics, |field| prompt::read(field, folder));
+    let max_tokens =
+        fields.read_with("max_tokens", diagnostics, |field| field.integer(1..=10_000_000));
+    let max_steps = fields.read_with("max_steps", diagnostics, |field| field.integer(1..=10_000));
+    let timeout = fields.read_with("timeout", diagnostics, span);
+    let silence = fields.read_with("silence", diagnostics, span);
+    let retry = fields.get("retry").map(|field| read_retry(&field, diagnostics));
+    let cwd = fields.read_with("cwd", diagnostics, folder_name);
+    let env = fields.get("env").map(|field| read_env_names(&field, diagnostics));
     let permissions =
-        fields.get("permissions").map(|field| permissions::read(&field, &backend, complaints));
-    let requires = fields.get("requires").map(|field| requires(&field, complaints));
+        fields.get("permissions").map(|field| permissions::read(&field, &backend, diagnostics));
+    let requires = fields.get("requires").map(|field| read_required_gates(&field, diagnostics));
     Some(AgentSettings {
         name: name?,
         backend,
@@ -124,11 +135,14 @@ fn agent(
 }
 
 /// Tools that wait until a vote opens their gate.
-fn requires(field: &Field<'_>, complaints: &mut Complaints) -> BTreeMap<String, String> {
+fn read_required_gates(
+    field: &YamlField<'_>,
+    diagnostics: &mut Diagnostics,
+) -> BTreeMap<String, String> {
     let mut gates = BTreeMap::new();
-    for (key, gate) in complaints.keep(field.named()).unwrap_or_default() {
-        let tool = complaints.keep(gated(&key));
-        let gate = complaints.keep(gate.text().map(str::to_owned));
+    for (key, gate) in diagnostics.ok_or_add(field.named_entries()).unwrap_or_default() {
+        let tool = diagnostics.ok_or_add(gated_tool(&key));
+        let gate = diagnostics.ok_or_add(gate.text().map(str::to_owned));
         if let (Some(tool), Some(gate)) = (tool, gate) {
             gates.insert(tool.word().to_owned(), gate);
         }
@@ -136,58 +150,61 @@ fn requires(field: &Field<'_>, complaints: &mut Complaints) -> BTreeMap<String, 
     gates
 }
 
-fn gated(key: &Key<'_>) -> Result<ToolName, Complaint> {
+fn gated_tool(key: &YamlKey<'_>) -> Result<ToolName, Diagnostic> {
     let writes = || ToolName::ALL.iter().filter(|tool| tool.writes()).map(|tool| tool.word());
     let found = ToolName::ALL.iter().find(|tool| tool.writes() && tool.word() == key.text);
     found.copied().ok_or_else(|| {
-        let complaint = key.complaint(format!("no gate can stand before `{}`", key.text));
+        let diagnostic = key.diagnostic(format!("no gate can stand before `{}`", key.text));
         match nearest(key.text, writes()) {
-            Some(near) => complaint.hint(format!("did you mean `{near}`?")),
-            None => complaint
-                .hint(format!("one can before: {}", writes().collect::<Vec<_>>().join(", "))),
+            Some(near) => diagnostic.with_hint(format!("did you mean `{near}`?")),
+            None => diagnostic
+                .with_hint(format!("one can before: {}", writes().collect::<Vec<_>>().join(", "))),
         }
     })
 }
 
-fn retry(field: &Field<'_>, complaints: &mut Complaints) -> Retry {
-    let default = Retry::default();
-    let Some(fields) = field.fields(&RETRY, complaints) else { return default };
-    let max_attempts = fields.take("max_attempts", complaints, |field| field.whole(1..=100));
-    let backoff = fields.take("backoff", complaints, |field| field.span(Span::default()..=LONGEST));
-    let multiplier = fields.take("multiplier", complaints, |field| field.decimal(1.0..=100.0));
-    Retry {
+fn read_retry(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> RetryPolicy {
+    let default = RetryPolicy::default();
+    let Some(fields) = field.fields(&RETRY_KEYS, diagnostics) else { return default };
+    let max_attempts =
+        fields.read_with("max_attempts", diagnostics, |field| field.integer(1..=100));
+    let backoff =
+        fields.read_with("backoff", diagnostics, |field| field.span(Span::default()..=MAX_SPAN));
+    let multiplier =
+        fields.read_with("multiplier", diagnostics, |field| field.decimal(1.0..=100.0));
+    RetryPolicy {
         max_attempts: max_attempts.unwrap_or(default.max_attempts),
         backoff: backoff.unwrap_or(default.backoff),
         multiplier: multiplier.unwrap_or(default.multiplier),
     }
 }
 
-fn env(field: &Field<'_>, complaints: &mut Complaints) -> Vec<String> {
+fn read_env_names(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Vec<String> {
     let mut names = Vec::new();
-    for item in complaints.keep(field.list()).unwrap_or_default() {
-        if complaints.is_full() {
+    for item in diagnostics.ok_or_add(field.list()).unwrap_or_default() {
+        if diagnostics.is_full() {
             break;
         }
-        names.extend(complaints.keep(env_name(&item)));
+        names.extend(diagnostics.ok_or_add(env_name(&item)));
     }
     names
 }
 
-fn env_name(field: &Field<'_>) -> Result<String, Complaint> {
+fn env_name(field: &YamlField<'_>) -> Result<String, Diagnostic> {
     let name = field.text()?;
     if is_name(name) {
         return Ok(name.to_owned());
     }
     Err(field
-        .complaint(format!("`{name}` is not the name of an environment variable"))
-        .hint("write names alone, such as `GITHUB_TOKEN`; their values come from the caller"))
+        .diagnostic(format!("`{name}` is not the name of an environment variable"))
+        .with_hint("write names alone, such as `GITHUB_TOKEN`; their values come from the caller"))
 }
 
 /// A working folder, relative to the run's.
-pub(crate) fn folder_name(field: &Field<'_>) -> Result<PathBuf, Complaint> {
-    let text = field.text_as_is()?;
+pub(crate) fn folder_name(field: &YamlField<'_>) -> Result<PathBuf, Diagnostic> {
+    let text = field.literal_text()?;
     if text.is_empty() || text.contains('\0') {
-        return Err(field.must("the path of a folder"));
+        return Err(field.must_be("the path of a folder"));
     }
     Ok(PathBuf::from(text))
 }

@@ -9,10 +9,12 @@ use std::{
 use annotate_snippets::{Level, Renderer};
 
 use crate::{
-    complaint::Complaints,
-    file::Unreadable,
-    reference::Reference,
-    report::{Mistake, Report},
+    diagnostics::{
+        diagnostic::Diagnostics,
+        report::{DiagnosticReport, Mistake},
+    },
+    template::reference::Reference,
+    yaml::text_file::FileReadError,
 };
 
 /// Why there is no workflow, or why it cannot be filled in.
@@ -26,7 +28,7 @@ pub enum Error {
         why: String,
     },
     /// The file was read and is not a workflow.
-    Invalid(Report),
+    Invalid(DiagnosticReport),
     /// The file has no such parameter.
     UnknownParam {
         /// As given.
@@ -58,7 +60,7 @@ pub enum Error {
 
 /// Whether a rendered error has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paint {
+pub enum RenderStyle {
     /// Text alone.
     Plain,
     /// With terminal escapes.
@@ -66,18 +68,18 @@ pub enum Paint {
 }
 
 impl Error {
-    pub(crate) fn unreadable(path: &Path, why: &Unreadable) -> Self {
+    pub(crate) fn unreadable(path: &Path, why: &FileReadError) -> Self {
         Self::Unreadable { path: path.to_owned(), why: why.to_string() }
     }
 
-    /// There is at least one complaint.
-    pub(crate) fn invalid(path: &Path, text: &str, complaints: Complaints) -> Self {
-        Self::Invalid(Report::new(path, text, complaints))
+    /// There is at least one diagnostic.
+    pub(crate) fn invalid(path: &Path, text: &str, diagnostics: Diagnostics) -> Self {
+        Self::Invalid(DiagnosticReport::new(path, text, diagnostics))
     }
 
     /// One line: `file:line:column: what is wrong`.
     pub fn summary(&self) -> String {
-        inert(&match self {
+        escape_control_chars(&match self {
             Self::Unreadable { path, why } => format!("cannot read {}: {why}", path.display()),
             Self::Invalid(report) => report.summary(),
             Self::UnknownParam { name, .. } => format!("the workflow has no parameter `{name}`"),
@@ -96,8 +98,8 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreadable { .. } | Self::NoValue { .. } => None,
-            Self::Invalid(report) => report.hint().map(inert),
-            Self::UnknownParam { hint, .. } => Some(inert(hint)),
+            Self::Invalid(report) => report.hint().map(escape_control_chars),
+            Self::UnknownParam { hint, .. } => Some(escape_control_chars(hint)),
             Self::MissingParam { name } => Some(format!("add `--{name} VALUE`")),
             Self::UnsetEnv { name } => Some(format!("set {name} before the run")),
             Self::NulByte { reference } => {
@@ -120,10 +122,10 @@ impl Error {
     }
 
     /// The whole story, for people: each mistake with its line and a caret.
-    pub fn render(&self, paint: Paint) -> String {
+    pub fn render(&self, paint: RenderStyle) -> String {
         let renderer = match paint {
-            Paint::Plain => Renderer::plain(),
-            Paint::Ansi => Renderer::styled(),
+            RenderStyle::Plain => Renderer::plain(),
+            RenderStyle::Ansi => Renderer::styled(),
         };
         if let Self::Invalid(report) = self {
             return report.render(&renderer);
@@ -142,7 +144,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Text from a file, made harmless for a terminal.
-pub(crate) fn inert(text: &str) -> String {
+pub(crate) fn escape_control_chars(text: &str) -> String {
     text.chars().fold(String::new(), |mut out, c| {
         if c.is_control() {
             out.extend(c.escape_debug());

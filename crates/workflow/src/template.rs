@@ -2,16 +2,21 @@
 //!
 //! `$${{` stands for the characters `${{`.
 
+pub(crate) mod reference;
+pub(crate) mod scope;
+
 use std::{convert::Infallible, ops::Range};
 
 use agent_worker_protocol::{Tag, WorkflowName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    complaint::Complaints,
+    diagnostics::diagnostic::Diagnostics,
     error::Error,
-    reference::{self, Flaw, Form, Known, Reference},
-    scope::Scope,
+    template::{
+        reference::{KnownNames, Reference, ReferenceFlaw, ReferenceForm},
+        scope::TemplateScope,
+    },
 };
 
 pub(crate) const OPEN: &str = "${{";
@@ -21,12 +26,12 @@ const CLOSE: &str = "}}";
 /// Text that waits for its values: `${{ name }}`. For the characters themselves, `$${{`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Part {
+enum TemplatePart {
     Text(String),
     Value(Reference),
 }
@@ -42,9 +47,9 @@ pub struct Rendered {
 
 /// A flaw and the reference that has it, counted from 0 by the `${{` of the text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Flawed {
+pub(crate) struct FlawedReference {
     pub(crate) nth: usize,
-    pub(crate) flaw: Flaw,
+    pub(crate) flaw: ReferenceFlaw,
 }
 
 /// A part of a text as written.
@@ -55,7 +60,7 @@ pub(crate) enum Piece<'a> {
 }
 
 /// Cuts a text at its references; behind one that is never closed there is nothing to cut.
-pub(crate) fn pieces(text: &str) -> (Vec<Piece<'_>>, Option<Flawed>) {
+pub(crate) fn split_references(text: &str) -> (Vec<Piece<'_>>, Option<FlawedReference>) {
     let mut pieces = Vec::new();
     let mut flawed = None;
     let mut rest = text;
@@ -69,9 +74,9 @@ pub(crate) fn pieces(text: &str) -> (Vec<Piece<'_>>, Option<Flawed>) {
         }
         let close = after.find(CLOSE).filter(|close| !after[..*close].contains(OPEN));
         let Some(close) = close else {
-            let flaw = Flaw::new("this `${{` is never closed")
-                .hint("close it by `}}`; for the characters themselves write `$${{`");
-            flawed = Some(Flawed { nth, flaw });
+            let flaw = ReferenceFlaw::new("this `${{` is never closed")
+                .with_hint("close it by `}}`; for the characters themselves write `$${{`");
+            flawed = Some(FlawedReference { nth, flaw });
             break;
         };
         pieces.extend([Piece::Text(before), Piece::Reference { inner: &after[..close], nth }]);
@@ -84,18 +89,18 @@ pub(crate) fn pieces(text: &str) -> (Vec<Piece<'_>>, Option<Flawed>) {
 
 impl Template {
     /// Reads a text whose every reference must be known.
-    pub(crate) fn read(text: &str, known: &Known) -> Result<Self, Vec<Flawed>> {
-        let (pieces, unclosed) = pieces(text);
+    pub(crate) fn read(text: &str, known: &KnownNames) -> Result<Self, Vec<FlawedReference>> {
+        let (pieces, unclosed) = split_references(text);
         let (mut parts, mut flaws) = (Vec::new(), Vec::new());
         for piece in pieces {
             match piece {
-                Piece::Text(text) => parts.push(Part::Text(text.to_owned())),
-                Piece::Reference { inner, nth } => match value(inner, known) {
-                    Ok(reference) => parts.push(Part::Value(reference)),
-                    Err(flaw) => flaws.push(Flawed { nth, flaw }),
+                Piece::Text(text) => parts.push(TemplatePart::Text(text.to_owned())),
+                Piece::Reference { inner, nth } => match read_value_reference(inner, known) {
+                    Ok(reference) => parts.push(TemplatePart::Value(reference)),
+                    Err(flaw) => flaws.push(FlawedReference { nth, flaw }),
                 },
             }
-            if flaws.len() > Complaints::TOLD {
+            if flaws.len() > Diagnostics::MAX_REPORTED {
                 break;
             }
         }
@@ -104,20 +109,20 @@ impl Template {
     }
 
     /// Fills in the values.
-    pub fn render(&self, scope: &Scope) -> Result<Rendered, Error> {
-        self.render_by(|reference| scope.value(reference))
+    pub fn render(&self, scope: &TemplateScope) -> Result<Rendered, Error> {
+        self.render_with_lookup(|reference| scope.value(reference))
     }
 
     /// Fills in the same for every value.
     pub(crate) fn render_with(&self, value: &str) -> Rendered {
-        let rendered: Result<_, Infallible> = self.render_by(|_| Ok(value));
+        let rendered: Result<_, Infallible> = self.render_with_lookup(|_| Ok(value));
         let Ok(rendered) = rendered;
         rendered
     }
 
     /// Fills in the name and the tag of an instance; there is nothing else in it.
     pub(crate) fn render_names(&self, name: &WorkflowName, tag: &Tag) -> String {
-        let rendered: Result<_, Infallible> = self.render_by(|reference| {
+        let rendered: Result<_, Infallible> = self.render_with_lookup(|reference| {
             Ok(match reference {
                 Reference::WorkflowName => name.as_str(),
                 Reference::Tag => tag.as_str(),
@@ -132,15 +137,15 @@ impl Template {
         rendered.text
     }
 
-    fn render_by<'v, E>(
+    fn render_with_lookup<'v, E>(
         &self,
         value: impl Fn(&Reference) -> Result<&'v str, E>,
     ) -> Result<Rendered, E> {
         let mut rendered = Rendered::default();
         for part in &self.parts {
             match part {
-                Part::Text(text) => rendered.text.push_str(text),
-                Part::Value(reference) => {
+                TemplatePart::Text(text) => rendered.text.push_str(text),
+                TemplatePart::Value(reference) => {
                     let start = rendered.text.len();
                     rendered.text.push_str(value(reference)?);
                     rendered.data.push(start..rendered.text.len());
@@ -154,19 +159,21 @@ impl Template {
     /// What it needs a value of.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Text(_) => None,
-            Part::Value(reference) => Some(reference),
+            TemplatePart::Text(_) => None,
+            TemplatePart::Value(reference) => Some(reference),
         })
     }
 }
 
-fn value(inner: &str, known: &Known) -> Result<Reference, Flaw> {
-    let (reference, form) = reference::read(inner)?;
+fn read_value_reference(inner: &str, known: &KnownNames) -> Result<Reference, ReferenceFlaw> {
+    let (reference, form) = reference::parse_reference(inner)?;
     reference.check(known)?;
     match form {
-        Form::Value => Ok(reference),
-        Form::File => Err(Flaw::new("`.file` is for commands: an agent cannot open that file")
-            .hint(format!("write `${{{{ {reference} }}}}`"))),
+        ReferenceForm::Value => Ok(reference),
+        ReferenceForm::File => {
+            Err(ReferenceFlaw::new("`.file` is for commands: an agent cannot open that file")
+                .with_hint(format!("write `${{{{ {reference} }}}}`")))
+        }
     }
 }
 
@@ -176,14 +183,14 @@ mod tests {
 
     use super::*;
 
-    fn known() -> Known {
-        Known { outputs: ["x".into(), "y".into()].into(), ..Known::default() }
+    fn known() -> KnownNames {
+        KnownNames { outputs: ["x".into(), "y".into()].into(), ..KnownNames::default() }
     }
 
     fn render(text: &str, x: &str, y: &str) -> Rendered {
-        let mut scope = Scope::default();
-        scope.insert("x", x);
-        scope.insert("y", y);
+        let mut scope = TemplateScope::default();
+        scope.insert_output("x", x);
+        scope.insert_output("y", y);
         Template::read(text, &known()).unwrap().render(&scope).unwrap()
     }
 
@@ -232,7 +239,7 @@ mod tests {
     #[test]
     fn a_value_that_is_not_there_is_an_error_that_names_it() {
         let template = Template::read("${{ x }}", &known()).unwrap();
-        let error = template.render(&Scope::default()).unwrap_err();
+        let error = template.render(&TemplateScope::default()).unwrap_err();
         assert_eq!(error.to_string(), "`x` has no value yet");
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::office::{Cli, Desk, EVERY, Office};
+use super::testbed::{AgentEntry, AgentTestbed, Cli, DEFAULT_CLIS};
 use crate::model_server::KEY;
 
 /// Whether it may be a token: as long as ours, and no word.
@@ -11,34 +11,35 @@ fn is_secret(piece: &str) -> bool {
 }
 
 /// Looks at its processes in the middle of a turn, when it has its key and the team's tools.
-fn tells_nobody(cli: Cli) {
-    let Some(office) = Office::open(&[cli], "the arguments of a real agent's processes") else {
+fn check_arguments(cli: Cli) {
+    let Some(testbed) = AgentTestbed::open(&[cli], "the arguments of a real agent's processes")
+    else {
         return;
     };
-    office.start(&[Desk { name: "me", cli, besides: "" }], "");
-    office.send("me", "CALL channel_send {\"message\":\"one\"}\nHOLD\nSAY Over.");
-    office.models.wait_held(1);
-    assert_ne!(office.programs("me"), [0; 0], "{cli:?} does not run");
-    for (pid, line) in office.others() {
+    testbed.start(&[AgentEntry { name: "me", cli, settings: "" }], "");
+    testbed.send("me", "CALL channel_send {\"message\":\"one\"}\nHOLD\nSAY Over.");
+    testbed.models.wait_held(1);
+    assert_ne!(testbed.agent_pids("me"), [0; 0], "{cli:?} does not run");
+    for (pid, line) in testbed.other_processes() {
         let mut pieces = line.split(|c: char| !c.is_ascii_alphanumeric());
         let secret = pieces.find(|piece| is_secret(piece)).or(line.contains(KEY).then_some(KEY));
         assert_eq!(secret, None, "{cli:?}, process {pid}: {line}");
     }
-    office.models.go_on();
-    let (_, ended) = office.end_of_turn("me");
-    assert_eq!(ended, json!({"end": "ok"}), "{}", office.story("me"));
+    testbed.models.release_held();
+    let (_, ended) = testbed.end_of_turn("me");
+    assert_eq!(ended, json!({"end": "ok"}), "{}", testbed.diagnostics("me"));
 }
 
 #[test]
 fn no_secret_is_among_the_arguments_of_a_real_agents_processes() {
-    for cli in EVERY.into_iter().chain([Cli::AcpClaude, Cli::AcpGemini]) {
-        tells_nobody(cli);
+    for cli in DEFAULT_CLIS.into_iter().chain([Cli::AcpClaude, Cli::AcpGemini]) {
+        check_arguments(cli);
     }
 }
 
 #[test]
 fn no_secret_is_among_those_of_opencode_qwen_code_and_copilot_either() {
     for cli in [Cli::Opencode, Cli::AcpQwen, Cli::AcpCopilot] {
-        tells_nobody(cli);
+        check_arguments(cli);
     }
 }

@@ -4,36 +4,36 @@ use serde_json::{Value, json};
 
 use super::{
     responses::openai_refusal,
-    script::{Asked, Item, Plan, Tool, What},
-    wire::{Wire, each, event, id, text_of, words},
+    script::{AnswerContent, AnswerPlan, ConversationItem, ModelInput, OfferedTool},
+    wire::{ModelApi, array_items, event, id, text_of, words},
 };
 
 pub(super) struct Chat;
 
-impl Wire for Chat {
-    fn read(&self, body: &Value) -> Asked {
-        let items = each(&body["messages"]).filter_map(|message| {
+impl ModelApi for Chat {
+    fn parse_request(&self, body: &Value) -> ModelInput {
+        let items = array_items(&body["messages"]).filter_map(|message| {
             let text = text_of(&message["content"]);
             match message["role"].as_str() {
-                Some("user") => Some(Item::User(text)),
-                Some("tool") => Some(Item::Result(text)),
+                Some("user") => Some(ConversationItem::User(text)),
+                Some("tool") => Some(ConversationItem::Result(text)),
                 _ => None,
             }
         });
         let name = |tool: &Value| tool["function"]["name"].as_str().map(str::to_owned);
-        let tools = each(&body["tools"]).filter_map(name);
-        let tools = tools.map(|name| Tool { namespace: None, name }).collect();
-        Asked { items: items.collect(), tools }
+        let tools = array_items(&body["tools"]).filter_map(name);
+        let tools = tools.map(|name| OfferedTool { namespace: None, name }).collect();
+        ModelInput { items: items.collect(), tools }
     }
 
-    fn whole(&self, body: &Value, plan: &Plan) -> Value {
-        let (message, reason) = match &plan.what {
-            What::Call { .. } => (
+    fn full_response(&self, body: &Value, plan: &AnswerPlan) -> Value {
+        let (message, reason) = match &plan.content {
+            AnswerContent::Call { .. } => (
                 json!({"role": "assistant", "content": null, "tool_calls": calls(plan)}),
                 "tool_calls",
             ),
-            What::Say(text) => (json!({"role": "assistant", "content": text}), "stop"),
-            What::Fail { status, .. } => return openai_refusal(*status),
+            AnswerContent::Say(text) => (json!({"role": "assistant", "content": text}), "stop"),
+            AnswerContent::Fail { status, .. } => return openai_refusal(*status),
         };
         json!({
             "id": id("chatcmpl"), "object": "chat.completion", "created": 0, "model": body["model"],
@@ -41,7 +41,7 @@ impl Wire for Chat {
         })
     }
 
-    fn events(&self, body: &Value, plan: &Plan) -> Vec<String> {
+    fn stream_events(&self, body: &Value, plan: &AnswerPlan) -> Vec<String> {
         let name = id("chatcmpl");
         let chunk = |choices: Value, usage: Value| {
             json!({
@@ -54,16 +54,16 @@ impl Wire for Chat {
             event(&chunk(json!([choice]), Value::Null))
         };
         let mut all = vec![delta(json!({"role": "assistant", "content": ""}), None)];
-        let reason = match &plan.what {
-            What::Call { .. } => {
+        let reason = match &plan.content {
+            AnswerContent::Call { .. } => {
                 all.push(delta(json!({"tool_calls": calls(plan)}), None));
                 "tool_calls"
             }
-            What::Say(text) => {
+            AnswerContent::Say(text) => {
                 all.extend(words(text).iter().map(|word| delta(json!({"content": word}), None)));
                 "stop"
             }
-            What::Fail { .. } => "error",
+            AnswerContent::Fail { .. } => "error",
         };
         all.push(delta(json!({}), Some(reason)));
         all.push(event(&chunk(json!([]), usage(plan))));
@@ -71,22 +71,22 @@ impl Wire for Chat {
         all
     }
 
-    fn refusal(&self, status: u16) -> Value {
+    fn error_body(&self, status: u16) -> Value {
         openai_refusal(status)
     }
 
-    fn counted(&self, tokens: usize) -> Value {
+    fn token_count_body(&self, tokens: usize) -> Value {
         json!({"input_tokens": tokens})
     }
 }
 
-fn calls(plan: &Plan) -> Value {
-    let What::Call { tool, args } = &plan.what else { return json!([]) };
+fn calls(plan: &AnswerPlan) -> Value {
+    let AnswerContent::Call { tool, args } = &plan.content else { return json!([]) };
     let function = json!({"name": tool.name, "arguments": args.to_string()});
     json!([{"index": 0, "id": id("call"), "type": "function", "function": function}])
 }
 
-fn usage(plan: &Plan) -> Value {
+fn usage(plan: &AnswerPlan) -> Value {
     let (input, output) = (plan.usage.input, plan.usage.output);
     json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output})
 }

@@ -3,46 +3,49 @@
 use serde_json::{Value, json};
 
 use super::{
-    script::{Asked, Item, Plan, Tool, What},
-    wire::{Wire, each, event, words},
+    script::{AnswerContent, AnswerPlan, ConversationItem, ModelInput, OfferedTool},
+    wire::{ModelApi, array_items, event, words},
 };
 
 pub(super) struct Gemini;
 
-impl Wire for Gemini {
-    fn read(&self, body: &Value) -> Asked {
+impl ModelApi for Gemini {
+    fn parse_request(&self, body: &Value) -> ModelInput {
         let mut items = Vec::new();
-        for content in each(&body["contents"]) {
-            for part in each(&content["parts"]) {
+        for content in array_items(&body["contents"]) {
+            for part in array_items(&content["parts"]) {
                 if let Some(result) = part.get("functionResponse") {
-                    items.push(Item::Result(result["response"].to_string()));
+                    items.push(ConversationItem::Result(result["response"].to_string()));
                 } else if let (Some(text), true) =
                     (part["text"].as_str(), content["role"] != "model")
                 {
-                    items.push(Item::User(text.to_owned()));
+                    items.push(ConversationItem::User(text.to_owned()));
                 }
             }
         }
-        let declared = each(&body["tools"]).flat_map(|tool| each(&tool["functionDeclarations"]));
+        let declared =
+            array_items(&body["tools"]).flat_map(|tool| array_items(&tool["functionDeclarations"]));
         let name = |tool: &Value| tool["name"].as_str().map(str::to_owned);
-        let tools = declared.filter_map(name).map(|name| Tool { namespace: None, name });
-        Asked { items, tools: tools.collect() }
+        let tools = declared.filter_map(name).map(|name| OfferedTool { namespace: None, name });
+        ModelInput { items, tools: tools.collect() }
     }
 
-    fn whole(&self, _: &Value, plan: &Plan) -> Value {
-        match &plan.what {
-            What::Call { tool, args } => chunk(
+    fn full_response(&self, _: &Value, plan: &AnswerPlan) -> Value {
+        match &plan.content {
+            AnswerContent::Call { tool, args } => chunk(
                 plan,
                 &json!({"functionCall": {"name": tool.name, "args": args}}),
                 Some("STOP"),
             ),
-            What::Say(text) => chunk(plan, &json!({"text": text}), Some("STOP")),
-            What::Fail { status, .. } => self.refusal(*status),
+            AnswerContent::Say(text) => chunk(plan, &json!({"text": text}), Some("STOP")),
+            AnswerContent::Fail { status, .. } => self.error_body(*status),
         }
     }
 
-    fn events(&self, body: &Value, plan: &Plan) -> Vec<String> {
-        let What::Say(text) = &plan.what else { return vec![event(&self.whole(body, plan))] };
+    fn stream_events(&self, body: &Value, plan: &AnswerPlan) -> Vec<String> {
+        let AnswerContent::Say(text) = &plan.content else {
+            return vec![event(&self.full_response(body, plan))];
+        };
         let words = words(text);
         let last = words.len() - 1;
         let reason = |n| (n == last).then_some("STOP");
@@ -50,7 +53,7 @@ impl Wire for Gemini {
         chunks.map(|(n, word)| event(&chunk(plan, &json!({"text": word}), reason(n)))).collect()
     }
 
-    fn refusal(&self, status: u16) -> Value {
+    fn error_body(&self, status: u16) -> Value {
         let name = match status {
             400 => "INVALID_ARGUMENT",
             401 => "UNAUTHENTICATED",
@@ -63,12 +66,12 @@ impl Wire for Gemini {
         json!({"error": {"code": status, "message": format!("scripted {status}"), "status": name}})
     }
 
-    fn counted(&self, tokens: usize) -> Value {
+    fn token_count_body(&self, tokens: usize) -> Value {
         json!({"totalTokens": tokens})
     }
 }
 
-fn chunk(plan: &Plan, part: &Value, reason: Option<&str>) -> Value {
+fn chunk(plan: &AnswerPlan, part: &Value, reason: Option<&str>) -> Value {
     let (input, output) = (plan.usage.input, plan.usage.output);
     let mut candidate = json!({"index": 0, "content": {"role": "model", "parts": [part]}});
     if let Some(reason) = reason {

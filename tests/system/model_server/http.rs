@@ -6,15 +6,15 @@ use std::{
     net::TcpStream,
 };
 
-use crate::world::PATIENCE;
+use crate::world::TEST_TIMEOUT;
 
 /// More than a long conversation has.
-const MOST_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
 /// More than the fields of a request have.
-const MOST_HEAD: u64 = 64 * 1024;
+const MAX_HEAD_BYTES: u64 = 64 * 1024;
 
 /// What a request says about itself.
-pub(super) struct Head {
+pub(super) struct RequestHead {
     pub(super) method: String,
     /// Without what comes after a question mark.
     pub(super) path: String,
@@ -23,12 +23,12 @@ pub(super) struct Head {
 }
 
 /// What it brings along.
-pub(super) struct Body(pub(super) String);
+pub(super) struct RequestBody(pub(super) String);
 
 /// Reads a request. Nothing, if whoever called has nothing to say.
-pub(super) fn read(visitor: &TcpStream) -> io::Result<Option<(Head, Body)>> {
-    visitor.set_read_timeout(Some(PATIENCE))?;
-    let mut from = BufReader::new(visitor).take(MOST_HEAD);
+pub(super) fn read_request(visitor: &TcpStream) -> io::Result<Option<(RequestHead, RequestBody)>> {
+    visitor.set_read_timeout(Some(TEST_TIMEOUT))?;
+    let mut from = BufReader::new(visitor).take(MAX_HEAD_BYTES);
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {
         return Ok(None);
@@ -45,17 +45,17 @@ pub(super) fn read(visitor: &TcpStream) -> io::Result<Option<(Head, Body)>> {
     }
     let length = fields.get("content-length").map_or(Ok(0), |length| length.parse());
     let length: u64 = length.map_err(io::Error::other)?;
-    if length > MOST_BYTES || fields.contains_key("transfer-encoding") {
+    if length > MAX_BODY_BYTES || fields.contains_key("transfer-encoding") {
         return Err(io::Error::other("a body of known length up to 16 MiB, please"));
     }
     from.set_limit(length);
     let mut body = String::new();
     from.read_to_string(&mut body)?;
-    Ok(Some((Head { method, path, fields }, Body(body))))
+    Ok(Some((RequestHead { method, path, fields }, RequestBody(body))))
 }
 
 /// Answers in one piece.
-pub(super) fn whole(
+pub(super) fn write_response(
     mut visitor: &TcpStream,
     status: u16,
     fields: &[(&str, &str)],
@@ -72,7 +72,7 @@ pub(super) fn whole(
 }
 
 /// Hangs up in the middle of the same.
-pub(super) fn half(mut visitor: &TcpStream, body: &str) -> io::Result<()> {
+pub(super) fn write_truncated_response(mut visitor: &TcpStream, body: &str) -> io::Result<()> {
     let length = body.len() * 2;
     write!(
         visitor,

@@ -3,41 +3,44 @@
 use serde_json::{Value, json};
 
 use super::{
-    script::{Asked, Item, Plan, Tool, What},
-    wire::{Wire, each, event, id, text_of, words},
+    script::{AnswerContent, AnswerPlan, ConversationItem, ModelInput, OfferedTool},
+    wire::{ModelApi, array_items, event, id, text_of, words},
 };
 
 pub(super) struct Messages;
 
-impl Wire for Messages {
-    fn read(&self, body: &Value) -> Asked {
+impl ModelApi for Messages {
+    fn parse_request(&self, body: &Value) -> ModelInput {
         let mut items = Vec::new();
-        for message in each(&body["messages"]) {
+        for message in array_items(&body["messages"]) {
             let content = &message["content"];
-            let results = each(content).filter(|block| block["type"] == "tool_result");
-            items.extend(results.map(|block| Item::Result(text_of(&block["content"]))));
-            let texts = each(content).filter(|block| block["type"] == "text");
+            let results = array_items(content).filter(|block| block["type"] == "tool_result");
+            items.extend(results.map(|block| ConversationItem::Result(text_of(&block["content"]))));
+            let texts = array_items(content).filter(|block| block["type"] == "text");
             let text = match content.as_str() {
                 Some(text) => text.to_owned(),
                 None => texts.map(text_of).collect::<Vec<_>>().join("\n"),
             };
             if message["role"] == "user" {
-                items.push(Item::User(text));
+                items.push(ConversationItem::User(text));
             }
         }
         let name = |tool: &Value| tool["name"].as_str().map(str::to_owned);
-        let tools = each(&body["tools"]).filter_map(name);
-        Asked { items, tools: tools.map(|name| Tool { namespace: None, name }).collect() }
+        let tools = array_items(&body["tools"]).filter_map(name);
+        ModelInput {
+            items,
+            tools: tools.map(|name| OfferedTool { namespace: None, name }).collect(),
+        }
     }
 
-    fn whole(&self, body: &Value, plan: &Plan) -> Value {
-        let (block, reason) = match &plan.what {
-            What::Call { tool, args } => {
+    fn full_response(&self, body: &Value, plan: &AnswerPlan) -> Value {
+        let (block, reason) = match &plan.content {
+            AnswerContent::Call { tool, args } => {
                 let call = json!({"type": "tool_use", "id": id("toolu"), "name": tool.name, "input": args});
                 (call, "tool_use")
             }
-            What::Say(text) => (json!({"type": "text", "text": text}), "end_turn"),
-            What::Fail { status, .. } => return self.refusal(*status),
+            AnswerContent::Say(text) => (json!({"type": "text", "text": text}), "end_turn"),
+            AnswerContent::Fail { status, .. } => return self.error_body(*status),
         };
         json!({
             "id": id("msg"), "type": "message", "role": "assistant", "model": body["model"], "content": [block],
@@ -46,23 +49,23 @@ impl Wire for Messages {
         })
     }
 
-    fn events(&self, body: &Value, plan: &Plan) -> Vec<String> {
-        let mut message = self.whole(body, plan);
+    fn stream_events(&self, body: &Value, plan: &AnswerPlan) -> Vec<String> {
+        let mut message = self.full_response(body, plan);
         let (mut block, reason) = (message["content"][0].take(), message["stop_reason"].take());
         message["content"] = json!([]);
         // All but the answer's own are there from the start.
         message["usage"]["output_tokens"] = json!(1);
         let mut all = vec![json!({"type": "message_start", "message": message})];
-        let deltas: Vec<Value> = match &plan.what {
-            What::Call { args, .. } => {
+        let deltas: Vec<Value> = match &plan.content {
+            AnswerContent::Call { args, .. } => {
                 block["input"] = json!({});
                 vec![json!({"type": "input_json_delta", "partial_json": args.to_string()})]
             }
-            What::Say(text) => {
+            AnswerContent::Say(text) => {
                 block["text"] = json!("");
                 words(text).iter().map(|word| json!({"type": "text_delta", "text": word})).collect()
             }
-            What::Fail { .. } => Vec::new(),
+            AnswerContent::Fail { .. } => Vec::new(),
         };
         all.push(json!({"type": "content_block_start", "index": 0, "content_block": block}));
         let delta = |delta| json!({"type": "content_block_delta", "index": 0, "delta": delta});
@@ -75,7 +78,7 @@ impl Wire for Messages {
         all.iter().map(event).collect()
     }
 
-    fn refusal(&self, status: u16) -> Value {
+    fn error_body(&self, status: u16) -> Value {
         let kind = match status {
             400 => "invalid_request_error",
             401 => "authentication_error",
@@ -89,7 +92,7 @@ impl Wire for Messages {
         json!({"type": "error", "error": error, "request_id": id("req")})
     }
 
-    fn counted(&self, tokens: usize) -> Value {
+    fn token_count_body(&self, tokens: usize) -> Value {
         json!({"input_tokens": tokens})
     }
 }

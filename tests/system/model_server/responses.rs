@@ -3,26 +3,26 @@
 use serde_json::{Value, json};
 
 use super::{
-    script::{Asked, Item, Plan, Tool, What},
-    wire::{Wire, each, event, id, text_of, words},
+    script::{AnswerContent, AnswerPlan, ConversationItem, ModelInput, OfferedTool},
+    wire::{ModelApi, array_items, event, id, text_of, words},
 };
 
 pub(super) struct Responses;
 
-impl Wire for Responses {
-    fn read(&self, body: &Value) -> Asked {
+impl ModelApi for Responses {
+    fn parse_request(&self, body: &Value) -> ModelInput {
         let input = match &body["input"] {
-            Value::String(text) => vec![Item::User(text.clone())],
-            list => each(list).filter_map(item).collect(),
+            Value::String(text) => vec![ConversationItem::User(text.clone())],
+            list => array_items(list).filter_map(item).collect(),
         };
-        Asked { items: input, tools: tools(&body["tools"]) }
+        ModelInput { items: input, tools: tools(&body["tools"]) }
     }
 
-    fn whole(&self, body: &Value, plan: &Plan) -> Value {
+    fn full_response(&self, body: &Value, plan: &AnswerPlan) -> Value {
         response(body, plan, &id("resp"), Some(output(plan)))
     }
 
-    fn events(&self, body: &Value, plan: &Plan) -> Vec<String> {
+    fn stream_events(&self, body: &Value, plan: &AnswerPlan) -> Vec<String> {
         let (name, item) = (id("resp"), output(plan));
         let created = response(body, plan, &name, None);
         let mut all = vec![json!({"type": "response.created", "response": created})];
@@ -38,14 +38,14 @@ impl Wire for Responses {
         begun["status"] = json!("in_progress");
         let added =
             |item| json!({"type": "response.output_item.added", "output_index": 0, "item": item});
-        match &plan.what {
-            What::Call { .. } => {
+        match &plan.content {
+            AnswerContent::Call { .. } => {
                 let args = item["arguments"].clone();
                 all.push(added(with(begun, "arguments", json!(""))));
                 all.push(with(place("function_call_arguments.delta"), "delta", args.clone()));
                 all.push(with(place("function_call_arguments.done"), "arguments", args));
             }
-            What::Say(text) => {
+            AnswerContent::Say(text) => {
                 all.push(added(with(begun, "content", json!([]))));
                 all.push(with(place("content_part.added"), "part", part("")));
                 let delta = |word: &&str| with(place("output_text.delta"), "delta", json!(word));
@@ -53,7 +53,7 @@ impl Wire for Responses {
                 all.push(with(place("output_text.done"), "text", json!(text)));
                 all.push(with(place("content_part.done"), "part", part(text)));
             }
-            What::Fail { .. } => {}
+            AnswerContent::Fail { .. } => {}
         }
         all.push(json!({"type": "response.output_item.done", "output_index": 0, "item": item}));
         let done = response(body, plan, &name, Some(item));
@@ -64,11 +64,11 @@ impl Wire for Responses {
         all.iter().map(event).collect()
     }
 
-    fn refusal(&self, status: u16) -> Value {
+    fn error_body(&self, status: u16) -> Value {
         openai_refusal(status)
     }
 
-    fn counted(&self, tokens: usize) -> Value {
+    fn token_count_body(&self, tokens: usize) -> Value {
         json!({"input_tokens": tokens})
     }
 }
@@ -86,24 +86,27 @@ pub(super) fn openai_refusal(status: u16) -> Value {
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }
 
-fn item(item: &Value) -> Option<Item> {
+fn item(item: &Value) -> Option<ConversationItem> {
     let kind = item["type"].as_str().unwrap_or("message");
     if kind.ends_with("_output") {
-        return Some(Item::Result(text_of(&item["output"])));
+        return Some(ConversationItem::Result(text_of(&item["output"])));
     }
-    (kind == "message" && item["role"] == "user").then(|| Item::User(text_of(&item["content"])))
+    (kind == "message" && item["role"] == "user")
+        .then(|| ConversationItem::User(text_of(&item["content"])))
 }
 
 /// Those that lie in a drawer among them.
-fn tools(list: &Value) -> Vec<Tool> {
+fn tools(list: &Value) -> Vec<OfferedTool> {
     let mut found = Vec::new();
-    for tool in each(list) {
+    for tool in array_items(list) {
         let Some(name) = tool["name"].as_str() else { continue };
         if tool["type"] == "namespace" {
             let inside = tools(&tool["tools"]).into_iter();
-            found.extend(inside.map(|tool| Tool { namespace: Some(name.to_owned()), ..tool }));
+            found.extend(
+                inside.map(|tool| OfferedTool { namespace: Some(name.to_owned()), ..tool }),
+            );
         } else {
-            found.push(Tool { namespace: None, name: name.to_owned() });
+            found.push(OfferedTool { namespace: None, name: name.to_owned() });
         }
     }
     found
@@ -113,9 +116,9 @@ fn part(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": []})
 }
 
-fn output(plan: &Plan) -> Value {
-    match &plan.what {
-        What::Call { tool, args } => {
+fn output(plan: &AnswerPlan) -> Value {
+    match &plan.content {
+        AnswerContent::Call { tool, args } => {
             let mut call = json!({
                 "type": "function_call", "id": id("fc"), "call_id": id("call"), "status": "completed",
                 "name": tool.name, "arguments": args.to_string(),
@@ -125,15 +128,15 @@ fn output(plan: &Plan) -> Value {
             }
             call
         }
-        What::Say(text) => json!({
+        AnswerContent::Say(text) => json!({
             "type": "message", "id": id("msg"), "role": "assistant", "status": "completed", "content": [part(text)],
         }),
-        What::Fail { .. } => Value::Null,
+        AnswerContent::Fail { .. } => Value::Null,
     }
 }
 
 /// A response that has this output, or has only begun.
-fn response(body: &Value, plan: &Plan, name: &str, output: Option<Value>) -> Value {
+fn response(body: &Value, plan: &AnswerPlan, name: &str, output: Option<Value>) -> Value {
     let (input, said) = (plan.usage.input, plan.usage.output);
     let (status, output, usage) = match output {
         None => ("in_progress", json!([]), Value::Null),

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// One entry of a conversation, whatever wire it came over.
 #[derive(Debug, PartialEq)]
-pub(super) enum Item {
+pub(super) enum ConversationItem {
     User(String),
     /// What a tool answered.
     Result(String),
@@ -25,7 +25,7 @@ pub(super) enum Item {
 
 /// A tool that is offered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tool {
+pub(super) struct OfferedTool {
     /// Some wires have drawers for them.
     pub(super) namespace: Option<String>,
     pub(super) name: String,
@@ -33,40 +33,40 @@ pub(super) struct Tool {
 
 /// What a request says.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
-    pub(super) items: Vec<Item>,
-    pub(super) tools: Vec<Tool>,
+pub(super) struct ModelInput {
+    pub(super) items: Vec<ConversationItem>,
+    pub(super) tools: Vec<OfferedTool>,
 }
 
 /// What it is answered with.
 #[derive(Debug, PartialEq)]
-pub(super) struct Plan {
-    pub(super) what: What,
-    pub(super) pace: Pace,
+pub(super) struct AnswerPlan {
+    pub(super) content: AnswerContent,
+    pub(super) pace: AnswerTiming,
     pub(super) usage: Tokens,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum What {
-    Call { tool: Tool, args: Value },
+pub(super) enum AnswerContent {
+    Call { tool: OfferedTool, args: Value },
     Say(String),
     Fail { status: u16, retry_after: Option<String> },
 }
 
 /// How an answer comes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(super) struct AnswerTiming {
     pub(super) delay: Duration,
-    pub(super) drip: Duration,
-    pub(super) middle: Middle,
+    pub(super) chunk_delay: Duration,
+    pub(super) interruption: Interruption,
 }
 
 /// What happens in the middle of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Middle {
+pub(super) enum Interruption {
     #[default]
-    Nothing,
-    Held,
+    None,
+    Hold,
     Cut,
 }
 
@@ -77,23 +77,23 @@ pub(super) struct Tokens {
 }
 
 /// How often each program was refused so far.
-pub(super) type Refused = HashMap<String, u32>;
+pub(super) type RefusalCounts = HashMap<String, u32>;
 
 const DIRECTIVES: [&str; 10] =
     ["CALL", "SAY", "ECHO", "HOLD", "FAIL", "RETRY_AFTER", "DELAY", "DRIP", "CUT", "USAGE"];
 
 /// Answers by the newest message of the user that is a program.
-pub(super) fn plan(asked: &Asked, refused: &mut Refused) -> Plan {
+pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> AnswerPlan {
     let newest = asked.items.iter().enumerate().rev().find_map(|(at, item)| match item {
-        Item::User(text) if !directives(text).is_empty() => Some((at, text)),
-        Item::User(_) | Item::Result(_) => None,
+        ConversationItem::User(text) if !directives(text).is_empty() => Some((at, text)),
+        ConversationItem::User(_) | ConversationItem::Result(_) => None,
     });
     let (at, text) = newest.map_or((0, ""), |(at, text)| (at, text));
     let results: Vec<&str> = asked.items[at..]
         .iter()
         .filter_map(|item| match item {
-            Item::Result(text) => Some(text.as_str()),
-            Item::User(_) => None,
+            ConversationItem::Result(text) => Some(text.as_str()),
+            ConversationItem::User(_) => None,
         })
         .collect();
     let program = directives(text);
@@ -105,17 +105,26 @@ pub(super) fn plan(asked: &Asked, refused: &mut Refused) -> Plan {
         output: number(output),
     });
     let (what, is_held) = match refusal(one("FAIL"), text, refused) {
-        Some(status) => {
-            (What::Fail { status, retry_after: one("RETRY_AFTER").map(str::to_owned) }, false)
-        }
+        Some(status) => (
+            AnswerContent::Fail { status, retry_after: one("RETRY_AFTER").map(str::to_owned) },
+            false,
+        ),
         None => step(&program, &results, &asked.tools),
     };
     let middle = match one("CUT") {
-        Some(_) => Middle::Cut,
-        None if is_held => Middle::Held,
-        None => Middle::Nothing,
+        Some(_) => Interruption::Cut,
+        None if is_held => Interruption::Hold,
+        None => Interruption::None,
     };
-    Plan { what, pace: Pace { delay: millis("DELAY"), drip: millis("DRIP"), middle }, usage }
+    AnswerPlan {
+        content: what,
+        pace: AnswerTiming {
+            delay: millis("DELAY"),
+            chunk_delay: millis("DRIP"),
+            interruption: middle,
+        },
+        usage,
+    }
 }
 
 /// The directives of a text, in their order.
@@ -134,7 +143,7 @@ fn number(text: &str) -> u64 {
 }
 
 /// The status a request is refused with, if it is.
-fn refusal(fail: Option<&str>, program: &str, refused: &mut Refused) -> Option<u16> {
+fn refusal(fail: Option<&str>, program: &str, refused: &mut RefusalCounts) -> Option<u16> {
     let mut words = fail?.split_whitespace();
     let status = words.next()?.parse().ok()?;
     let so_far = refused.entry(program.to_owned()).or_default();
@@ -143,7 +152,11 @@ fn refusal(fail: Option<&str>, program: &str, refused: &mut Refused) -> Option<u
 }
 
 /// What comes after these results, and whether it is held.
-fn step(program: &[(&str, &str)], results: &[&str], tools: &[Tool]) -> (What, bool) {
+fn step(
+    program: &[(&str, &str)],
+    results: &[&str],
+    tools: &[OfferedTool],
+) -> (AnswerContent, bool) {
     let mut done = 0;
     let mut is_held = false;
     for (name, rest) in program {
@@ -166,27 +179,31 @@ fn step(program: &[(&str, &str)], results: &[&str], tools: &[Tool]) -> (What, bo
         (None, Some((_, text))) => text,
         (None, None) => "done",
     };
-    (What::Say(text.to_owned()), is_held)
+    (AnswerContent::Say(text.to_owned()), is_held)
 }
 
-fn call(rest: &str, tools: &[Tool]) -> What {
+fn call(rest: &str, tools: &[OfferedTool]) -> AnswerContent {
     let (name, args) = rest.split_once(' ').unwrap_or((rest, "{}"));
-    let ends_so = |tool: &&Tool| {
+    let ends_so = |tool: &&OfferedTool| {
         let before = tool.name.strip_suffix(name);
         before.is_some_and(|before| before.is_empty() || before.ends_with(['_', '-']))
     };
     let tool = tools.iter().filter(ends_so).min_by_key(|tool| tool.name.len());
     match (tool, serde_json::from_str(args)) {
-        (Some(tool), Ok(args)) => What::Call { tool: tool.clone(), args },
+        (Some(tool), Ok(args)) => AnswerContent::Call { tool: tool.clone(), args },
         // Models call what nobody offers them, too.
-        (None, Ok(args)) if name.starts_with("mcp__") => {
-            What::Call { tool: Tool { namespace: None, name: name.to_owned() }, args }
-        }
+        (None, Ok(args)) if name.starts_with("mcp__") => AnswerContent::Call {
+            tool: OfferedTool { namespace: None, name: name.to_owned() },
+            args,
+        },
         // One that is found by a search can be called without it.
         (None, Ok(args)) if tools.iter().any(|tool| tool.name == "tool_search") => {
-            What::Call { tool: Tool { namespace: None, name: format!("mcp__team__{name}") }, args }
+            AnswerContent::Call {
+                tool: OfferedTool { namespace: None, name: format!("mcp__team__{name}") },
+                args,
+            }
         }
-        (None, _) => What::Say(format!("there is no tool {name} among {tools:?}")),
-        (_, Err(error)) => What::Say(format!("{name}: {error}: {args}")),
+        (None, _) => AnswerContent::Say(format!("there is no tool {name} among {tools:?}")),
+        (_, Err(error)) => AnswerContent::Say(format!("{name}: {error}: {args}")),
     }
 }

@@ -26,7 +26,7 @@ fn ask(server: &ModelServer, key: &str, path: &str, body: &Value) -> (u16, Strin
 }
 
 /// The same request over each wire: its path, and its body for a prompt.
-fn wires(prompt: &str) -> [(&'static str, Value); 4] {
+fn requests_by_api(prompt: &str) -> [(&'static str, Value); 4] {
     let messages = json!([{"role": "user", "content": prompt}]);
     let drawer = json!({"type": "namespace", "name": "mcp__team", "tools": [{"type": "function", "name": "look"}]});
     let contents = json!([{"role": "user", "parts": [{"text": prompt}]}]);
@@ -49,7 +49,7 @@ fn wires(prompt: &str) -> [(&'static str, Value); 4] {
 }
 
 /// Where the same is answered in one piece.
-fn in_one_piece(path: &str) -> String {
+fn non_streaming_path(path: &str) -> String {
     path.replace(":streamGenerate", ":generate")
 }
 
@@ -57,7 +57,8 @@ fn in_one_piece(path: &str) -> String {
 fn a_prompt_is_carried_out_over_every_wire() {
     let server = ModelServer::start();
     let names = ["mcp__team__look", "look", "look", "mcp_team_look"];
-    for ((path, body), name) in wires("@you\nCALL look {\"at\":7}\nSAY two words").iter().zip(names)
+    for ((path, body), name) in
+        requests_by_api("@you\nCALL look {\"at\":7}\nSAY two words").iter().zip(names)
     {
         let (status, answer) = ask(&server, KEY, path, body);
         assert!(status == 200 && answer.contains(&format!("\"{name}\"")), "{answer}");
@@ -67,7 +68,7 @@ fn a_prompt_is_carried_out_over_every_wire() {
         );
         assert!(answer.ends_with("\r\n0\r\n\r\n"), "whole: {answer}");
     }
-    for (path, body) in wires("SAY two words\nUSAGE 7 3") {
+    for (path, body) in requests_by_api("SAY two words\nUSAGE 7 3") {
         let (_, answer) = ask(&server, KEY, path, &body);
         assert!(answer.contains("\"two \"") && answer.contains("\"words\""), "{answer}");
         assert!(answer.contains(":7,") && answer.contains(":3"), "its tokens: {answer}");
@@ -78,9 +79,9 @@ fn a_prompt_is_carried_out_over_every_wire() {
 #[test]
 fn answers_come_in_one_piece_where_that_is_asked_for() {
     let server = ModelServer::start();
-    for (path, mut body) in wires("SAY two words") {
+    for (path, mut body) in requests_by_api("SAY two words") {
         body["stream"] = json!(false);
-        let (_, answer) = ask(&server, KEY, &in_one_piece(path), &body);
+        let (_, answer) = ask(&server, KEY, &non_streaming_path(path), &body);
         assert!(answer.contains("\"two words\"") && !answer.contains("data: "), "{answer}");
     }
     for path in ["/v1/messages/count_tokens", "/v1beta/models/m:countTokens"] {
@@ -93,12 +94,12 @@ fn answers_come_in_one_piece_where_that_is_asked_for() {
 #[test]
 fn whoever_has_another_key_is_refused_and_so_is_who_is_to_be() {
     let server = ModelServer::start();
-    for (path, body) in wires("FAIL 429 1\nRETRY_AFTER 9") {
+    for (path, body) in requests_by_api("FAIL 429 1\nRETRY_AFTER 9") {
         let (status, answer) = ask(&server, "another", path, &body);
         assert_eq!(status, 401, "{answer}");
     }
     assert_eq!(ask(&server, "another", "/v1/models", &json!({})).0, 401);
-    let (path, body) = &wires("FAIL 429 1\nRETRY_AFTER 9")[0];
+    let (path, body) = &requests_by_api("FAIL 429 1\nRETRY_AFTER 9")[0];
     let (status, answer) = ask(&server, KEY, path, body);
     assert!(status == 429 && answer.contains("retry-after: 9\r\n"), "{answer}");
     assert_eq!(ask(&server, KEY, path, body).0, 200);
@@ -107,21 +108,21 @@ fn whoever_has_another_key_is_refused_and_so_is_who_is_to_be() {
 #[test]
 fn an_answer_is_held_until_it_may_go_on_and_another_breaks_off() {
     let server = ModelServer::start();
-    for (n, (path, body)) in wires("HOLD\nSAY one two three").iter().enumerate() {
+    for (n, (path, body)) in requests_by_api("HOLD\nSAY one two three").iter().enumerate() {
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| ask(&server, KEY, path, body).1);
             server.wait_held(n + 1);
             assert!(!asked.is_finished());
-            server.go_on();
+            server.release_held();
             assert!(asked.join().unwrap().contains("three"));
         });
     }
-    for (path, mut body) in wires("CUT\nSAY one two three") {
+    for (path, mut body) in requests_by_api("CUT\nSAY one two three") {
         let (status, answer) = ask(&server, KEY, path, &body);
         assert!(status == 200 && !answer.contains("three"), "{answer}");
         assert!(!answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
         body["stream"] = json!(false);
-        let (_, answer) = ask(&server, KEY, &in_one_piece(path), &body);
+        let (_, answer) = ask(&server, KEY, &non_streaming_path(path), &body);
         let length = answer.split("content-length: ").nth(1).unwrap().split_once('\r').unwrap().0;
         let body = answer.split_once("\r\n\r\n").unwrap().1;
         assert!(body.len() < length.parse().unwrap(), "{answer}");
@@ -131,7 +132,7 @@ fn an_answer_is_held_until_it_may_go_on_and_another_breaks_off() {
 #[test]
 fn the_newest_program_counts_and_goes_on_after_each_result() {
     let server = ModelServer::start();
-    let (path, mut body) = wires("").into_iter().next().unwrap();
+    let (path, mut body) = requests_by_api("").into_iter().next().unwrap();
     let result = |text| json!({"type": "tool_result", "tool_use_id": "1", "content": text});
     let first = json!({"role": "user", "content": "CALL look {}\nSAY first"});
     let second = json!({"role": "user", "content": "CALL look {}\nCALL look {\"again\":1}\nECHO"});

@@ -9,42 +9,42 @@ use super::{
     gemini::Gemini,
     messages::Messages,
     responses::Responses,
-    script::{Asked, Plan},
+    script::{AnswerPlan, ModelInput},
 };
 
 /// One of them.
-pub(super) trait Wire {
-    fn read(&self, body: &Value) -> Asked;
+pub(super) trait ModelApi {
+    fn parse_request(&self, body: &Value) -> ModelInput;
     /// An answer in one piece.
-    fn whole(&self, body: &Value, plan: &Plan) -> Value;
+    fn full_response(&self, body: &Value, plan: &AnswerPlan) -> Value;
     /// The same as server-sent events.
-    fn events(&self, body: &Value, plan: &Plan) -> Vec<String>;
-    fn refusal(&self, status: u16) -> Value;
+    fn stream_events(&self, body: &Value, plan: &AnswerPlan) -> Vec<String>;
+    fn error_body(&self, status: u16) -> Value;
     /// What counts tokens answers with.
-    fn counted(&self, tokens: usize) -> Value;
+    fn token_count_body(&self, tokens: usize) -> Value;
 }
 
 /// What a path asks for.
-pub(super) enum Wanted {
-    Answer,
+pub(super) enum ResponseMode {
+    Full,
     Stream,
     /// Whichever the body says.
-    Either,
+    FromBody,
     Count,
 }
 
 /// Which wire a path belongs to, and what it asks for.
-pub(super) fn wire(path: &str) -> Option<(&'static dyn Wire, Wanted)> {
+pub(super) fn route(path: &str) -> Option<(&'static dyn ModelApi, ResponseMode)> {
     let end = path.rsplit('/').next()?;
     let method = end.split_once(':').map(|(_, method)| method);
     Some(match (end, method) {
-        ("count_tokens", _) => (&Messages, Wanted::Count),
-        ("messages", _) => (&Messages, Wanted::Either),
-        ("responses", _) => (&Responses, Wanted::Either),
-        ("completions", _) => (&Chat, Wanted::Either),
-        (_, Some("generateContent")) => (&Gemini, Wanted::Answer),
-        (_, Some("streamGenerateContent")) => (&Gemini, Wanted::Stream),
-        (_, Some("countTokens")) => (&Gemini, Wanted::Count),
+        ("count_tokens", _) => (&Messages, ResponseMode::Count),
+        ("messages", _) => (&Messages, ResponseMode::FromBody),
+        ("responses", _) => (&Responses, ResponseMode::FromBody),
+        ("completions", _) => (&Chat, ResponseMode::FromBody),
+        (_, Some("generateContent")) => (&Gemini, ResponseMode::Full),
+        (_, Some("streamGenerateContent")) => (&Gemini, ResponseMode::Stream),
+        (_, Some("countTokens")) => (&Gemini, ResponseMode::Count),
         _ => return None,
     })
 }
@@ -79,6 +79,6 @@ pub(super) fn text_of(content: &Value) -> String {
 }
 
 /// What is in a list, if it is one.
-pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn array_items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }

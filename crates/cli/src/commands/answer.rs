@@ -6,16 +6,20 @@ use agent_worker_protocol::{
 };
 use uuid::Uuid;
 
-use super::send::warn_of_hindered;
+use super::send::warn_if_blocked;
 use crate::{
-    client::Reach,
-    context::{Context, Format, Output},
+    client::daemon_client::ScopeReach,
     error::CliError,
-    given,
-    line::{Line, Tone},
-    table::Column::{Name, Text},
-    text::one_line,
-    verdict::Verdict,
+    input::{
+        argument_values,
+        context::{CommandContext, Format, OutputArgs},
+    },
+    output::{
+        styled_line::{StyledLine, Tone},
+        table::Column::{Name, Text},
+        text::one_line,
+        verdict::RunVerdict,
+    },
 };
 
 /// Answer an agent's question, or list what is asked
@@ -28,7 +32,7 @@ Examples:
   agent-worker answer 1 \"yes, but keep the old flag\" --target @review:pr-123")]
 pub(crate) struct Args {
     /// Which question: its number; without it, all that are open
-    #[arg(value_name = "NUMBER", value_parser = number, requires = "answer")]
+    #[arg(value_name = "NUMBER", value_parser = parse_question_id, requires = "answer")]
     id: Option<QuestionId>,
     /// What to tell the agent
     #[arg(value_name = "TEXT")]
@@ -40,36 +44,40 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "id")]
     all: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
-fn number(text: &str) -> Result<QuestionId, String> {
-    given::number(text)
+fn parse_question_id(text: &str) -> Result<QuestionId, String> {
+    argument_values::parse_positive_number(text)
         .map(QuestionId::new)
         .ok_or_else(|| "a question's number is a whole number from 1".into())
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
     let (Some(id), Some(answer)) = (args.id, args.answer) else {
-        let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+        let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
         let scope = ctx.scope(args.target, reach);
-        let open = match ctx.daemon_if_any().await? {
+        let open = match ctx.connect_if_history().await? {
             Some(client) => client.questions(&scope).await?,
             None => Vec::new(),
         };
         return list(&open, format, ctx);
     };
-    let client = ctx.daemon().await?;
+    let client = ctx.connect_or_start().await?;
     let project = Some(ctx.settings.cwd.clone());
     let request = AnswerRequest { target: args.target, project, answer };
-    let reply = client.answer(&Uuid::now_v7().to_string(), id, &request).await?;
-    warn_of_hindered(&reply, ctx)?;
-    told(id, &reply, format, ctx)
+    let reply = client.question_answer(&Uuid::now_v7().to_string(), id, &request).await?;
+    warn_if_blocked(&reply, ctx)?;
+    print_answered(id, &reply, format, ctx)
 }
 
-fn list(open: &[QuestionView], format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+fn list(
+    open: &[QuestionView],
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     let row = |question: &QuestionView| {
         [
             format!("#{}", question.id),
@@ -79,34 +87,36 @@ fn list(open: &[QuestionView], format: Format, ctx: &mut Context<'_>) -> Result<
         ]
     };
     match format {
-        Format::Json => ctx.console.json(&open)?,
+        Format::Json => ctx.console.print_json(&open)?,
         Format::Text if open.is_empty() => ctx.console.note("no agent asks anything")?,
         Format::Text => {
             let rows: Vec<_> = open.iter().map(row).collect();
-            ctx.console
-                .table([Name("QUESTION"), Name("FROM"), Text("WHAT"), Text("OPTIONS")], &rows)?;
+            ctx.console.print_table(
+                [Name("QUESTION"), Name("FROM"), Text("WHAT"), Text("OPTIONS")],
+                &rows,
+            )?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn told(
+fn print_answered(
     id: QuestionId,
     reply: &SendReply,
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     match format {
-        Format::Json => ctx.console.json(reply)?,
+        Format::Json => ctx.console.print_json(reply)?,
         Format::Text => {
             let woken = reply.woken.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let is_hindered = reply.paused.is_some() || !reply.stopped.is_empty();
             let wakes = if is_hindered { "is for" } else { "wakes" };
-            let line = Line::of(Tone::Strong, format!("question #{id}"));
+            let line = StyledLine::new(Tone::Strong, format!("question #{id}"));
             let line =
-                line.and(Tone::Plain, format!(" is answered: #{} {wakes} {woken}", reply.seq));
-            ctx.console.answer(&line)?;
+                line.with(Tone::Plain, format!(" is answered: #{} {wakes} {woken}", reply.seq));
+            ctx.console.print_line(&line)?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }

@@ -6,13 +6,15 @@ use agent_worker_protocol::{
 };
 use uuid::Uuid;
 
-use super::pending::number;
+use super::pending::parse_approval_id;
 use crate::{
-    context::{Context, Format, Output},
     error::CliError,
-    line::{Line, Tone},
-    text::one_line,
-    verdict::Verdict,
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{
+        styled_line::{StyledLine, Tone},
+        text::one_line,
+        verdict::RunVerdict,
+    },
 };
 
 /// Let what an agent asked for happen, once
@@ -25,9 +27,9 @@ Examples:
   agent-worker approve 3 --target @review:pr-123")]
 pub(crate) struct Args {
     #[command(flatten)]
-    which: Which,
+    which: ApprovalSelector,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Refuse what an agent asked for
@@ -40,18 +42,18 @@ Examples:
   agent-worker deny 3 -r \"use the staging database\"")]
 pub(crate) struct DenyArgs {
     #[command(flatten)]
-    which: Which,
+    which: ApprovalSelector,
     /// Why not; the agent reads it
     #[arg(long, short, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct Which {
+struct ApprovalSelector {
     /// Which request: its number
-    #[arg(value_name = "NUMBER", value_parser = number)]
+    #[arg(value_name = "NUMBER", value_parser = parse_approval_id)]
     id: ApprovalId,
     /// Whose: `@workflow:tag`; without it this folder's only run
     #[arg(long, short, value_name = "TARGET")]
@@ -59,38 +61,41 @@ struct Which {
 }
 
 /// Runs `approve`.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    answer(args.which, Consent::Approved, None, format, ctx).await
+    decide_approval(args.which, Consent::Approved, None, format, ctx).await
 }
 
 /// Runs `deny`.
-pub(crate) async fn deny(args: DenyArgs, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn deny(
+    args: DenyArgs,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    answer(args.which, Consent::Denied, args.reason, format, ctx).await
+    decide_approval(args.which, Consent::Denied, args.reason, format, ctx).await
 }
 
-async fn answer(
-    Which { id, target }: Which,
+async fn decide_approval(
+    ApprovalSelector { id, target }: ApprovalSelector,
     consent: Consent,
     reason: Option<String>,
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
-    let client = ctx.daemon().await?;
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    let client = ctx.connect_or_start().await?;
     let request = ConsentRequest { target, project: Some(ctx.settings.cwd.clone()), reason };
     let key = Uuid::now_v7().to_string();
-    let answered = client.consent(&key, id, consent, &request).await?;
+    let answered = client.approval_decide(&key, id, consent, &request).await?;
     match format {
-        Format::Json => ctx.console.json(&answered)?,
-        Format::Text => ctx.console.answer(&told(&answered, consent))?,
+        Format::Json => ctx.console.print_json(&answered)?,
+        Format::Text => ctx.console.print_line(&decision_line(&answered, consent))?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn told(answered: &ApprovalView, consent: Consent) -> Line {
+fn decision_line(answered: &ApprovalView, consent: Consent) -> StyledLine {
     let ApprovalView { id, agent, tool, args, .. } = answered;
     let what =
         format!(" is {consent}: {agent} · {} {}", one_line(tool), one_line(&args.to_string()));
-    Line::of(Tone::Strong, format!("request #{id}")).and(Tone::Plain, what)
+    StyledLine::new(Tone::Strong, format!("request #{id}")).with(Tone::Plain, what)
 }

@@ -6,16 +6,22 @@ use agent_worker_protocol::{
 use serde_json::Value;
 
 use crate::{
-    client::{Reach, Watched},
+    client::{
+        daemon_client::{FeedSource, ScopeReach},
+        sent_message_status::{self, SentMessageStatus},
+    },
     commands::send,
-    console::Console,
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    fate::{self, Fate},
-    given,
-    line::{Line, Tone},
-    signals::Signals,
-    verdict::Verdict,
+    error::{CliError, CliErrorKind},
+    input::{
+        argument_values,
+        context::{CommandContext, Format, OutputArgs},
+        signals::InterruptSignals,
+    },
+    output::{
+        console::Console,
+        styled_line::{StyledLine, Tone},
+        verdict::RunVerdict,
+    },
 };
 
 /// Ask an agent and wait for its answer
@@ -38,131 +44,142 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "AGENT> <QUESTION")]
     words: Vec<String>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let (agent, question) = send::split(&args.words, "ask")?;
-    let target = asked(agent.or_else(|| ctx.default_agent()))?;
+    let (agent, question) = send::split_target_and_text(&args.words, "ask")?;
+    let target = require_single_agent(agent.or_else(|| ctx.default_agent()))?;
     let request = SendRequest {
         target: Some(target.clone()),
         project: Some(ctx.settings.cwd.clone()),
-        message: given::text(question)?,
+        message: argument_values::read_text(question)?,
         to: Vec::new(),
         cc: Vec::new(),
         reply_to: None,
         alone: true,
         priority: Priority::Normal,
     };
-    let client = ctx.daemon_of_something().await?;
+    let client = ctx.connect_existing().await?;
     let when = match format {
-        Format::Text if ctx.console.answers_a_person() => When::AsTheyCome,
-        Format::Text | Format::Json => When::AtTheEnd,
+        Format::Text if ctx.console.is_stdout_interactive() => AnswerDisplayMode::Streaming,
+        Format::Text | Format::Json => AnswerDisplayMode::AtEnd,
     };
     // Watched from before it is sent, so that its first words are not missed.
     let from_now = None;
-    let watched = Watched::Scope(ctx.scope(Some(target), Reach::Here));
+    let watched = FeedSource::Scope(ctx.scope(Some(target), ScopeReach::CurrentProject));
     let events = client.events(&watched, from_now).await?;
-    let mut signals = Signals::listen_or_fail()?;
-    let reply = send::sent_or_left(&request, &mut signals, ctx).await?;
-    send::warn_of_nobody(&reply, ctx)?;
-    let mut words = Words { seq: reply.seq, when, attempt: None, shown: String::new() };
+    let mut signals = InterruptSignals::listen_or_fail()?;
+    let reply = send::send_unless_interrupted(&request, &mut signals, ctx).await?;
+    send::warn_unknown_mentions(&reply, ctx)?;
+    let mut words =
+        AnswerStream { seq: reply.seq, display_mode: when, attempt: None, shown: String::new() };
     let mut printed = Ok(());
     let (settings, console) = (ctx.settings, &mut *ctx.console);
     let mut heard = |event: &Event| {
         if printed.is_ok() {
-            printed = words.hear(event, console);
+            printed = words.handle_event(event, console);
         }
     };
-    let fate = tokio::select! {
-        fate = fate::of_heard(&reply, settings, &client, Some(events), &mut heard) => Some(fate?),
-        () = signals.first() => None,
+    let delivery_status = tokio::select! {
+        delivery_status = sent_message_status::wait_until_final_with_listener(&reply, settings, &client, Some(events), &mut heard) => Some(delivery_status?),
+        () = signals.wait_for_first() => None,
     };
     printed?;
-    let Some(fate) = fate else {
-        words.break_off(ctx)?;
-        return send::left(&reply, format, ctx);
+    let Some(delivery_status) = delivery_status else {
+        words.end_partial_line(ctx)?;
+        return send::print_detached(&reply, format, ctx);
     };
     match format {
-        Format::Json => send::settled(&fate, &reply, ctx)?,
-        Format::Text => words.end(&fate, ctx)?,
+        Format::Json => send::print_json_report(&delivery_status, &reply, ctx)?,
+        Format::Text => words.print_answer(&delivery_status, ctx)?,
     }
-    Ok(fate.verdict())
+    Ok(delivery_status.verdict())
 }
 
 /// One agent is asked, and it must be known which.
-fn asked(target: Option<Target>) -> Result<Target, CliError> {
+fn require_single_agent(target: Option<Target>) -> Result<Target, CliError> {
     let hint = "name one: agent-worker ask agent@workflow \"…\"; or choose one for this folder: agent-worker use agent";
     match target {
         Some(target) if target.agent.is_some() => Ok(target),
         Some(team) => Err(CliError::new(
-            Kind::Usage,
+            CliErrorKind::Usage,
             format!("`{team}` is a team, and a question goes to one agent"),
         )
-        .hint(hint)),
-        None => Err(CliError::new(Kind::Usage, "no agent is named").hint(hint)),
+        .with_hint(hint)),
+        None => Err(CliError::new(CliErrorKind::Usage, "no agent is named").with_hint(hint)),
     }
 }
 
 /// The words of the attempts at one message, as they are shown.
-struct Words {
+struct AnswerStream {
     seq: Seq,
-    when: When,
+    display_mode: AnswerDisplayMode,
     attempt: Option<AttemptId>,
     shown: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum When {
-    AsTheyCome,
-    AtTheEnd,
+enum AnswerDisplayMode {
+    Streaming,
+    AtEnd,
 }
 
-impl Words {
+impl AnswerStream {
     /// Shows what an event adds. An attempt that is tried again begins anew.
-    fn hear(&mut self, event: &Event, console: &mut Console) -> Result<(), CliError> {
+    fn handle_event(&mut self, event: &Event, console: &mut Console) -> Result<(), CliError> {
         match event.kind {
-            EventKind::AttemptStarting if self.is_about(event) => {
+            EventKind::AttemptStarting if self.delivers_question(event) => {
                 self.attempt = event.attempt;
                 if !self.shown.is_empty() {
                     self.shown.clear();
-                    console.piece("\n")?;
-                    console.say(&Line::of(Tone::Warn, "that attempt failed; it is tried again"))?;
+                    console.print_chunk("\n")?;
+                    console.eprint_line(&StyledLine::new(
+                        Tone::Warn,
+                        "that attempt failed; it is tried again",
+                    ))?;
                 }
                 Ok(())
             }
-            EventKind::Text if self.when == When::AsTheyCome && self.is_ours(event) => {
+            EventKind::Text
+                if self.display_mode == AnswerDisplayMode::Streaming
+                    && self.is_from_current_attempt(event) =>
+            {
                 let text = event.data.get("text").and_then(Value::as_str).unwrap_or_default();
                 self.shown.push_str(text);
-                console.piece(text)
+                console.print_chunk(text)
             }
             _ => Ok(()),
         }
     }
 
-    fn is_ours(&self, event: &Event) -> bool {
+    fn is_from_current_attempt(&self, event: &Event) -> bool {
         event.attempt.is_some() && event.attempt == self.attempt
     }
 
-    fn is_about(&self, event: &Event) -> bool {
+    fn delivers_question(&self, event: &Event) -> bool {
         let seqs = event.data.get("seqs").and_then(Value::as_array);
         seqs.is_some_and(|seqs| seqs.iter().any(|seq| seq.as_i64() == Some(self.seq.get())))
     }
 
     /// Ends the line that what was shown so far stands on.
-    fn break_off(&self, ctx: &mut Context<'_>) -> Result<(), CliError> {
+    fn end_partial_line(&self, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
         match self.shown.as_str() {
             "" => Ok(()),
             shown if shown.ends_with('\n') => Ok(()),
-            _ => ctx.console.piece("\n"),
+            _ => ctx.console.print_chunk("\n"),
         }
     }
 
     /// The answer, unless its last words stand there already; else why there is none.
-    fn end(&self, fate: &Fate, ctx: &mut Context<'_>) -> Result<(), CliError> {
-        let answer = match fate.receipts.as_slice() {
+    fn print_answer(
+        &self,
+        delivery_status: &SentMessageStatus,
+        ctx: &mut CommandContext<'_>,
+    ) -> Result<(), CliError> {
+        let answer = match delivery_status.receipts.as_slice() {
             [only] if only.state == DeliveryState::Acted => only.answer.as_deref(),
             _ => None,
         };
@@ -171,11 +188,11 @@ impl Words {
         });
         match (stands_there, self.shown.is_empty(), self.shown.ends_with('\n')) {
             (true, _, true) => Ok(()),
-            (true, _, false) => ctx.console.piece("\n"),
-            (false, true, _) | (false, false, true) => send::show(fate, ctx),
+            (true, _, false) => ctx.console.print_chunk("\n"),
+            (false, true, _) | (false, false, true) => send::print_delivery(delivery_status, ctx),
             (false, false, false) => {
-                ctx.console.piece("\n")?;
-                send::show(fate, ctx)
+                ctx.console.print_chunk("\n")?;
+                send::print_delivery(delivery_status, ctx)
             }
         }
     }
@@ -192,12 +209,12 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::samples;
+    use crate::output::samples;
 
     #[derive(Clone, Default)]
-    struct Paper(Arc<Mutex<Vec<u8>>>);
+    struct OutputBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Paper {
+    impl io::Write for OutputBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -213,10 +230,14 @@ mod tests {
 
     #[test]
     fn only_the_words_of_the_questions_own_attempt_are_shown_and_as_they_come() {
-        let paper = Paper::default();
+        let paper = OutputBuffer::default();
         let mut console = Console::for_programs(Box::new(paper.clone()), Box::new(io::sink()));
-        let mut words =
-            Words { seq: Seq::new(7), when: When::AsTheyCome, attempt: None, shown: String::new() };
+        let mut words = AnswerStream {
+            seq: Seq::new(7),
+            display_mode: AnswerDisplayMode::Streaming,
+            attempt: None,
+            shown: String::new(),
+        };
         let said = |text: &str| json!({ "text": text });
         let mut shown = Vec::new();
         for event in [
@@ -230,7 +251,7 @@ mod tests {
             event(EventKind::AttemptStarting, 3, json!({ "seqs": [7] })),
             event(EventKind::Text, 3, said("Again")),
         ] {
-            words.hear(&event, &mut console).unwrap();
+            words.handle_event(&event, &mut console).unwrap();
             shown.push(paper.0.lock().unwrap().len());
         }
         let text = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();

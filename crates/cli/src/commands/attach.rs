@@ -3,14 +3,17 @@
 use agent_worker_protocol::{Code, RunMode, RunState, Target, api::RunView};
 
 use crate::{
-    client::Reach,
-    context::{Context, Format},
-    ending,
-    error::{CliError, Kind},
-    memory::Memory,
-    rejoin::{FollowArgs, rejoin},
-    verdict::Verdict,
-    which, words,
+    client::{
+        attach_run::{FollowArgs, follow_existing_run},
+        daemon_client::ScopeReach,
+        local_state::LocalState,
+    },
+    error::{CliError, CliErrorKind},
+    input::{
+        context::{CommandContext, Format},
+        resolve_run,
+    },
+    output::{exit_report, state_text, verdict::RunVerdict},
 };
 
 /// Follow a run again, from where you left off
@@ -30,27 +33,29 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.follow.format();
-    ending::in_an_envelope(attached(args, ctx).await, format, ctx)
+    exit_report::print_error_in_envelope(attach(args, ctx).await, format, ctx)
 }
 
-async fn attached(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
-    let scope = ctx.scope(args.target, Reach::Here);
-    let run = which::run(&client, &scope).await?;
-    let was_left = Memory::of(ctx.settings).left_at(run.run).is_some();
+async fn attach(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let Some(client) = ctx.connect_if_history().await? else {
+        return Err(CommandContext::no_history_error());
+    };
+    let scope = ctx.scope(args.target, ScopeReach::CurrentProject);
+    let run = resolve_run::resolve_run(&client, &scope).await?;
+    let was_left = LocalState::open(ctx.settings).last_shown_event(run.run).is_some();
     if !run.state.is_live() && !was_left {
-        return Err(over(&run));
+        return Err(run_ended_error(&run));
     }
-    if let (Format::Text, Some(words)) = (args.follow.format(), greeting(&run)) {
+    if let (Format::Text, Some(words)) = (args.follow.format(), follow_notice(&run)) {
         ctx.console.note(&words)?;
     }
-    rejoin(run, client, args.follow, ctx).await
+    follow_existing_run(run, client, args.follow, ctx).await
 }
 
 /// What a person sees first where nothing may be said for a while. What is over, or waits, says so at once.
-fn greeting(run: &RunView) -> Option<String> {
+fn follow_notice(run: &RunView) -> Option<String> {
     let target = Target::instance(&run.instance);
     match (&run.state, run.mode) {
         (RunState::Ended { .. }, _) | (RunState::Paused { .. }, RunMode::Run) => None,
@@ -63,10 +68,10 @@ fn greeting(run: &RunView) -> Option<String> {
     }
 }
 
-fn over(run: &RunView) -> CliError {
+fn run_ended_error(run: &RunView) -> CliError {
     let target = Target::instance(&run.instance);
-    let what = format!("{target} is over: {}", words::run(run));
-    CliError::new(Kind::Refused(Code::RunEnded), what).hint(format!(
+    let what = format!("{target} is over: {}", state_text::run_state_text(run));
+    CliError::new(CliErrorKind::Refused(Code::RunEnded), what).with_hint(format!(
         "read it: agent-worker peek {target}; begin again: agent-worker restart {target}"
     ))
 }

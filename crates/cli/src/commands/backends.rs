@@ -1,6 +1,6 @@
 //! `agent-worker backends`: how an agent's worker could reach a model, which of these ways exist here, and what each can do.
 
-mod known;
+mod catalog;
 
 use std::{
     collections::BTreeMap,
@@ -13,23 +13,27 @@ use std::{
 use serde::Serialize;
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
-use self::known::{Ability, Can, KNOWN, Known};
+use self::catalog::{BACKENDS, BackendCapabilities, BackendSpec, CapabilitySupport};
 use crate::{
-    context::{Context, Format, Output},
     error::CliError,
-    line::{Line, Tone},
-    settings::Settings,
-    text::{cut, harmless, one_line, wrapped},
-    verdict::Verdict,
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        settings::CliSettings,
+    },
+    output::{
+        styled_line::{StyledLine, Tone},
+        text::{cut, one_line, sanitize_for_display, wrap_words},
+        verdict::RunVerdict,
+    },
 };
 
 /// How long a program may take to say its version.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LONGEST_VERSION: usize = 40;
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_VERSION_WIDTH: usize = 40;
 /// Where what is said of a backend begins.
-const MARGIN: usize = 10;
+const LABEL_WIDTH: usize = 10;
 /// How wide it is for whoever has no width.
-const USUAL_WIDTH: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 
 /// List the backends: what this version can use, what is installed, and what each can do
 ///
@@ -41,12 +45,12 @@ const USUAL_WIDTH: usize = 80;
 #[command(after_help = "Example: agent-worker backends --json")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// One backend, as it is on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Backend {
+pub(super) struct BackendStatus {
     /// As in `backend:`.
     pub(super) name: &'static str,
     /// Whether this version can use it.
@@ -62,7 +66,7 @@ pub(super) struct Backend {
     /// What it would reach its vendor with; absent where none is needed.
     login: Option<Login>,
     /// What it can do.
-    can: Can,
+    can: BackendCapabilities,
     /// What nobody has seen work.
     unverified: Vec<String>,
 }
@@ -80,34 +84,35 @@ pub(super) enum Login {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let backends = found(ctx.settings).await;
+pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let backends = detect_backends(ctx.settings).await;
     match args.output.format() {
-        Format::Json => ctx.console.json(&backends)?,
+        Format::Json => ctx.console.print_json(&backends)?,
         Format::Text => {
-            let width = ctx.console.answer_width().unwrap_or(USUAL_WIDTH);
+            let width = ctx.console.stdout_width().unwrap_or(DEFAULT_WIDTH);
             for backend in &backends {
-                ctx.console.answer_all(&shown(backend, width.saturating_sub(MARGIN)))?;
+                ctx.console
+                    .print_lines(&backend_lines(backend, width.saturating_sub(LABEL_WIDTH)))?;
             }
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn shown(backend: &Backend, room: usize) -> Vec<Line> {
-    let said = backend.said();
-    let lines = said.iter().flat_map(|said| wrapped(&harmless(said), room));
+fn backend_lines(backend: &BackendStatus, room: usize) -> Vec<StyledLine> {
+    let said = backend.describe();
+    let lines = said.iter().flat_map(|said| wrap_words(&sanitize_for_display(said), room));
     let tone = if backend.is_ready() { Tone::Plain } else { Tone::Dim };
     lines
         .enumerate()
         .map(|(number, text)| {
             let name = if number == 0 { backend.name } else { "" };
-            Line::of(Tone::Strong, format!("{name:<MARGIN$}")).and(tone, text)
+            StyledLine::new(Tone::Strong, format!("{name:<LABEL_WIDTH$}")).with(tone, text)
         })
         .collect()
 }
 
-impl Backend {
+impl BackendStatus {
     /// Whether nothing is missing that was looked for.
     pub(super) fn is_ready(&self) -> bool {
         let is_there = !self.needs_program || self.program.is_some();
@@ -115,7 +120,7 @@ impl Backend {
     }
 
     /// All there is to say of it: what is there, what it can do, what is not known.
-    pub(super) fn said(&self) -> Vec<String> {
+    pub(super) fn describe(&self) -> Vec<String> {
         if !self.in_this_version {
             let there = self
                 .program
@@ -135,7 +140,7 @@ impl Backend {
             Some(Login::Nothing) => "; no key or login seen".to_owned(),
             None => String::new(),
         };
-        let mut said = vec![format!("{there}{login}"), abilities(self.can)];
+        let mut said = vec![format!("{there}{login}"), capabilities_text(self.can)];
         if !self.unverified.is_empty() {
             said.push(format!("unverified: {}", self.unverified.join(", ")));
         }
@@ -144,13 +149,13 @@ impl Backend {
 }
 
 /// `can stream, cost (by list price); not approvals`
-fn abilities(can: Can) -> String {
+fn capabilities_text(can: BackendCapabilities) -> String {
     let (mut yes, mut no) = (Vec::new(), Vec::new());
-    for (what, ability) in can.each() {
+    for (what, ability) in can.entries() {
         match ability {
-            Ability::Yes => yes.push(what.to_owned()),
-            Ability::So(how) => yes.push(format!("{what} ({how})")),
-            Ability::No => no.push(what),
+            CapabilitySupport::Yes => yes.push(what.to_owned()),
+            CapabilitySupport::Limited(how) => yes.push(format!("{what} ({how})")),
+            CapabilitySupport::No => no.push(what),
         }
     }
     match (yes.as_slice(), no.as_slice()) {
@@ -161,23 +166,23 @@ fn abilities(can: Can) -> String {
 }
 
 /// Looks for every backend; their programs are asked side by side.
-pub(super) async fn found(settings: &Settings) -> Vec<Backend> {
+pub(super) async fn detect_backends(settings: &CliSettings) -> Vec<BackendStatus> {
     let mut asked = JoinSet::new();
-    let mut backends: Vec<Backend> = Vec::new();
-    for (place, known) in KNOWN.iter().enumerate() {
-        let program = known.programs.iter().find_map(|program| on_path(program, settings));
+    let mut backends: Vec<BackendStatus> = Vec::new();
+    for (place, known) in BACKENDS.iter().enumerate() {
+        let program = known.programs.iter().find_map(|program| find_on_path(program, settings));
         if let Some(path) = program.clone() {
-            let env = settings.env_only(|name| ["PATH", "HOME"].contains(&name));
-            asked.spawn(async move { (place, version(&path, env).await) });
+            let env = settings.filtered_env(|name| ["PATH", "HOME"].contains(&name));
+            asked.spawn(async move { (place, read_program_version(&path, env).await) });
         }
-        backends.push(Backend {
+        backends.push(BackendStatus {
             name: known.name,
             in_this_version: known.in_this_version,
             needs_program: !known.programs.is_empty(),
             program,
             version: None,
-            about: known.about,
-            login: login(known, &settings.env),
+            about: known.description,
+            login: detect_login(known, &settings.env),
             can: known.can,
             unverified: Vec::new(),
         });
@@ -187,22 +192,22 @@ pub(super) async fn found(settings: &Settings) -> Vec<Backend> {
             backends[place].version = version;
         }
     }
-    for (backend, known) in backends.iter_mut().zip(&KNOWN) {
-        backend.unverified = unverified(known, backend);
+    for (backend, known) in backends.iter_mut().zip(&BACKENDS) {
+        backend.unverified = unverified_notes(known, backend);
     }
     backends
 }
 
 /// What it would reach its vendor with.
-fn login(known: &Known, env: &BTreeMap<String, String>) -> Option<Login> {
-    if known.keys.is_empty() && known.files.is_empty() {
+fn detect_login(known: &BackendSpec, env: &BTreeMap<String, String>) -> Option<Login> {
+    if known.key_variables.is_empty() && known.login_files.is_empty() {
         return None;
     }
     let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
-    if let Some(key) = known.keys.iter().find(|name| set(name).is_some()) {
+    if let Some(key) = known.key_variables.iter().find(|name| set(name).is_some()) {
         return Some(Login::Key(key));
     }
-    let file = known.files.iter().find_map(|file| {
+    let file = known.login_files.iter().find_map(|file| {
         let (variable, rest) = file.split_once('/')?;
         Some(Path::new(set(variable)?).join(rest))
     });
@@ -210,29 +215,29 @@ fn login(known: &Known, env: &BTreeMap<String, String>) -> Option<Login> {
 }
 
 /// What nobody has seen work: of what is there the version, if it is not the one that was tried.
-fn unverified(known: &Known, backend: &Backend) -> Vec<String> {
+fn unverified_notes(known: &BackendSpec, backend: &BackendStatus) -> Vec<String> {
     let version = backend.version.as_deref().unwrap_or_default();
     let is_it = |tried: &&str| version.split_whitespace().any(|word| word == *tried);
-    let other = known.tried.filter(|tried| backend.program.is_some() && !is_it(tried));
+    let other = known.tested_version.filter(|tried| backend.program.is_some() && !is_it(tried));
     let other = other.map(|tried| format!("this version (tried: {tried})"));
     other.into_iter().chain(known.unverified.iter().map(|what| (*what).to_owned())).collect()
 }
 
-fn on_path(program: &str, settings: &Settings) -> Option<PathBuf> {
+fn find_on_path(program: &str, settings: &CliSettings) -> Option<PathBuf> {
     let path = settings.env.get("PATH")?;
-    std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| can_be_run(file))
+    std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| is_executable(file))
 }
 
-fn can_be_run(file: &Path) -> bool {
+fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// The first line it says when asked for its version; `None` when it says none in time.
-async fn version(program: &Path, env: BTreeMap<String, String>) -> Option<String> {
+async fn read_program_version(program: &Path, env: BTreeMap<String, String>) -> Option<String> {
     let mut command = Command::new(program);
     command.arg("--version").env_clear().envs(env).stdin(Stdio::null()).kill_on_drop(true);
-    let output = timeout(PATIENCE, command.output()).await.ok()?.ok()?;
+    let output = timeout(VERSION_TIMEOUT, command.output()).await.ok()?.ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().map(one_line).find(|line| !line.is_empty())?;
-    output.status.success().then(|| cut(&line, LONGEST_VERSION))
+    output.status.success().then(|| cut(&line, MAX_VERSION_WIDTH))
 }

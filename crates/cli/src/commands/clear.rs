@@ -4,10 +4,12 @@ use agent_worker_protocol::{Target, api::InstanceRequest};
 use uuid::Uuid;
 
 use crate::{
-    context::{Context, Format, Output},
     error::CliError,
-    line::{Line, Tone},
-    verdict::Verdict,
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{
+        styled_line::{StyledLine, Tone},
+        verdict::RunVerdict,
+    },
 };
 
 /// Hide what was said so far
@@ -20,26 +22,28 @@ pub(crate) struct Args {
     /// Whose channel: `@workflow`, `@workflow:tag`, `@global`; without it, the only run of this folder
     target: Option<Target>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let Some(client) = ctx.connect_if_history().await? else {
+        return Err(CommandContext::no_history_error());
+    };
     let (target, project) = (args.target, Some(ctx.settings.cwd.clone()));
     let key = Uuid::now_v7().to_string();
     let cleared = client.instance_clear(&key, &InstanceRequest { target, project }).await?;
     match args.output.format() {
-        Format::Json => ctx.console.json(&cleared)?,
+        Format::Json => ctx.console.print_json(&cleared)?,
         Format::Text => {
             let target = Target::instance(&cleared.instance);
-            let line = Line::of(Tone::Strong, format!("cleared {target}"));
+            let line = StyledLine::new(Tone::Strong, format!("cleared {target}"));
             let what = match cleared.until.get() {
                 0 => ": nothing was said yet".to_owned(),
                 _ => format!(": everything up to #{} is hidden", cleared.until),
             };
-            ctx.console.answer(&line.and(Tone::Plain, what))?;
+            ctx.console.print_line(&line.with(Tone::Plain, what))?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }

@@ -3,7 +3,11 @@
 use clap::ValueEnum;
 use clap_complete::Shell;
 
-use crate::{context::Context, error::CliError, invocation, verdict::Verdict};
+use crate::{
+    error::CliError,
+    input::{context::CommandContext, invocation},
+    output::verdict::RunVerdict,
+};
 
 /// Print a script that lets a shell complete commands
 #[derive(Debug, clap::Args)]
@@ -15,26 +19,31 @@ Examples:
 pub(crate) struct Args {
     /// Which shell
     #[arg(value_enum)]
-    shell: Known,
+    shell: CompletionShell,
 }
 
 /// The shells it is known for.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Known {
+enum CompletionShell {
     Bash,
     Zsh,
     Fish,
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let shell = match args.shell {
-        Known::Bash => Shell::Bash,
-        Known::Zsh => Shell::Zsh,
-        Known::Fish => Shell::Fish,
+        CompletionShell::Bash => Shell::Bash,
+        CompletionShell::Zsh => Shell::Zsh,
+        CompletionShell::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut invocation::grammar(), "agent-worker", &mut script);
-    ctx.console.raw(&String::from_utf8_lossy(&script))?;
-    Ok(Verdict::Done)
+    clap_complete::generate(
+        shell,
+        &mut invocation::full_clap_command(),
+        "agent-worker",
+        &mut script,
+    );
+    ctx.console.print_raw(&String::from_utf8_lossy(&script))?;
+    Ok(RunVerdict::Done)
 }

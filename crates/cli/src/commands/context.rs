@@ -9,18 +9,24 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    client::{Client, Page, Reach, Runs, Scope},
-    clock,
+    client::{
+        daemon_client::{CommandScope, DaemonClient, MessageFilter, RunSelection, ScopeReach},
+        discovery,
+    },
     commands::send,
-    context::{Context, Format, Output},
-    discovery,
-    error::{CliError, Kind},
-    given,
-    line::{Line, Tone},
-    text::{age, count},
-    verdict::Verdict,
-    view::message_lines,
-    which,
+    error::{CliError, CliErrorKind},
+    input::{
+        argument_values,
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+    },
+    live::view::message_lines,
+    output::{
+        clock,
+        styled_line::{StyledLine, Tone},
+        text::{format_age, pluralize},
+        verdict::RunVerdict,
+    },
 };
 
 /// The channel and the inbox, for an agent without MCP
@@ -35,21 +41,21 @@ Examples:
   agent-worker context ack 12")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    ask: Ask,
+    command: ContextCommand,
 }
 
 /// Whose, and how to answer.
 #[derive(Debug, clap::Args)]
-struct Whose {
+struct ContextTarget {
     /// Which agent; in its own shell it need not be named
     #[arg(long, value_name = "AGENT")]
     agent: Option<Target>,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Ask {
+enum ContextCommand {
     /// Say something in the channel, as the agent whose shell this is
     #[command(after_help = "Example: agent-worker context send \"@reviewer done\"")]
     Send {
@@ -65,7 +71,7 @@ enum Ask {
         #[arg(long, value_name = "NUMBER")]
         reply_to: Option<i64>,
         #[command(flatten)]
-        whose: Whose,
+        whose: ContextTarget,
     },
     /// Read the channel
     #[command(after_help = "Example: agent-worker context read -n 50")]
@@ -77,13 +83,13 @@ enum Ask {
         #[arg(long, value_name = "TEXT")]
         find: Option<String>,
         #[command(flatten)]
-        whose: Whose,
+        whose: ContextTarget,
     },
     /// Show what waits for the agent; looking acks nothing
     #[command(after_help = "Example: agent-worker context inbox --agent coder@review")]
     Inbox {
         #[command(flatten)]
-        whose: Whose,
+        whose: ContextTarget,
     },
     /// Let mail that `inbox` showed be done when this turn succeeds
     #[command(after_help = "Example: agent-worker context ack 12")]
@@ -91,19 +97,19 @@ enum Ask {
         /// Up to this message
         until: i64,
         #[command(flatten)]
-        whose: Whose,
+        whose: ContextTarget,
     },
 }
 
 impl Args {
     /// How to answer.
     pub(crate) fn format(&self) -> Format {
-        self.ask.whose().output.format()
+        self.command.context_target().output.format()
     }
 }
 
-impl Ask {
-    fn whose(&self) -> &Whose {
+impl ContextCommand {
+    fn context_target(&self) -> &ContextTarget {
         match self {
             Self::Send { whose, .. }
             | Self::Read { whose, .. }
@@ -114,157 +120,182 @@ impl Ask {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.format();
-    let agent = args.ask.whose().agent.clone();
-    let (client, us) = here(ctx).await?;
-    match args.ask {
-        Ask::Send { message, to, cc, reply_to, .. } => {
-            itself(us, agent.as_ref(), Deed::Speaks, &client, ctx).await?;
+    let agent = args.command.context_target().agent.clone();
+    let (client, us) = connect_as_caller(ctx).await?;
+    match args.command {
+        ContextCommand::Send { message, to, cc, reply_to, .. } => {
+            require_own_shell(us, agent.as_ref(), AgentOnlyAction::Send, &client, ctx).await?;
             let request = SendRequest {
                 target: None,
                 project: None,
-                message: given::text_or_stdin(message)?,
+                message: argument_values::read_text_or_stdin(message)?,
                 to,
                 cc,
                 reply_to: reply_to.map(Seq::new),
                 alone: false,
                 priority: Priority::Normal,
             };
-            let reply = send::sent(&request, ctx).await?;
-            send::warn_of_nobody(&reply, ctx)?;
+            let reply = send::send_message(&request, ctx).await?;
+            send::warn_unknown_mentions(&reply, ctx)?;
             match format {
-                Format::Json => ctx.console.json(&reply),
-                Format::Text => ctx.console.answer(&send::place(&reply)),
+                Format::Json => ctx.console.print_json(&reply),
+                Format::Text => ctx.console.print_line(&send::recipients_line(&reply)),
             }
         }
-        Ask::Read { number, find, .. } => {
-            let page = Page { limit: number, search: find, thread: None, runs: Runs::Current };
-            let scope = asked(us, agent, ctx);
-            which::somebody(&client, &scope).await?;
+        ContextCommand::Read { number, find, .. } => {
+            let page = MessageFilter {
+                limit: number,
+                search: find,
+                thread: None,
+                runs: RunSelection::Current,
+            };
+            let scope = scope_for(us, agent, ctx);
+            resolve_run::require_agent_exists(&client, &scope).await?;
             let reply = client.messages(&scope, &page).await?;
             let lines = reply.messages.iter().flat_map(message_lines).collect::<Vec<_>>();
             match format {
-                Format::Json => ctx.console.json(&reply),
+                Format::Json => ctx.console.print_json(&reply),
                 Format::Text if lines.is_empty() => ctx.console.note("nothing was said yet"),
-                Format::Text => ctx.console.answer_all(&lines),
+                Format::Text => ctx.console.print_lines(&lines),
             }
         }
-        Ask::Inbox { .. } => {
-            let whose = (us == Us::User && agent.is_none()).then(nobody_named);
+        ContextCommand::Inbox { .. } => {
+            let whose = (us == CliCaller::User && agent.is_none()).then(user_has_no_inbox_error);
             whose.map_or(Ok(()), Err)?;
-            show_inbox(&client.inbox(&asked(us, agent, ctx)).await?, format, ctx)
+            show_inbox(&client.inbox(&scope_for(us, agent, ctx)).await?, format, ctx)
         }
-        Ask::Ack { until, .. } => {
-            itself(us, agent.as_ref(), Deed::Acks, &client, ctx).await?;
+        ContextCommand::Ack { until, .. } => {
+            require_own_shell(us, agent.as_ref(), AgentOnlyAction::Ack, &client, ctx).await?;
             let reply = client.inbox_ack(Seq::new(until)).await?;
             match format {
-                Format::Json => ctx.console.json(&reply),
-                Format::Text if reply.with_this_turn.is_empty() => {
-                    ctx.console.note("nothing that `inbox` showed waits up to there")
-                }
-                Format::Text => ctx.console.answer(&Line::plain(format!(
-                    "{} done when this turn succeeds",
-                    count(reply.with_this_turn.len(), "message")
-                ))),
+                Format::Json => ctx.console.print_json(&reply),
+                Format::Text => show_acknowledged(reply.with_this_turn.len(), ctx),
             }
         }
     }?;
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
+}
+
+fn show_acknowledged(count: usize, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    if count == 0 {
+        return ctx.console.note("nothing that `inbox` showed waits up to there");
+    }
+    let line = format!("{} done when this turn succeeds", pluralize(count, "message"));
+    ctx.console.print_line(&StyledLine::plain(line))
 }
 
 /// Fails unless this is that agent's own shell.
-pub(super) async fn require_agent(agent: &Target, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    let (client, us) = here(ctx).await?;
-    itself(us, Some(agent), Deed::Speaks, &client, ctx).await
+pub(super) async fn require_agent(
+    agent: &Target,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
+    let (client, us) = connect_as_caller(ctx).await?;
+    require_own_shell(us, Some(agent), AgentOnlyAction::Send, &client, ctx).await
 }
 
 /// Who the daemon takes us for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Us {
+enum CliCaller {
     User,
     Agent,
 }
 
 /// The daemon, and who we are to it: what only the user may know of it, only the user is told.
-async fn here(ctx: &mut Context<'_>) -> Result<(Client, Us), CliError> {
-    let client = ctx.daemon_if_any().await?.ok_or_else(Context::nothing_yet)?;
-    let health = match discovery::look(ctx.settings).await? {
+async fn connect_as_caller(
+    ctx: &mut CommandContext<'_>,
+) -> Result<(DaemonClient, CliCaller), CliError> {
+    let client = ctx.connect_if_history().await?.ok_or_else(CommandContext::no_history_error)?;
+    let health = match discovery::find_daemon(ctx.settings).await? {
         Some(found) => found.health,
-        None => return Err(Context::nothing_yet()),
+        None => return Err(CommandContext::no_history_error()),
     };
-    Ok((client, if health.detail.is_some() { Us::User } else { Us::Agent }))
+    Ok((client, if health.detail.is_some() { CliCaller::User } else { CliCaller::Agent }))
 }
 
 /// An agent's own place needs no name; the user's is where they stand.
-fn asked(us: Us, agent: Option<Target>, ctx: &Context<'_>) -> Scope {
+fn scope_for(us: CliCaller, agent: Option<Target>, ctx: &CommandContext<'_>) -> CommandScope {
     match us {
-        Us::User => ctx.scope(agent, Reach::Here),
-        Us::Agent => Scope { target: agent, project: ctx.settings.cwd.clone(), reach: Reach::Here },
+        CliCaller::User => ctx.scope(agent, ScopeReach::CurrentProject),
+        CliCaller::Agent => CommandScope {
+            target: agent,
+            project: ctx.settings.cwd.clone(),
+            reach: ScopeReach::CurrentProject,
+        },
     }
 }
 
 /// What an agent does by itself.
 #[derive(Clone, Copy)]
-enum Deed {
-    Speaks,
-    Acks,
+enum AgentOnlyAction {
+    Send,
+    Ack,
 }
 
 /// What an agent does, nobody does for it; and none does for another.
-async fn itself(
-    us: Us,
+async fn require_own_shell(
+    us: CliCaller,
     agent: Option<&Target>,
-    deed: Deed,
-    client: &Client,
-    ctx: &Context<'_>,
+    deed: AgentOnlyAction,
+    client: &DaemonClient,
+    ctx: &CommandContext<'_>,
 ) -> Result<(), CliError> {
     match (us, agent) {
-        (Us::Agent, None) => Ok(()),
+        (CliCaller::Agent, None) => Ok(()),
         // Its own inbox is the one it may look into.
-        (Us::Agent, Some(agent)) => {
-            let scope = ctx.scope(Some(agent.clone()), Reach::Here);
+        (CliCaller::Agent, Some(agent)) => {
+            let scope = ctx.scope(Some(agent.clone()), ScopeReach::CurrentProject);
             client.inbox(&scope).await.map(drop).map_err(|_| {
-                CliError::new(Kind::Usage, format!("this is not {agent}'s shell{}", deed.of(agent)))
-                    .hint("leave --agent out: in an agent's shell it is that agent")
+                CliError::new(
+                    CliErrorKind::Usage,
+                    format!("this is not {agent}'s shell{}", deed.refusal_reason(agent)),
+                )
+                .with_hint("leave --agent out: in an agent's shell it is that agent")
             })
         }
-        (Us::User, Some(agent)) => {
-            Err(CliError::new(Kind::Usage, format!("you are the user here{}", deed.of(agent)))
-                .hint(deed.instead(&agent.to_string())))
-        }
-        (Us::User, None) => {
+        (CliCaller::User, Some(agent)) => Err(CliError::new(
+            CliErrorKind::Usage,
+            format!("you are the user here{}", deed.refusal_reason(agent)),
+        )
+        .with_hint(deed.user_alternative(&agent.to_string()))),
+        (CliCaller::User, None) => {
             let what = "you are the user here, and this is for an agent's own shell";
-            Err(CliError::new(Kind::Usage, what).hint(deed.instead("agent@workflow")))
+            Err(CliError::new(CliErrorKind::Usage, what)
+                .with_hint(deed.user_alternative("agent@workflow")))
         }
     }
 }
 
-impl Deed {
-    fn of(self, agent: &Target) -> String {
+impl AgentOnlyAction {
+    fn refusal_reason(self, agent: &Target) -> String {
         match self {
-            Self::Speaks => format!(", and only {agent} itself speaks as {agent}"),
-            Self::Acks => format!(", and only {agent} itself acks its mail"),
+            Self::Send => format!(", and only {agent} itself speaks as {agent}"),
+            Self::Ack => format!(", and only {agent} itself acks its mail"),
         }
     }
 
     /// What the user can do.
-    fn instead(self, agent: &str) -> String {
+    fn user_alternative(self, agent: &str) -> String {
         match self {
-            Self::Speaks => format!("as yourself: agent-worker send {agent} \"…\""),
-            Self::Acks => format!("look at it: agent-worker context inbox --agent {agent}"),
+            Self::Send => format!("as yourself: agent-worker send {agent} \"…\""),
+            Self::Ack => format!("look at it: agent-worker context inbox --agent {agent}"),
         }
     }
 }
 
-fn nobody_named() -> CliError {
-    CliError::new(Kind::Usage, "you are the user here, and the user has no inbox")
-        .hint("look into an agent's: agent-worker context inbox --agent agent@workflow")
+fn user_has_no_inbox_error() -> CliError {
+    CliError::new(CliErrorKind::Usage, "you are the user here, and the user has no inbox")
+        .with_hint("look into an agent's: agent-worker context inbox --agent agent@workflow")
 }
 
-fn show_inbox(reply: &InboxReply, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show_inbox(
+    reply: &InboxReply,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     match format {
-        Format::Json => ctx.console.json(reply),
+        Format::Json => ctx.console.print_json(reply),
         Format::Text if reply.messages.is_empty() => {
             let target = Target::agent(reply.agent.clone(), &reply.instance);
             ctx.console.note(&format!("nothing waits for {target}"))
@@ -273,12 +304,12 @@ fn show_inbox(reply: &InboxReply, format: Format, ctx: &mut Context<'_>) -> Resu
     }
 }
 
-fn show_mail(mail: &Mail, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    let since = format!("{:>4} ago ", age(clock::now().since(mail.message.ts)));
+fn show_mail(mail: &Mail, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let since = format!("{:>4} ago ", format_age(clock::now().since(mail.message.ts)));
     let note = if mail.wakes { "" } else { " (only to read)" };
     let mut lines = message_lines(&mail.message).into_iter();
     if let Some(first) = lines.next() {
-        ctx.console.answer(&first.behind(Tone::Dim, since).and(Tone::Dim, note))?;
+        ctx.console.print_line(&first.with_prefix(Tone::Dim, since).with(Tone::Dim, note))?;
     }
-    lines.try_for_each(|line| ctx.console.answer(&line))
+    lines.try_for_each(|line| ctx.console.print_line(&line))
 }

@@ -11,14 +11,16 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    clock,
-    context::{Context, Format, Output},
-    discovery::{self, Older},
-    error::{CliError, Kind},
-    line::{Line, Tone},
-    tail,
-    text::{count, lasted, one_line},
-    verdict::Verdict,
+    client::discovery::{self, OlderSide},
+    error::{CliError, CliErrorKind},
+    input::context::{CommandContext, Format, OutputArgs},
+    live::tail,
+    output::{
+        clock,
+        styled_line::{StyledLine, Tone},
+        text::{format_elapsed, one_line, pluralize},
+        verdict::RunVerdict,
+    },
 };
 
 /// Longer than the grace period of the workers.
@@ -27,14 +29,14 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What can be asked of a daemon that runs.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Ask {
+pub(crate) enum DaemonCommand {
     /// Say whether a daemon runs, and how it is
     ///
     /// Exits 1 when none runs.
     #[command(after_help = "Example: agent-worker daemon status --json")]
     Status {
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Stop the daemon and wait until it is gone
     ///
@@ -46,7 +48,7 @@ pub(crate) enum Ask {
         #[arg(long)]
         now: bool,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Put this program's daemon in the place of the one that runs
     ///
@@ -55,7 +57,7 @@ pub(crate) enum Ask {
     #[command(after_help = "Example: agent-worker daemon restart")]
     Restart {
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Print the daemon's log
     #[command(visible_alias = "log", after_help = "Example: agent-worker daemon logs --follow")]
@@ -67,11 +69,11 @@ pub(crate) enum Ask {
         #[arg(long, short, conflicts_with = "json")]
         follow: bool,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
 }
 
-impl Ask {
+impl DaemonCommand {
     /// How to answer.
     pub(crate) fn format(&self) -> Format {
         match self {
@@ -85,62 +87,69 @@ impl Ask {
 
 /// What `daemon status --json` prints.
 #[derive(Serialize)]
-struct Status {
+struct DaemonStatusReport {
     running: bool,
     #[serde(flatten)]
     health: Option<Health>,
 }
 
 /// Runs the command.
-pub(crate) async fn run(ask: Ask, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(
+    ask: DaemonCommand,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     match ask {
-        Ask::Status { output } => status(output.format(), ctx).await,
-        Ask::Stop { now, output } => {
+        DaemonCommand::Status { output } => status(output.format(), ctx).await,
+        DaemonCommand::Stop { now, output } => {
             let mode = if now { ShutdownMode::Now } else { ShutdownMode::Drain };
             stop(mode, output.format(), ctx).await
         }
-        Ask::Restart { output } => restart(output.format(), ctx).await,
-        Ask::Logs { number, follow, output } => {
+        DaemonCommand::Restart { output } => restart(output.format(), ctx).await,
+        DaemonCommand::Logs { number, follow, output } => {
             let log = ctx.settings.home.join("logs").join("daemon.log");
-            let until = if follow { tail::Until::Stopped } else { tail::Until::Read };
+            let until = if follow { tail::TailMode::Follow } else { tail::TailMode::Existing };
             match output.format() {
                 Format::Json => {
-                    let lines = tail::newest(&log, number)?;
-                    ctx.console.json(&json!({ "log": log, "lines": lines }))?;
+                    let lines = tail::newest_lines(&log, number)?;
+                    ctx.console.print_json(&json!({ "log": log, "lines": lines }))?;
                 }
-                Format::Text => tail::print(&log, number, until, ctx.console)?,
+                Format::Text => tail::print_tail(&log, number, until, ctx.console)?,
             }
-            Ok(Verdict::Done)
+            Ok(RunVerdict::Done)
         }
     }
 }
 
-async fn status(format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let health = discovery::look(ctx.settings).await?.map(|found| found.health);
-    let verdict = if health.is_some() { Verdict::Done } else { Verdict::Failed };
+async fn status(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let health = discovery::find_daemon(ctx.settings).await?.map(|found| found.health);
+    let verdict = if health.is_some() { RunVerdict::Done } else { RunVerdict::Failed };
     match (format, health) {
-        (Format::Json, health) => ctx.console.json(&Status { running: health.is_some(), health }),
-        (Format::Text, None) => ctx.console.answer(&Line::plain("no daemon is running")),
+        (Format::Json, health) => {
+            ctx.console.print_json(&DaemonStatusReport { running: health.is_some(), health })
+        }
+        (Format::Text, None) => ctx.console.print_line(&StyledLine::plain("no daemon is running")),
         (Format::Text, Some(health)) => show(&health, ctx),
     }?;
     Ok(verdict)
 }
 
-fn show(health: &Health, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show(health: &Health, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let word = match health.status {
-        HealthStatus::Ok => Line::of(Tone::Good, "ok"),
-        HealthStatus::Draining => Line::of(Tone::Warn, "stopping"),
+        HealthStatus::Ok => StyledLine::new(Tone::Good, "ok"),
+        HealthStatus::Draining => StyledLine::new(Tone::Warn, "stopping"),
         HealthStatus::Degraded => {
-            Line::of(Tone::Warn, "degraded: the database of a team takes no writes")
+            StyledLine::new(Tone::Warn, "degraded: the database of a team takes no writes")
         }
-        HealthStatus::ReadOnly => Line::of(Tone::Bad, "read only: the store takes no writes"),
+        HealthStatus::ReadOnly => {
+            StyledLine::new(Tone::Bad, "read only: the store takes no writes")
+        }
     };
     ctx.console
-        .answer(&word.and(Tone::Plain, format!(" · version {}", one_line(&health.version))))?;
+        .print_line(&word.with(Tone::Plain, format!(" · version {}", one_line(&health.version))))?;
     if let Some(detail) = &health.detail {
-        let up = lasted(clock::now().since(detail.started));
-        let runs = count(detail.live_runs as usize, "run");
-        let workers = count(detail.workers as usize, "worker");
+        let up = format_elapsed(clock::now().since(detail.started));
+        let runs = pluralize(detail.live_runs as usize, "run");
+        let workers = pluralize(detail.workers as usize, "worker");
         let lines = [
             format!("pid {}, up {up}, {runs}, {workers}", detail.pid),
             format!("home {}", detail.home.display()),
@@ -150,18 +159,19 @@ fn show(health: &Health, ctx: &mut Context<'_>) -> Result<(), CliError> {
             ),
         ];
         for line in lines {
-            ctx.console.answer(&Line::plain(format!("  {}", one_line(&line))))?;
+            ctx.console.print_line(&StyledLine::plain(format!("  {}", one_line(&line))))?;
         }
         for row in &detail.damaged {
-            ctx.console.answer(&Line::of(Tone::Bad, format!("  {}", one_line(row))))?;
+            ctx.console.print_line(&StyledLine::new(Tone::Bad, format!("  {}", one_line(row))))?;
         }
         if let Some(trouble) = &detail.trouble {
-            ctx.console.answer(&Line::of(Tone::Bad, format!("  {}", one_line(trouble))))?;
+            ctx.console
+                .print_line(&StyledLine::new(Tone::Bad, format!("  {}", one_line(trouble))))?;
         }
     }
-    match discovery::mismatch(ctx.settings, health) {
+    match discovery::version_mismatch(ctx.settings, health) {
         Some(other) => {
-            ctx.console.warn(&other.what)?;
+            ctx.console.warn(&other.message)?;
             ctx.console.hint(other.hint)
         }
         None => Ok(()),
@@ -171,66 +181,74 @@ fn show(health: &Health, ctx: &mut Context<'_>) -> Result<(), CliError> {
 async fn stop(
     mode: ShutdownMode,
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
-    let Some(found) = discovery::look(ctx.settings).await? else {
-        return leftovers::end(format, ctx).await;
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    let Some(found) = discovery::find_daemon(ctx.settings).await? else {
+        return leftovers::stop_leftovers(format, ctx).await;
     };
     let daemon = process_of(&found.health);
     found.client.shutdown(mode).await?;
     wait_until_gone(daemon, ctx).await.map_err(|error| {
-        error.hint("end its workers without a grace period: agent-worker daemon stop --now")
+        error.with_hint("end its workers without a grace period: agent-worker daemon stop --now")
     })?;
     // Another client may have started the next daemon already.
-    let successor = discovery::look(ctx.settings).await?.and_then(|next| next.health.detail);
+    let successor = discovery::find_daemon(ctx.settings).await?.and_then(|next| next.health.detail);
     let successor = successor.map(|detail| detail.pid);
     match (format, successor) {
         (Format::Json, _) => {
-            ctx.console.json(&json!({ "stopped": true, "ended": 0, "successor": successor }))
+            ctx.console.print_json(&json!({ "stopped": true, "ended": 0, "successor": successor }))
         }
         (Format::Text, None) => ctx.console.note("the daemon is stopped"),
         (Format::Text, Some(pid)) => ctx.console.note(&format!(
             "the daemon is stopped; another client has started a new one (pid {pid})"
         )),
     }?;
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-async fn restart(format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+async fn restart(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     // No other client starts a daemon meanwhile, so that the new one has the settings of this shell.
     let starting = discovery::StartLock::acquire(ctx.settings).await?;
-    let before = discovery::look(ctx.settings).await?;
+    let before = discovery::find_daemon(ctx.settings).await?;
     if let Some(found) = &before {
-        if let Some(other) = discovery::mismatch(ctx.settings, &found.health)
-            && other.older == Older::Command
+        if let Some(other) = discovery::version_mismatch(ctx.settings, &found.health)
+            && other.older == OlderSide::Command
         {
-            return Err(CliError::new(Kind::OtherVersion, other.what).hint(other.hint));
+            return Err(
+                CliError::new(CliErrorKind::OtherVersion, other.message).with_hint(other.hint)
+            );
         }
         let daemon = process_of(&found.health);
         found.client.shutdown(ShutdownMode::Handover).await?;
         wait_until_gone(daemon, ctx).await.map_err(|error| {
-            error.hint("its workers keep running; try again: agent-worker daemon restart")
+            error.with_hint("its workers keep running; try again: agent-worker daemon restart")
         })?;
     }
-    let health = starting.start(ctx.settings).await?.health;
+    let health = starting.find_or_start(ctx.settings).await?.health;
     match format {
-        Format::Json => ctx.console.json(&Status { running: true, health: Some(health) })?,
+        Format::Json => {
+            ctx.console.print_json(&DaemonStatusReport { running: true, health: Some(health) })?;
+        }
         Format::Text => {
             let was = if before.is_some() { "restarted" } else { "no daemon was running; started" };
-            let kept = health.detail.as_ref().map(kept).unwrap_or_default();
+            let kept = health.detail.as_ref().map(kept_workers_text).unwrap_or_default();
             ctx.console.note(&format!("{was}: version {}{kept}", one_line(&health.version)))?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 /// What goes on beneath a new daemon.
-fn kept(detail: &HealthDetail) -> String {
+fn kept_workers_text(detail: &HealthDetail) -> String {
     let (runs, workers) = (detail.live_runs as usize, detail.workers as usize);
     let pid = detail.pid;
     match (runs, workers) {
         (0, 0) => format!(", pid {pid}"),
-        _ => format!(", pid {pid}; {} and {} go on", count(runs, "run"), count(workers, "worker")),
+        _ => format!(
+            ", pid {pid}; {} and {} go on",
+            pluralize(runs, "run"),
+            pluralize(workers, "worker")
+        ),
     }
 }
 
@@ -244,7 +262,10 @@ fn process_of(health: &Health) -> Option<Process> {
 }
 
 /// Waits until `daemon` has exited or released its lock. A lock that is held after its exit is its successor's.
-async fn wait_until_gone(daemon: Option<Process>, ctx: &Context<'_>) -> Result<(), CliError> {
+async fn wait_until_gone(
+    daemon: Option<Process>,
+    ctx: &CommandContext<'_>,
+) -> Result<(), CliError> {
     let lock = ctx.settings.home.join("daemon.lock");
     let deadline = Instant::now() + STOP_TIMEOUT;
     while let Some(daemon) = daemon.filter(|daemon| daemon.is_alive()) {
@@ -253,11 +274,11 @@ async fn wait_until_gone(daemon: Option<Process>, ctx: &Context<'_>) -> Result<(
             Ok(true) if Instant::now() < deadline => sleep(STOP_POLL_INTERVAL).await,
             Ok(true) => {
                 let what = format!("the daemon (pid {}) is still stopping", daemon.pid);
-                return Err(CliError::new(Kind::Failed, what));
+                return Err(CliError::new(CliErrorKind::Failed, what));
             }
             Err(error) => {
-                return Err(CliError::because(
-                    Kind::BadHome,
+                return Err(CliError::with_source(
+                    CliErrorKind::BadHome,
                     "could not read the daemon's lock",
                     error,
                 ));

@@ -6,15 +6,17 @@ use agent_worker_protocol::{
 };
 use uuid::Uuid;
 
-use super::receipts::seq;
+use super::receipts::parse_seq;
 use crate::{
-    client::{Client, Reach, Scope},
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    line::{Line, Tone},
-    table::Column::{Figure, Name, Text},
-    text::one_line,
-    verdict::Verdict,
+    client::daemon_client::{CommandScope, DaemonClient, ScopeReach},
+    error::{CliError, CliErrorKind},
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{
+        styled_line::{StyledLine, Tone},
+        table::Column::{Figure, Name, Text},
+        text::one_line,
+        verdict::RunVerdict,
+    },
 };
 
 /// List dead letters, try them again or give them up
@@ -31,28 +33,28 @@ Examples:
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    act: Option<Act>,
+    command: Option<DeadLetterCommand>,
     #[command(flatten)]
-    list: ListArgs,
+    list: DeadListArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Act {
+enum DeadLetterCommand {
     /// List them
     #[command(after_help = "Example: agent-worker dead list --all")]
-    List(ListArgs),
+    List(DeadListArgs),
     /// Try them again, with as many tries as at first
     ///
     /// Possible while their run goes on.
     #[command(after_help = "Example: agent-worker dead redrive 12 @review:pr-123")]
-    Redrive(LetterArgs),
+    Redrive(DeadLetterArgs),
     /// Give them up
     #[command(
         after_help = "Example: agent-worker dead drop 12 @review:pr-123 --why \"done by hand\""
     )]
     Drop {
         #[command(flatten)]
-        letters: LetterArgs,
+        letters: DeadLetterArgs,
         /// Why, for whoever looks at the message
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
@@ -60,41 +62,41 @@ enum Act {
 }
 
 #[derive(Debug, clap::Args)]
-struct ListArgs {
+struct DeadListArgs {
     /// Only these: `@workflow:tag`, or one of its agents
     target: Option<Target>,
     /// Those of every folder, and of runs that are over
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct LetterArgs {
+struct DeadLetterArgs {
     /// Which message, as `dead` shows it; without it, all of the instance
-    #[arg(value_name = "NUMBER", value_parser = letter)]
-    first: Option<Letter>,
+    #[arg(value_name = "NUMBER", value_parser = parse_letter_selector)]
+    first: Option<DeadLetterSelector>,
     /// Of which instance: `@workflow:tag`; without it, the only run of this folder
     target: Option<Target>,
     /// Only for this recipient
     #[arg(long, value_name = "NAME")]
     agent: Option<AgentName>,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// What may stand first: a number, or a target where all of its letters are meant.
 #[derive(Clone, Debug)]
-enum Letter {
+enum DeadLetterSelector {
     Number(Seq),
-    Of(Target),
+    Target(Target),
 }
 
-fn letter(text: &str) -> Result<Letter, String> {
-    match (seq(text), text.parse::<Target>()) {
-        (Ok(number), _) => Ok(Letter::Number(number)),
-        (Err(_), Ok(target)) => Ok(Letter::Of(target)),
+fn parse_letter_selector(text: &str) -> Result<DeadLetterSelector, String> {
+    match (parse_seq(text), text.parse::<Target>()) {
+        (Ok(number), _) => Ok(DeadLetterSelector::Number(number)),
+        (Err(_), Ok(target)) => Ok(DeadLetterSelector::Target(target)),
         (Err(why), Err(_)) => Err(why),
     }
 }
@@ -102,46 +104,52 @@ fn letter(text: &str) -> Result<Letter, String> {
 impl Args {
     /// How to answer.
     pub(super) fn format(&self) -> Format {
-        match &self.act {
+        match &self.command {
             None => self.list.output.format(),
-            Some(Act::List(list)) => list.output.format(),
-            Some(Act::Redrive(letters) | Act::Drop { letters, .. }) => letters.output.format(),
+            Some(DeadLetterCommand::List(list)) => list.output.format(),
+            Some(DeadLetterCommand::Redrive(letters) | DeadLetterCommand::Drop { letters, .. }) => {
+                letters.output.format()
+            }
         }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    match args.act {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    match args.command {
         None => list(args.list, ctx).await,
-        Some(Act::List(args)) => list(args, ctx).await,
-        Some(Act::Redrive(letters)) => {
-            let client = ctx.daemon_of_something().await?;
+        Some(DeadLetterCommand::List(args)) => list(args, ctx).await,
+        Some(DeadLetterCommand::Redrive(letters)) => {
+            let client = ctx.connect_existing().await?;
             let (key, format) = (Uuid::now_v7().to_string(), letters.output.format());
             let reply = client.dead_redrive(&key, &letters.request(None, ctx)?).await?;
-            told(&reply, format, ctx)
+            print_reply(&reply, format, ctx)
         }
-        Some(Act::Drop { letters, why }) => {
-            let client = ctx.daemon_of_something().await?;
+        Some(DeadLetterCommand::Drop { letters, why }) => {
+            let client = ctx.connect_existing().await?;
             let (key, format) = (Uuid::now_v7().to_string(), letters.output.format());
             let reply = client.dead_drop(&key, &letters.request(why, ctx)?).await?;
-            told(&reply, format, ctx)
+            print_reply(&reply, format, ctx)
         }
     }
 }
 
-impl LetterArgs {
-    fn request(self, why: Option<String>, ctx: &Context<'_>) -> Result<DeadRequest, CliError> {
+impl DeadLetterArgs {
+    fn request(
+        self,
+        why: Option<String>,
+        ctx: &CommandContext<'_>,
+    ) -> Result<DeadRequest, CliError> {
         let (seq, target) = match (self.first, self.target) {
-            (Some(Letter::Of(_)), Some(target)) => {
+            (Some(DeadLetterSelector::Target(_)), Some(target)) => {
                 return Err(CliError::new(
-                    Kind::Usage,
+                    CliErrorKind::Usage,
                     "a message's number stands before its target",
                 )
-                .hint(format!("such as: agent-worker dead redrive 12 {target}")));
+                .with_hint(format!("such as: agent-worker dead redrive 12 {target}")));
             }
-            (Some(Letter::Of(target)), None) => (None, Some(target)),
-            (Some(Letter::Number(seq)), target) => (Some(seq), target),
+            (Some(DeadLetterSelector::Target(target)), None) => (None, Some(target)),
+            (Some(DeadLetterSelector::Number(seq)), target) => (Some(seq), target),
             (None, target) => (None, target),
         };
         let named = target.as_ref().and_then(|target| target.agent.clone());
@@ -151,18 +159,18 @@ impl LetterArgs {
     }
 }
 
-async fn list(args: ListArgs, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+async fn list(args: DeadListArgs, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+    let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
     let named = args.target.is_some();
     let scope = ctx.scope(args.target, reach);
-    let letters = match ctx.daemon_if_any().await? {
-        Some(client) => meant(&client, &scope).await?,
-        None if named => return Err(Context::nothing_yet()),
+    let letters = match ctx.connect_if_history().await? {
+        Some(client) => fetch_dead_letters(&client, &scope).await?,
+        None if named => return Err(CommandContext::no_history_error()),
         None => Vec::new(),
     };
     match format {
-        Format::Json => ctx.console.json(&letters)?,
+        Format::Json => ctx.console.print_json(&letters)?,
         Format::Text if letters.is_empty() => ctx.console.note(match (args.all, named) {
             (true, _) | (_, true) => "no dead letters",
             (false, false) => {
@@ -171,12 +179,15 @@ async fn list(args: ListArgs, ctx: &mut Context<'_>) -> Result<Verdict, CliError
         })?,
         Format::Text => show(&letters, ctx)?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 /// Those of the agent that is named, where one is. Nobody's are none, and who is nobody is told.
-async fn meant(client: &Client, scope: &Scope) -> Result<Vec<DeadLetter>, CliError> {
-    let mut letters = client.dead(scope).await?;
+async fn fetch_dead_letters(
+    client: &DaemonClient,
+    scope: &CommandScope,
+) -> Result<Vec<DeadLetter>, CliError> {
+    let mut letters = client.dead_letters(scope).await?;
     let Some(agent) = &scope.target.as_ref().and_then(|target| target.agent.as_ref()) else {
         return Ok(letters);
     };
@@ -187,7 +198,7 @@ async fn meant(client: &Client, scope: &Scope) -> Result<Vec<DeadLetter>, CliErr
     Ok(letters)
 }
 
-fn show(letters: &[DeadLetter], ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show(letters: &[DeadLetter], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let row = |letter: &DeadLetter| {
         [
             format!("#{}", letter.receipt.seq),
@@ -198,7 +209,7 @@ fn show(letters: &[DeadLetter], ctx: &mut Context<'_>) -> Result<(), CliError> {
         ]
     };
     let rows: Vec<_> = letters.iter().map(row).collect();
-    ctx.console.table(
+    ctx.console.print_table(
         [Name("MESSAGE"), Name("FOR"), Figure("FAILURES"), Text("WHY"), Text("WHAT")],
         &rows,
     )?;
@@ -213,10 +224,14 @@ fn show(letters: &[DeadLetter], ctx: &mut Context<'_>) -> Result<(), CliError> {
     ctx.console.hint(&format!("give it up: agent-worker dead drop {seq} {target}"))
 }
 
-fn told(reply: &DeadReply, format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+fn print_reply(
+    reply: &DeadReply,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     if format == Format::Json {
-        ctx.console.json(reply)?;
-        return Ok(Verdict::Done);
+        ctx.console.print_json(reply)?;
+        return Ok(RunVerdict::Done);
     }
     for receipt in &reply.receipts {
         let who = Target::agent(receipt.agent.clone(), &reply.instance);
@@ -228,8 +243,8 @@ fn told(reply: &DeadReply, format: Format, ctx: &mut Context<'_>) -> Result<Verd
                 format!("is {}", receipt.state)
             }
         };
-        let line = Line::of(Tone::Strong, format!("#{} for {who}", receipt.seq));
-        ctx.console.answer(&line.and(Tone::Plain, format!(" {what}")))?;
+        let line = StyledLine::new(Tone::Strong, format!("#{} for {who}", receipt.seq));
+        ctx.console.print_line(&line.with(Tone::Plain, format!(" {what}")))?;
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }

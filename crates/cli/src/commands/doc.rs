@@ -1,24 +1,28 @@
-//! `agent-worker doc`: a team's documents, read and written. What is asked of the daemon for that is in `desk`.
+//! `agent-worker doc`: a team's documents, read and written. What is asked of the daemon for that is in `document_client`.
 
 mod changes;
-mod desk;
+mod document_client;
 
 use agent_worker_protocol::{
     DocumentPath, Revision, Target,
     api::{DocumentEntry, DocumentMode, DocumentText, DocumentWritten},
 };
 
-use self::desk::{Desk, Follows};
+use self::document_client::{DocumentClient, WriteBase};
 use crate::{
-    client::{Client, Reach},
-    clock,
-    context::{Context, Format, Output},
+    client::daemon_client::{DaemonClient, ScopeReach},
     error::CliError,
-    given,
-    line::{Line, Tone},
-    table::Column::{Figure, Name, Text},
-    text::{age, one_line},
-    verdict::Verdict,
+    input::{
+        argument_values,
+        context::{CommandContext, Format, OutputArgs},
+    },
+    output::{
+        clock,
+        styled_line::{StyledLine, Tone},
+        table::Column::{Figure, Name, Text},
+        text::{format_age, one_line},
+        verdict::RunVerdict,
+    },
 };
 
 /// Read and write a team's documents
@@ -30,40 +34,40 @@ Examples:
   agent-worker doc write plan.md --base 3 < plan.md")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    ask: Ask,
+    command: DocCommand,
 }
 
 /// Whose documents.
 #[derive(Debug, clap::Args)]
-struct Whose {
+struct DocTarget {
     /// Whose: `@workflow:tag`; without it those of this folder's only run
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// What is written, and where.
 #[derive(Debug, clap::Args)]
-struct Written {
+struct DocInput {
     /// Which document
     file: DocumentPath,
     /// Its text; `-` or nothing reads it from stdin
     text: Option<String>,
 }
 
-impl Written {
+impl DocInput {
     /// What stdin said, to the byte; what was typed, as a line.
     fn text(&self) -> Result<String, CliError> {
         match self.text.as_deref() {
-            Some(typed) if typed != "-" => Ok(line(typed.to_owned())),
-            other => given::text_or_stdin(other.map(str::to_owned)),
+            Some(typed) if typed != "-" => Ok(ensure_newline(typed.to_owned())),
+            other => argument_values::read_text_or_stdin(other.map(str::to_owned)),
         }
     }
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Ask {
+enum DocCommand {
     /// Print a document as it is
     #[command(after_help = "Example: agent-worker doc read notes.md --revision 2")]
     Read {
@@ -73,7 +77,7 @@ enum Ask {
         #[arg(long, value_name = "REVISION")]
         revision: Option<i64>,
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     /// Write a document whole
     ///
@@ -81,7 +85,7 @@ enum Ask {
     #[command(after_help = "Example: agent-worker doc write plan.md --base 3 < plan.md")]
     Write {
         #[command(flatten)]
-        written: Written,
+        written: DocInput,
         /// The revision this follows; refused when there is a newer one
         #[arg(long, value_name = "REVISION", conflicts_with = "force")]
         base: Option<i64>,
@@ -89,29 +93,29 @@ enum Ask {
         #[arg(long)]
         force: bool,
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     /// Add to the end of a document; one that is not there is made
     #[command(after_help = "Example: agent-worker doc append notes.md \"- done\"")]
     Append {
         #[command(flatten)]
-        written: Written,
+        written: DocInput,
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     /// Write a document that is not there yet
     #[command(after_help = "Example: agent-worker doc create plan.md \"# Plan\"")]
     Create {
         #[command(flatten)]
-        written: Written,
+        written: DocInput,
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     /// List the documents
     #[command(visible_alias = "ls", after_help = "Example: agent-worker doc list")]
     List {
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     /// List a document's revisions, newest first
     #[command(after_help = "Example: agent-worker doc history notes.md --diff")]
@@ -122,21 +126,21 @@ enum Ask {
         #[arg(long)]
         diff: bool,
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     #[command(flatten)]
-    Change(changes::Ask),
+    Change(changes::DocChangeCommand),
 }
 
 impl Args {
     /// How to answer.
     pub(crate) fn format(&self) -> Format {
-        self.ask.whose().output.format()
+        self.command.doc_target().output.format()
     }
 }
 
-impl Ask {
-    fn whose(&self) -> &Whose {
+impl DocCommand {
+    fn doc_target(&self) -> &DocTarget {
         match self {
             Self::Read { whose, .. }
             | Self::Write { whose, .. }
@@ -144,98 +148,102 @@ impl Ask {
             | Self::Create { whose, .. }
             | Self::List { whose }
             | Self::History { whose, .. } => whose,
-            Self::Change(ask) => ask.whose(),
+            Self::Change(ask) => ask.doc_target(),
         }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.format();
-    let scope = ctx.scope(args.ask.whose().target.clone(), Reach::Here);
-    let desk = |client| Desk { client, scope: scope.clone() };
-    match args.ask {
-        Ask::Read { file, revision, .. } => {
-            let desk = desk(reader(ctx).await?);
-            let file = desk.named(file).await?;
-            let found = desk.read(&file, revision.map(Revision::new)).await?;
+    let scope = ctx.scope(args.command.doc_target().target.clone(), ScopeReach::CurrentProject);
+    let document_client = |client| DocumentClient { client, scope: scope.clone() };
+    match args.command {
+        DocCommand::Read { file, revision, .. } => {
+            let document_client = document_client(connect_for_reading(ctx).await?);
+            let file = document_client.resolve_path(file).await?;
+            let found = document_client.read(&file, revision.map(Revision::new)).await?;
             show_text(&found, format, ctx)
         }
-        Ask::List { .. } => {
-            let desk = desk(reader(ctx).await?);
-            show_list(&desk.client.documents(&desk.scope).await?, format, ctx)
+        DocCommand::List { .. } => {
+            let document_client = document_client(connect_for_reading(ctx).await?);
+            show_list(&document_client.client.documents(&document_client.scope).await?, format, ctx)
         }
-        Ask::History { file, diff, .. } => {
-            let desk = desk(reader(ctx).await?);
-            let file = desk.named(file).await?;
-            let entries = desk.client.revisions(&desk.scope, &file).await?;
+        DocCommand::History { file, diff, .. } => {
+            let document_client = document_client(connect_for_reading(ctx).await?);
+            let file = document_client.resolve_path(file).await?;
+            let entries = document_client.client.revisions(&document_client.scope, &file).await?;
             if diff {
-                changes::show_each(&desk, &entries, format, ctx).await
+                changes::show_diffs(&document_client, &entries, format, ctx).await
             } else {
                 show_history(&entries, format, ctx)
             }
         }
-        Ask::Change(ask) => changes::run(ask, &scope, format, ctx).await,
-        Ask::Write { written, base, force, .. } => {
+        DocCommand::Change(ask) => changes::run(ask, &scope, format, ctx).await,
+        DocCommand::Write { written, base, force, .. } => {
             let follows = match (base, force) {
-                (Some(base), _) => Follows::Revision(Revision::new(base)),
-                (None, true) => Follows::Newest,
-                (None, false) => Follows::Nothing,
+                (Some(base), _) => WriteBase::Revision(Revision::new(base)),
+                (None, true) => WriteBase::Newest,
+                (None, false) => WriteBase::NewDocument,
             };
             let text = written.text()?;
-            let desk = desk(ctx.daemon_of_something().await?);
-            show_written(&desk.write(&written.file, &text, follows).await?, format, ctx)
+            let document_client = document_client(ctx.connect_existing().await?);
+            show_written(&document_client.write(&written.file, &text, follows).await?, format, ctx)
         }
-        Ask::Append { written, .. } => {
-            let text = line(written.text()?);
-            let desk = desk(ctx.daemon_of_something().await?);
-            let request = desk.request(text, DocumentMode::Append);
-            show_written(&desk.put(&written.file, &request).await?, format, ctx)
+        DocCommand::Append { written, .. } => {
+            let text = ensure_newline(written.text()?);
+            let document_client = document_client(ctx.connect_existing().await?);
+            let request = document_client.write_request(text, DocumentMode::Append);
+            show_written(&document_client.submit_write(&written.file, &request).await?, format, ctx)
         }
-        Ask::Create { written, .. } => {
+        DocCommand::Create { written, .. } => {
             let text = written.text()?;
-            let desk = desk(ctx.daemon_of_something().await?);
-            let request = desk.request(text, DocumentMode::Create);
-            show_written(&desk.put(&written.file, &request).await?, format, ctx)
+            let document_client = document_client(ctx.connect_existing().await?);
+            let request = document_client.write_request(text, DocumentMode::Create);
+            show_written(&document_client.submit_write(&written.file, &request).await?, format, ctx)
         }
     }?;
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-async fn reader(ctx: &mut Context<'_>) -> Result<Client, CliError> {
-    ctx.daemon_if_any().await?.ok_or_else(Context::nothing_yet)
+async fn connect_for_reading(ctx: &mut CommandContext<'_>) -> Result<DaemonClient, CliError> {
+    ctx.connect_if_history().await?.ok_or_else(CommandContext::no_history_error)
 }
 
 /// What is added is whole lines, so that the next addition begins one.
-fn line(text: String) -> String {
+fn ensure_newline(text: String) -> String {
     if text.ends_with('\n') { text } else { text + "\n" }
 }
 
-fn show_text(found: &DocumentText, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show_text(
+    found: &DocumentText,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     match format {
-        Format::Json => ctx.console.json(found),
+        Format::Json => ctx.console.print_json(found),
         // As it is, to the byte, for whoever is no terminal: it may go into a file.
-        Format::Text if ctx.console.answers_a_person() => {
-            let text = crate::text::harmless(found.content.trim_end());
-            ctx.console.answer(&Line::plain(text))?;
+        Format::Text if ctx.console.is_stdout_interactive() => {
+            let text = crate::output::text::sanitize_for_display(found.content.trim_end());
+            ctx.console.print_line(&StyledLine::plain(text))?;
             let author = one_line(&found.author);
             let said = format!("{} · revision {} · by {author}", found.file, found.revision);
-            ctx.console.say(&Line::of(Tone::Dim, said))
+            ctx.console.eprint_line(&StyledLine::new(Tone::Dim, said))
         }
-        Format::Text => ctx.console.raw(&found.content),
+        Format::Text => ctx.console.print_raw(&found.content),
     }
 }
 
 fn show_list(
     entries: &[DocumentEntry],
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     let rows: Vec<_> = entries.iter().map(|entry| row(entry, entry.file.to_string())).collect();
     match format {
-        Format::Json => ctx.console.json(&entries),
+        Format::Json => ctx.console.print_json(&entries),
         Format::Text if rows.is_empty() => ctx.console.note("there are no documents"),
-        Format::Text => ctx.console.table(
+        Format::Text => ctx.console.print_table(
             [Name("FILE"), Figure("REVISION"), Figure("BYTES"), Figure("WRITTEN"), Text("BY")],
             &rows,
         ),
@@ -245,7 +253,7 @@ fn show_list(
 fn show_history(
     entries: &[DocumentEntry],
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     let rows: Vec<_> = entries
         .iter()
@@ -255,28 +263,29 @@ fn show_history(
         })
         .collect();
     match format {
-        Format::Json => ctx.console.json(&entries),
-        Format::Text => ctx
-            .console
-            .table([Figure("REVISION"), Figure("BYTES"), Figure("WRITTEN"), Text("BY")], &rows),
+        Format::Json => ctx.console.print_json(&entries),
+        Format::Text => ctx.console.print_table(
+            [Figure("REVISION"), Figure("BYTES"), Figure("WRITTEN"), Text("BY")],
+            &rows,
+        ),
     }
 }
 
 fn row(entry: &DocumentEntry, file: String) -> [String; 5] {
-    let written = format!("{} ago", age(clock::now().since(entry.written)));
+    let written = format!("{} ago", format_age(clock::now().since(entry.written)));
     [file, entry.revision.to_string(), entry.bytes.to_string(), written, one_line(&entry.author)]
 }
 
 fn show_written(
     written: &DocumentWritten,
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     match format {
-        Format::Json => ctx.console.json(written),
+        Format::Json => ctx.console.print_json(written),
         Format::Text => {
             let line = format!("{} is at revision {}", written.file, written.revision);
-            ctx.console.answer(&Line::plain(line))
+            ctx.console.print_line(&StyledLine::plain(line))
         }
     }
 }

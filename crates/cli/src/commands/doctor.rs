@@ -1,6 +1,6 @@
 //! `agent-worker doctor`: everything that must be in order, looked at; what is not, with what to do about it.
 
-mod looks;
+mod home_checks;
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
@@ -9,23 +9,27 @@ use agent_worker_protocol::{
 };
 use serde::Serialize;
 
-use super::backends::{self, Backend};
+use super::backends::{self, BackendStatus};
 use crate::{
-    client::Client,
-    context::{Context, Format, Output},
-    discovery::{self, Found},
+    client::{
+        daemon_client::DaemonClient,
+        discovery::{self, DiscoveredDaemon},
+    },
     error::CliError,
-    line::{Line, Tone},
-    text::{count, harmless, one_line, wrapped},
-    verdict::Verdict,
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{
+        styled_line::{StyledLine, Tone},
+        text::{one_line, pluralize, sanitize_for_display, wrap_words},
+        verdict::RunVerdict,
+    },
 };
 
 /// What keeps an agent from being its user, and what does not.
-const RAIL: &str = "agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; \
+const SANDBOX_NOTICE: &str = "agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; \
                     SECURITY.md has the whole of it";
 
 /// Where what was found begins.
-const MARGIN: usize = 15;
+const LABEL_WIDTH: usize = 15;
 
 /// Look whether everything is in order
 ///
@@ -35,14 +39,14 @@ const MARGIN: usize = 15;
 #[command(after_help = "Example: agent-worker doctor --json")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Finding {
+struct DoctorFinding {
     about: &'static str,
-    state: State,
+    state: FindingState,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
@@ -51,7 +55,7 @@ struct Finding {
 /// How it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
+enum FindingState {
     /// In order.
     Ok,
     /// Worth knowing; nothing is wrong.
@@ -62,107 +66,109 @@ enum State {
 
 /// What `doctor --json` prints.
 #[derive(Serialize)]
-struct Report {
+struct DoctorReport {
     ok: bool,
-    findings: Vec<Finding>,
-    backends: Vec<Backend>,
+    findings: Vec<DoctorFinding>,
+    backends: Vec<BackendStatus>,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let mut findings = looks::home(ctx.settings);
-    findings.extend(looks::disk(ctx.settings));
-    findings.extend(daemon(ctx).await);
-    findings.push(Finding::note("agents", RAIL));
-    let ok = findings.iter().all(|finding| finding.state != State::Broken);
-    let backends = backends::found(ctx.settings).await;
+pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let mut findings = home_checks::check_home(ctx.settings);
+    findings.extend(home_checks::check_disk(ctx.settings));
+    findings.extend(check_daemon(ctx).await);
+    findings.push(DoctorFinding::note("agents", SANDBOX_NOTICE));
+    let ok = findings.iter().all(|finding| finding.state != FindingState::Broken);
+    let backends = backends::detect_backends(ctx.settings).await;
     match args.output.format() {
-        Format::Json => ctx.console.json(&Report { ok, findings, backends })?,
+        Format::Json => ctx.console.print_json(&DoctorReport { ok, findings, backends })?,
         Format::Text => {
             findings.iter().try_for_each(|finding| show(finding, ctx))?;
-            backends.iter().try_for_each(|backend| show(&about(backend), ctx))?;
+            backends.iter().try_for_each(|backend| show(&backend_finding(backend), ctx))?;
         }
     }
-    Ok(if ok { Verdict::Done } else { Verdict::Failed })
+    Ok(if ok { RunVerdict::Done } else { RunVerdict::Failed })
 }
 
-impl Finding {
-    fn of(about: &'static str, state: State, message: impl Into<String>) -> Self {
+impl DoctorFinding {
+    fn new(about: &'static str, state: FindingState, message: impl Into<String>) -> Self {
         Self { about, state, message: message.into(), hint: None }
     }
     fn ok(about: &'static str, message: impl Into<String>) -> Self {
-        Self::of(about, State::Ok, message)
+        Self::new(about, FindingState::Ok, message)
     }
     fn note(about: &'static str, message: impl Into<String>) -> Self {
-        Self::of(about, State::Note, message)
+        Self::new(about, FindingState::Note, message)
     }
     fn broken(about: &'static str, message: impl Into<String>) -> Self {
-        Self::of(about, State::Broken, message)
+        Self::new(about, FindingState::Broken, message)
     }
-    fn hint(self, hint: impl Into<String>) -> Self {
+    fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
     fn failed(about: &'static str, error: &CliError) -> Self {
-        let body = error.body();
+        let body = error.to_report_error();
         Self { hint: body.hint, ..Self::broken(about, body.message) }
     }
 }
 
 /// The daemon, its store and its port. Where one has been, one is started: only it can look through its store.
-async fn daemon(ctx: &Context<'_>) -> Vec<Finding> {
-    let found = match discovery::look(ctx.settings).await {
-        Ok(None) if ctx.settings.has_history() => started(ctx).await.map(Some),
+async fn check_daemon(ctx: &CommandContext<'_>) -> Vec<DoctorFinding> {
+    let found = match discovery::find_daemon(ctx.settings).await {
+        Ok(None) if ctx.settings.has_history() => find_or_start_daemon(ctx).await.map(Some),
         other => other,
     };
-    let Found { client, health } = match found {
+    let DiscoveredDaemon { client, health } = match found {
         Ok(Some(found)) => found,
         Ok(None) => {
-            return vec![Finding::ok(
+            return vec![DoctorFinding::ok(
                 "daemon",
                 "none yet; the first command that needs one starts it",
             )];
         }
-        Err(error) => return vec![Finding::failed("daemon", &error)],
+        Err(error) => return vec![DoctorFinding::failed("daemon", &error)],
     };
-    let mut findings = vec![how_it_is(&health)];
-    if let Some(other) = discovery::mismatch(ctx.settings, &health) {
-        findings.push(Finding::broken("version", other.what).hint(other.hint));
+    let mut findings = vec![health_finding(&health)];
+    if let Some(other) = discovery::version_mismatch(ctx.settings, &health) {
+        findings.push(DoctorFinding::broken("version", other.message).with_hint(other.hint));
     }
-    findings.push(store(&client).await);
+    findings.push(check_store(&client).await);
     let tracking = health.detail.as_ref().and_then(|detail| detail.tracking.as_ref());
-    findings.extend(tracking.map(processes));
+    findings.extend(tracking.map(tracking_finding));
     findings.extend(health.detail.as_ref().map(|detail| {
         match &detail.address {
-            Some(address) => Finding::ok("port", format!("clients with a token at {address}")),
-            None => Finding::note("port", "none was free: clients with a token cannot come")
-                .hint("free one, then: agent-worker daemon restart"),
+            Some(address) => {
+                DoctorFinding::ok("port", format!("clients with a token at {address}"))
+            }
+            None => DoctorFinding::note("port", "none was free: clients with a token cannot come")
+                .with_hint("free one, then: agent-worker daemon restart"),
         }
     }));
     findings
 }
 
 /// The method by which the daemon attributes a process to an attempt.
-fn processes(tracking: &ProcessTracking) -> Finding {
+fn tracking_finding(tracking: &ProcessTracking) -> DoctorFinding {
     match tracking {
         ProcessTracking::Cgroup { path } => {
             let path = one_line(&path.to_string_lossy());
-            Finding::ok("process", format!("each attempt has its own cgroup in {path}"))
+            DoctorFinding::ok("process", format!("each attempt has its own cgroup in {path}"))
         }
         ProcessTracking::Tree { why } => {
             let message = format!("attempts are tracked by their process tree: {}", one_line(why));
-            Finding::note("process", message)
+            DoctorFinding::note("process", message)
         }
     }
 }
 
-async fn started(ctx: &Context<'_>) -> Result<Found, CliError> {
-    let client = ctx.daemon().await?;
+async fn find_or_start_daemon(ctx: &CommandContext<'_>) -> Result<DiscoveredDaemon, CliError> {
+    let client = ctx.connect_or_start().await?;
     let health = client.health().await?;
-    Ok(Found { client, health })
+    Ok(DiscoveredDaemon { client, health })
 }
 
 /// The next step for a store that refuses writes.
-fn hint_for(health: &Health) -> String {
+fn store_hint(health: &Health) -> String {
     let rescued = health.detail.as_ref().map_or(&[][..], |detail| detail.rescued.as_slice());
     if rescued.is_empty() {
         return "free space or repair the disk; writes are tried again without a restart"
@@ -176,40 +182,44 @@ fn hint_for(health: &Health) -> String {
     )
 }
 
-fn how_it_is(health: &Health) -> Finding {
+fn health_finding(health: &Health) -> DoctorFinding {
     let version = one_line(&health.version);
     let trouble = health.detail.as_ref().and_then(|detail| detail.trouble.as_deref());
     match health.status {
-        HealthStatus::Ok => Finding::ok("daemon", format!("version {version}, takes writes")),
+        HealthStatus::Ok => DoctorFinding::ok("daemon", format!("version {version}, takes writes")),
         HealthStatus::Draining => {
-            Finding::note("daemon", format!("version {version}, is stopping"))
+            DoctorFinding::note("daemon", format!("version {version}, is stopping"))
         }
         HealthStatus::Degraded => {
             let why = one_line(trouble.unwrap_or("no reason given"));
-            Finding::broken("daemon", format!("the database of a team takes no writes: {why}"))
-                .hint(hint_for(health))
+            DoctorFinding::broken(
+                "daemon",
+                format!("the database of a team takes no writes: {why}"),
+            )
+            .with_hint(store_hint(health))
         }
         HealthStatus::ReadOnly => {
             let why = one_line(trouble.unwrap_or("no reason given"));
-            Finding::broken("daemon", format!("its store takes no writes: {why}"))
-                .hint(hint_for(health))
+            DoctorFinding::broken("daemon", format!("its store takes no writes: {why}"))
+                .with_hint(store_hint(health))
         }
     }
 }
 
-async fn store(client: &Client) -> Finding {
+async fn check_store(client: &DaemonClient) -> DoctorFinding {
     match client.store_report().await {
         Ok(report) if report.problems.is_empty() => {
-            let messages = count(usize::try_from(report.messages).unwrap_or(usize::MAX), "message");
-            let instances = count(report.instances as usize, "instance");
+            let messages =
+                pluralize(usize::try_from(report.messages).unwrap_or(usize::MAX), "message");
+            let instances = pluralize(report.instances as usize, "instance");
             let all = format!("{instances}, {messages}, each as it was written");
             match report.unhashed {
-                0 => Finding::ok("store", all),
-                1 => Finding::ok(
+                0 => DoctorFinding::ok("store", all),
+                1 => DoctorFinding::ok(
                     "store",
                     format!("{all}; 1 row written by an earlier version has no checksum"),
                 ),
-                rows => Finding::ok(
+                rows => DoctorFinding::ok(
                     "store",
                     format!("{all}; {rows} rows written by an earlier version have no checksum"),
                 ),
@@ -217,37 +227,42 @@ async fn store(client: &Client) -> Finding {
         }
         Ok(report) => {
             let problems: Vec<String> = report.problems.iter().map(|one| one_line(one)).collect();
-            Finding::broken("store", problems.join("; ")).hint(
+            DoctorFinding::broken("store", problems.join("; ")).with_hint(
                 "keep a copy of agent-worker.db before anything else; `agent-worker export` saves what can be read",
             )
         }
         Err(DialError::Refused(problem)) if problem.code == Code::Forbidden => {
-            Finding::note("store", "only the user may look through it")
+            DoctorFinding::note("store", "only the user may look through it")
         }
-        Err(error) => Finding::failed("store", &CliError::from(error)),
+        Err(error) => DoctorFinding::failed("store", &CliError::from(error)),
     }
 }
 
-fn about(backend: &Backend) -> Finding {
-    let said = format!("{}: {}", backend.name, backend.said().join("; "));
-    if backend.is_ready() { Finding::ok("backend", said) } else { Finding::note("backend", said) }
+fn backend_finding(backend: &BackendStatus) -> DoctorFinding {
+    let said = format!("{}: {}", backend.name, backend.describe().join("; "));
+    if backend.is_ready() {
+        DoctorFinding::ok("backend", said)
+    } else {
+        DoctorFinding::note("backend", said)
+    }
 }
 
-fn show(finding: &Finding, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show(finding: &DoctorFinding, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let (tone, word) = match finding.state {
-        State::Ok => (Tone::Good, "ok"),
-        State::Note => (Tone::Dim, "note"),
-        State::Broken => (Tone::Bad, "broken"),
+        FindingState::Ok => (Tone::Good, "ok"),
+        FindingState::Note => (Tone::Dim, "note"),
+        FindingState::Broken => (Tone::Bad, "broken"),
     };
-    let room = ctx.console.answer_width().map_or(usize::MAX, |width| width.saturating_sub(MARGIN));
-    let mut message = wrapped(&harmless(&finding.message), room).into_iter();
-    let first = Line::of(tone, format!("{word:<7}"))
-        .and(Tone::Strong, format!("{:<8}", finding.about))
-        .and(Tone::Plain, message.next().unwrap_or_default());
-    ctx.console.answer(&first)?;
-    let beneath = |tone, text: String| Line::of(tone, format!("{:MARGIN$}{text}", ""));
-    let hint = finding.hint.iter().flat_map(|hint| wrapped(&format!("hint: {hint}"), room));
+    let room =
+        ctx.console.stdout_width().map_or(usize::MAX, |width| width.saturating_sub(LABEL_WIDTH));
+    let mut message = wrap_words(&sanitize_for_display(&finding.message), room).into_iter();
+    let first = StyledLine::new(tone, format!("{word:<7}"))
+        .with(Tone::Strong, format!("{:<8}", finding.about))
+        .with(Tone::Plain, message.next().unwrap_or_default());
+    ctx.console.print_line(&first)?;
+    let beneath = |tone, text: String| StyledLine::new(tone, format!("{:LABEL_WIDTH$}{text}", ""));
+    let hint = finding.hint.iter().flat_map(|hint| wrap_words(&format!("hint: {hint}"), room));
     let rest = message.map(|text| beneath(Tone::Plain, text));
     ctx.console
-        .answer_all(&rest.chain(hint.map(|text| beneath(Tone::Dim, text))).collect::<Vec<_>>())
+        .print_lines(&rest.chain(hint.map(|text| beneath(Tone::Dim, text))).collect::<Vec<_>>())
 }

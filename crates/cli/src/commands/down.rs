@@ -3,13 +3,15 @@
 use agent_worker_host::DialError;
 use agent_worker_protocol::{Code, Tag, Target, api::InstanceView};
 
-use super::stop::{Meant, Stopping, nothing};
+use super::stop::{StopPlan, StopTarget, print_nothing_stopped};
 use crate::{
-    client::{Client, Grace, Reach},
-    context::{Context, Output},
-    error::{CliError, Kind},
-    verdict::Verdict,
-    which,
+    client::daemon_client::{DaemonClient, ScopeReach, StopGrace},
+    error::{CliError, CliErrorKind},
+    input::{
+        context::{CommandContext, OutputArgs},
+        resolve_run,
+    },
+    output::verdict::RunVerdict,
 };
 
 /// Stop what `up` started
@@ -29,73 +31,77 @@ pub(crate) struct Args {
     #[arg(long)]
     now: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let client = match (ctx.daemon_if_any().await?, &args.what) {
+    let client = match (ctx.connect_if_history().await?, &args.what) {
         (Some(client), _) => client,
-        (None, Some(_)) => return Err(Context::nothing_yet()),
-        (None, None) => return nothing(format, ctx),
+        (None, Some(_)) => return Err(CommandContext::no_history_error()),
+        (None, None) => return print_nothing_stopped(format, ctx),
     };
     let meant = match &args.what {
-        _ if args.all => Meant::Everything,
-        None => Meant::OnlyRun,
-        Some(word) => meant(word, &client, ctx).await?,
+        _ if args.all => StopTarget::Everything,
+        None => StopTarget::OnlyRun,
+        Some(word) => resolve_stop_target(word, &client, ctx).await?,
     };
-    let grace = if args.now { Grace::Nothing } else { Grace::Usual };
-    Stopping { meant, grace, format }.carry_out(&client, ctx).await
+    let grace = if args.now { StopGrace::Immediate } else { StopGrace::Default };
+    StopPlan { target: meant, grace, format }.execute(&client, ctx).await
 }
 
 /// What a word means: a tag of a run that goes on, else whatever it is a target of.
-async fn meant(word: &str, client: &Client, ctx: &Context<'_>) -> Result<Meant, CliError> {
+async fn resolve_stop_target(
+    word: &str,
+    client: &DaemonClient,
+    ctx: &CommandContext<'_>,
+) -> Result<StopTarget, CliError> {
     let target = word.parse::<Target>();
     let tagged = match word.parse::<Tag>() {
-        Ok(tag) => tagged(&tag, client, ctx).await?,
+        Ok(tag) => live_instances_with_tag(&tag, client, ctx).await?,
         Err(_) => Vec::new(),
     };
     match (tagged.as_slice(), target) {
         ([], Ok(target)) if target.agent.is_none() => {
-            Ok(Meant::Runs(ctx.scope(Some(target), Reach::Here)))
+            Ok(StopTarget::Runs(ctx.scope(Some(target), ScopeReach::CurrentProject)))
         }
-        ([], Ok(target)) => Ok(Meant::Agent(target)),
+        ([], Ok(target)) => Ok(StopTarget::Agent(target)),
         ([], Err(bad)) => {
-            Err(CliError::because(Kind::Usage, format!("`{word}` names nothing"), bad)
-                .hint("see what goes on: agent-worker ls"))
+            Err(CliError::with_source(CliErrorKind::Usage, format!("`{word}` names nothing"), bad)
+                .with_hint("see what goes on: agent-worker ls"))
         }
-        ([one], Ok(target)) if is_there(&target, client, ctx).await? => {
+        ([one], Ok(target)) if target_exists(&target, client, ctx).await? => {
             let instance = Target::instance(&one.instance);
             Err(CliError::new(
-                Kind::Refused(Code::Conflict),
+                CliErrorKind::Refused(Code::Conflict),
                 format!("`{word}` is an agent, and the tag of {instance}"),
             )
-            .hint(format!(
+            .with_hint(format!(
                 "say which: agent-worker down {instance}, or the agent with its workflow"
             )))
         }
-        ([one], _) => Ok(Meant::Runs(which::of(one))),
+        ([one], _) => Ok(StopTarget::Runs(resolve_run::instance_scope(one))),
         (several, _) => {
             let names: Vec<_> =
                 several.iter().map(|one| Target::instance(&one.instance).to_string()).collect();
             let what = format!("which one? {}", names.join(", "));
-            Err(CliError::new(Kind::Refused(Code::Conflict), what)
-                .hint(format!("name it: agent-worker down {}", names[0])))
+            Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what)
+                .with_hint(format!("name it: agent-worker down {}", names[0])))
         }
     }
 }
 
 /// The instances with this tag that have a live run: of this folder, else anywhere.
-async fn tagged(
+async fn live_instances_with_tag(
     tag: &Tag,
-    client: &Client,
-    ctx: &Context<'_>,
+    client: &DaemonClient,
+    ctx: &CommandContext<'_>,
 ) -> Result<Vec<InstanceView>, CliError> {
     let is_meant = |one: &InstanceView| {
         one.instance.tag == *tag && one.live.is_some() && !one.instance.is_global()
     };
-    for reach in [Reach::Here, Reach::Everywhere] {
+    for reach in [ScopeReach::CurrentProject, ScopeReach::AllProjects] {
         let mut found = client.instances(&ctx.scope(None, reach)).await?;
         found.retain(is_meant);
         if !found.is_empty() {
@@ -106,8 +112,12 @@ async fn tagged(
 }
 
 /// Whether somebody of that name takes part in something.
-async fn is_there(target: &Target, client: &Client, ctx: &Context<'_>) -> Result<bool, CliError> {
-    match client.agents(&ctx.scope(Some(target.clone()), Reach::Here)).await {
+async fn target_exists(
+    target: &Target,
+    client: &DaemonClient,
+    ctx: &CommandContext<'_>,
+) -> Result<bool, CliError> {
+    match client.agents(&ctx.scope(Some(target.clone()), ScopeReach::CurrentProject)).await {
         Ok(agents) => Ok(!agents.is_empty()),
         Err(DialError::Refused(problem)) if problem.code == Code::NotFound => Ok(false),
         // There are several.

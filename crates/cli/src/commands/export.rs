@@ -5,18 +5,22 @@ use agent_worker_protocol::{Code, InstanceRef, Message, MessageKind, Seq, Target
 use serde_json::json;
 
 use crate::{
-    client::{Client, Reach, Runs, Scope},
-    context::{Context, Format},
-    error::{CliError, Kind},
-    line::Line,
-    text::{harmless, one_line},
-    verdict::Verdict,
-    view::replies,
-    which,
+    client::daemon_client::{CommandScope, DaemonClient, RunSelection, ScopeReach},
+    error::{CliError, CliErrorKind},
+    input::{
+        context::{CommandContext, Format},
+        resolve_run,
+    },
+    live::view::reply_suffix,
+    output::{
+        styled_line::StyledLine,
+        text::{one_line, sanitize_for_display},
+        verdict::RunVerdict,
+    },
 };
 
 /// As many messages as are held at once.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
 /// Print everything that was said
 ///
@@ -28,8 +32,8 @@ pub(crate) struct Args {
     /// Whose channel: `@workflow:tag`, or one of its agents
     target: Target,
     /// How it is written
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Written::Json)]
-    format: Written,
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ExportFormat::Json)]
+    format: ExportFormat,
     /// The same as `--format json`; failures are a document too
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -39,7 +43,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Written {
+enum ExportFormat {
     /// For programs
     Json,
     /// For people
@@ -47,26 +51,30 @@ enum Written {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
-    let scope = ctx.scope(Some(args.target), Reach::Here);
-    which::somebody(&client, &scope).await?;
-    let runs = if args.all { Runs::All } else { Runs::Current };
-    let mut paper = Paper { written: args.format, is_begun: false, damaged: Vec::new() };
-    let (exported, left_out) = observe_damage(paper.fill(&client, &scope, runs, ctx)).await;
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let Some(client) = ctx.connect_if_history().await? else {
+        return Err(CommandContext::no_history_error());
+    };
+    let scope = ctx.scope(Some(args.target), ScopeReach::CurrentProject);
+    resolve_run::require_agent_exists(&client, &scope).await?;
+    let runs = if args.all { RunSelection::All } else { RunSelection::Current };
+    let mut paper =
+        TranscriptExport { export_format: args.format, has_output: false, damaged: Vec::new() };
+    let (exported, left_out) =
+        observe_damage(paper.write_transcript(&client, &scope, runs, ctx)).await;
     let damaged = left_out.into_iter().chain(paper.damaged);
     let damaged: Vec<String> =
         damaged.map(|row| one_line(&format!("not exported: {row}"))).collect();
     damaged.iter().try_for_each(|row| ctx.console.warn(row))?;
     match exported {
         // Half a document is no place for another one.
-        Err(error) if paper.is_begun && error.kind() != Kind::ReaderGone => {
-            ctx.console.fail(&error)?;
+        Err(error) if paper.has_output && error.kind() != CliErrorKind::OutputClosed => {
+            ctx.console.eprint_error(&error)?;
             Ok(error.verdict())
         }
         Err(error) => Err(error),
-        Ok(()) if damaged.is_empty() => Ok(Verdict::Done),
-        Ok(()) => Ok(Verdict::Failed),
+        Ok(()) if damaged.is_empty() => Ok(RunVerdict::Done),
+        Ok(()) => Ok(RunVerdict::Failed),
     }
 }
 
@@ -78,53 +86,54 @@ impl Args {
 }
 
 /// What is written, and whether anything is.
-struct Paper {
-    written: Written,
-    is_begun: bool,
+struct TranscriptExport {
+    export_format: ExportFormat,
+    has_output: bool,
     /// Damage that was met beside the messages, one line each.
     damaged: Vec<String>,
 }
 
-impl Paper {
-    async fn fill(
+impl TranscriptExport {
+    async fn write_transcript(
         &mut self,
-        client: &Client,
-        scope: &Scope,
-        runs: Runs,
-        ctx: &mut Context<'_>,
+        client: &DaemonClient,
+        scope: &CommandScope,
+        runs: RunSelection,
+        ctx: &mut CommandContext<'_>,
     ) -> Result<(), CliError> {
-        let instance = self.messages(client, scope, runs, ctx).await?;
-        match self.written {
-            Written::Json => ctx.console.answer(&Line::plain("]}")),
-            Written::Md => self.documents(client, scope, &instance, ctx).await,
+        let instance = self.write_messages(client, scope, runs, ctx).await?;
+        match self.export_format {
+            ExportFormat::Json => ctx.console.print_line(&StyledLine::plain("]}")),
+            ExportFormat::Md => self.write_documents(client, scope, &instance, ctx).await,
         }
     }
 
     /// Prints the messages, a page at a time, and says whose they were.
-    async fn messages(
+    async fn write_messages(
         &mut self,
-        client: &Client,
-        scope: &Scope,
-        runs: Runs,
-        ctx: &mut Context<'_>,
+        client: &DaemonClient,
+        scope: &CommandScope,
+        runs: RunSelection,
+        ctx: &mut CommandContext<'_>,
     ) -> Result<InstanceRef, CliError> {
         let mut since = Seq::new(0);
         let mut is_first = true;
         loop {
-            let page = client.messages_after(scope, since, PAGE, runs).await?;
-            if !self.is_begun {
-                self.is_begun = true;
-                head(&page.instance, self.written, ctx)?;
+            let page = client.messages_after(scope, since, PAGE_SIZE, runs).await?;
+            if !self.has_output {
+                self.has_output = true;
+                write_header(&page.instance, self.export_format, ctx)?;
             }
             let last = page.messages.last().map(|last| last.seq);
             for message in page.messages {
-                let message = self.whole(client, scope, message).await?;
-                match self.written {
-                    Written::Json => {
+                let message = self.load_full_message(client, scope, message).await?;
+                match self.export_format {
+                    ExportFormat::Json => {
                         let comma = if is_first { " " } else { "," };
-                        ctx.console.answer(&Line::plain(format!("{comma}{}", json!(message))))?;
+                        ctx.console
+                            .print_line(&StyledLine::plain(format!("{comma}{}", json!(message))))?;
                     }
-                    Written::Md => said(&message, ctx)?,
+                    ExportFormat::Md => write_message(&message, ctx)?,
                 }
                 is_first = false;
             }
@@ -136,10 +145,10 @@ impl Paper {
     }
 
     /// The message with all of its text, which may be longer than what its channel shows of it.
-    async fn whole(
+    async fn load_full_message(
         &mut self,
-        client: &Client,
-        scope: &Scope,
+        client: &DaemonClient,
+        scope: &CommandScope,
         mut message: Message,
     ) -> Result<Message, CliError> {
         let Some(id) = message.resource else { return Ok(message) };
@@ -171,12 +180,12 @@ impl Paper {
     }
 
     /// The team's documents, as an appendix.
-    async fn documents(
+    async fn write_documents(
         &mut self,
-        client: &Client,
-        scope: &Scope,
+        client: &DaemonClient,
+        scope: &CommandScope,
         instance: &InstanceRef,
-        ctx: &mut Context<'_>,
+        ctx: &mut CommandContext<'_>,
     ) -> Result<(), CliError> {
         for entry in client.documents(scope).await? {
             let newest = None;
@@ -189,31 +198,35 @@ impl Paper {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let fence = fence(&document.content);
+            let fence = code_fence(&document.content);
             let lines = [
                 String::new(),
                 format!("# {} of {}", document.file, Target::instance(instance)),
                 format!("*revision {} by {}*", document.revision, one_line(&document.author)),
                 String::new(),
                 fence.clone(),
-                harmless(document.content.trim_end()),
+                sanitize_for_display(document.content.trim_end()),
                 fence,
             ];
-            lines.iter().try_for_each(|line| ctx.console.answer(&Line::plain(line)))?;
+            lines.iter().try_for_each(|line| ctx.console.print_line(&StyledLine::plain(line)))?;
         }
         Ok(())
     }
 }
 
-fn head(instance: &InstanceRef, written: Written, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn write_header(
+    instance: &InstanceRef,
+    written: ExportFormat,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     let line = match written {
-        Written::Json => format!("{{\"instance\":{},\"messages\":[", json!(instance)),
-        Written::Md => format!("# {}", Target::instance(instance)),
+        ExportFormat::Json => format!("{{\"instance\":{},\"messages\":[", json!(instance)),
+        ExportFormat::Md => format!("# {}", Target::instance(instance)),
     };
-    ctx.console.answer(&Line::plain(line))
+    ctx.console.print_line(&StyledLine::plain(line))
 }
 
-fn said(message: &Message, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn write_message(message: &Message, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let names = |names: &[agent_worker_protocol::AgentName]| {
         names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
@@ -229,17 +242,17 @@ fn said(message: &Message, ctx: &mut Context<'_>) -> Result<(), CliError> {
     let from = one_line(&message.from.to_string());
     let lines = [
         String::new(),
-        format!("## #{} {from}{to}{cc}{kind}{}", message.seq, replies(message)),
+        format!("## #{} {from}{to}{cc}{kind}{}", message.seq, reply_suffix(message)),
         format!("*{}*", message.ts),
         String::new(),
-        quoted(message.body.trim_end()),
+        block_quote(message.body.trim_end()),
     ];
-    lines.iter().try_for_each(|line| ctx.console.answer(&Line::plain(line)))
+    lines.iter().try_for_each(|line| ctx.console.print_line(&StyledLine::plain(line)))
 }
 
 /// What somebody said, as a quote: no line of it can be taken for a heading of ours.
-fn quoted(body: &str) -> String {
-    let lines = harmless(body);
+fn block_quote(body: &str) -> String {
+    let lines = sanitize_for_display(body);
     lines
         .split('\n')
         .map(|line| format!("> {line}").trim_end().to_owned())
@@ -248,7 +261,7 @@ fn quoted(body: &str) -> String {
 }
 
 /// A fence that nothing in the text closes.
-fn fence(text: &str) -> String {
+fn code_fence(text: &str) -> String {
     let run = |line: &str| line.trim_start().bytes().take_while(|byte| *byte == b'`').count();
     let longest = text.lines().map(run).max().unwrap_or(0);
     "`".repeat((longest + 1).max(3))
@@ -263,7 +276,7 @@ mod tests {
         for (text, expected) in
             [("", "```"), ("a ``` b", "```"), ("```sh\nls\n```", "````"), ("  `````", "``````")]
         {
-            assert_eq!(fence(text), expected, "{text}");
+            assert_eq!(code_fence(text), expected, "{text}");
         }
     }
 }

@@ -10,14 +10,12 @@ use agent_worker_protocol::{BadName, WorkflowName};
 use serde_json::json;
 
 use crate::{
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    line::Line,
-    text::one_line,
-    verdict::Verdict,
+    error::{CliError, CliErrorKind},
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{styled_line::StyledLine, text::one_line, verdict::RunVerdict},
 };
 
-const TEAM: &str = include_str!("team.yaml");
+const TEAM_TEMPLATE: &str = include_str!("team.yaml");
 
 /// Write a first workflow file, with comments, that runs as it is
 ///
@@ -32,35 +30,38 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let path = ctx.settings.cwd.join(&args.file);
     let shown = one_line(&args.file.to_string_lossy());
-    let text = TEAM.replace("FILE", &shown);
-    let workflow = name(&path, &shown)?;
-    let written = if args.force { write_over(&path, &text) } else { write_new(&path, &text) };
-    written.map_err(|error| refused(&error, &shown))?;
+    let text = TEAM_TEMPLATE.replace("FILE", &shown);
+    let workflow = workflow_name(&path, &shown)?;
+    let written = if args.force { overwrite(&path, &text) } else { write_new(&path, &text) };
+    written.map_err(|error| write_error(&error, &shown))?;
     match args.output.format() {
         Format::Json => {
-            ctx.console.json(&json!({ "file": path, "workflow": workflow }))?;
+            ctx.console.print_json(&json!({ "file": path, "workflow": workflow }))?;
         }
         Format::Text => {
-            ctx.console.answer(&Line::plain(shown.as_str()))?;
+            ctx.console.print_line(&StyledLine::plain(shown.as_str()))?;
             ctx.console.hint(&format!("try it: agent-worker run {shown}"))?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 /// The file's name is the workflow's, and not every name is one.
-fn name(path: &Path, shown: &str) -> Result<WorkflowName, CliError> {
+fn workflow_name(path: &Path, shown: &str) -> Result<WorkflowName, CliError> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     stem.parse().map_err(|bad: BadName| {
-        CliError::new(Kind::Usage, format!("a workflow is called as its file is, and {bad}"))
-            .hint(format!("choose another name than {shown}, such as team.yaml"))
+        CliError::new(
+            CliErrorKind::Usage,
+            format!("a workflow is called as its file is, and {bad}"),
+        )
+        .with_hint(format!("choose another name than {shown}, such as team.yaml"))
     })
 }
 
@@ -69,17 +70,17 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-fn write_over(path: &Path, text: &str) -> io::Result<()> {
+fn overwrite(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(path, text)
 }
 
-fn refused(error: &io::Error, shown: &str) -> CliError {
+fn write_error(error: &io::Error, shown: &str) -> CliError {
     match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            CliError::new(Kind::Failed, format!("{shown} is there already")).hint(format!(
-                "choose another name, or write over it: agent-worker init {shown} --force"
-            ))
+            CliError::new(CliErrorKind::Failed, format!("{shown} is there already")).with_hint(
+                format!("choose another name, or write over it: agent-worker init {shown} --force"),
+            )
         }
-        _ => CliError::new(Kind::Failed, format!("could not write {shown}: {error}")),
+        _ => CliError::new(CliErrorKind::Failed, format!("could not write {shown}: {error}")),
     }
 }

@@ -5,15 +5,18 @@ use std::path::Path;
 use agent_worker_protocol::{InstanceRef, Target, api::AgentView};
 
 use crate::{
-    client::Reach,
-    clock,
-    context::{Context, Format, Output},
+    client::daemon_client::ScopeReach,
     error::CliError,
-    settings::Settings,
-    table::Column::{Figure, Name, State, Text},
-    text::one_line,
-    verdict::Verdict,
-    words,
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        settings::CliSettings,
+    },
+    output::{
+        clock, state_text,
+        table::Column::{Figure, Name, State, Text},
+        text::one_line,
+        verdict::RunVerdict,
+    },
 };
 
 /// List agents and what each is doing
@@ -28,40 +31,40 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
     let scope = ctx.scope(args.target, reach);
-    let daemon = ctx.daemon_if_any().await?;
+    let daemon = ctx.connect_if_history().await?;
     let agents = match &daemon {
         Some(client) => client.agents(&scope).await?,
-        None if scope.target.is_some() => return Err(Context::nothing_yet()),
+        None if scope.target.is_some() => return Err(CommandContext::no_history_error()),
         None => Vec::new(),
     };
     match (args.output.format(), &daemon) {
-        (Format::Json, _) => ctx.console.json(&agents),
+        (Format::Json, _) => ctx.console.print_json(&agents),
         (Format::Text, None) => ctx.console.note("no daemon is running, so nobody is"),
         (Format::Text, Some(_)) if agents.is_empty() => ctx
             .console
             .note("nobody is here; start a team with `agent-worker run`, or look with --all"),
         (Format::Text, Some(_)) => show(&agents, ctx),
     }?;
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 /// Prints agents as a table.
-pub(crate) fn show(agents: &[AgentView], ctx: &mut Context<'_>) -> Result<(), CliError> {
+pub(crate) fn show(agents: &[AgentView], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let now = clock::now();
     let rows: Vec<_> = agents
         .iter()
         .map(|agent| {
             [
                 Target::agent(agent.name.clone(), &agent.instance).to_string(),
-                source(&agent.instance, &agent.project, ctx.settings),
-                words::agent(&agent.state, now),
+                source_folder(&agent.instance, &agent.project, ctx.settings),
+                state_text::agent_state_text(&agent.state, now),
                 agent.waiting.to_string(),
                 agent.turns.to_string(),
                 agent.messages.to_string(),
@@ -76,11 +79,15 @@ pub(crate) fn show(agents: &[AgentView], ctx: &mut Context<'_>) -> Result<(), Cl
         Figure("TURNS"),
         Figure("MESSAGES"),
     ];
-    ctx.console.table(head, &rows)
+    ctx.console.print_table(head, &rows)
 }
 
 /// The folder an instance's workflow comes from, as short as it can be told from here.
-pub(super) fn source(instance: &InstanceRef, project: &Path, settings: &Settings) -> String {
+pub(super) fn source_folder(
+    instance: &InstanceRef,
+    project: &Path,
+    settings: &CliSettings,
+) -> String {
     if instance.is_global() {
         return "(standalone)".to_owned();
     }

@@ -8,11 +8,9 @@ use std::{
 use clap_mangen::Man;
 
 use crate::{
-    context::Context,
-    error::{CliError, Kind},
-    invocation,
-    text::count,
-    verdict::Verdict,
+    error::{CliError, CliErrorKind},
+    input::{context::CommandContext, invocation},
+    output::{text::pluralize, verdict::RunVerdict},
 };
 
 /// Print the manual page, or write one for each command into a folder
@@ -28,28 +26,28 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let grammar = invocation::grammar();
+pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let grammar = invocation::full_clap_command();
     match &args.folder {
         None => {
             let mut page = Vec::new();
             let rendered = Man::new(grammar).render(&mut page);
-            rendered.map_err(CliError::printing)?;
-            ctx.console.raw(&String::from_utf8_lossy(&page))?;
+            rendered.map_err(CliError::print_failed)?;
+            ctx.console.print_raw(&String::from_utf8_lossy(&page))?;
         }
         Some(folder) => {
             let written = write(grammar, &ctx.settings.cwd.join(folder)).map_err(|error| {
                 let what = format!("could not write the pages to {}", folder.display());
-                CliError::because(Kind::Failed, what, error)
+                CliError::with_source(CliErrorKind::Failed, what, error)
             })?;
             ctx.console.note(&format!(
                 "{} in {}; with that folder's parent in MANPATH, `man agent-worker` finds them",
-                count(written, "page"),
+                pluralize(written, "page"),
                 folder.display()
             ))?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 fn write(grammar: clap::Command, folder: &Path) -> io::Result<usize> {

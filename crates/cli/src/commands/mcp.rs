@@ -5,13 +5,17 @@ mod install;
 use agent_worker_protocol::Target;
 
 use crate::{
-    bridge::{self, Host},
-    client_token::ClientToken,
+    client::{
+        bridge::{self, BridgeConfig},
+        client_token::ClientToken,
+    },
     commands::context,
-    context::{Context, Format, Output},
     error::CliError,
-    grant::Grant,
-    verdict::Verdict,
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        grant::Grant,
+    },
+    output::verdict::RunVerdict,
 };
 
 /// Speak MCP over stdin and stdout, for a program that starts it
@@ -28,17 +32,17 @@ Examples:
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    ask: Option<Ask>,
+    command: Option<McpCommand>,
     /// Refuse to speak as anybody but this agent, whose shell it must be
     #[arg(long, value_name = "AGENT", conflicts_with = "client")]
     agent: Option<Target>,
     /// Speak as this program, with a token of its own, which is made the first time
-    #[arg(long, value_name = "NAME", value_parser = program)]
+    #[arg(long, value_name = "NAME", value_parser = parse_program_name)]
     client: Option<String>,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Ask {
+enum McpCommand {
     /// Add the daemon to a program that speaks MCP
     ///
     /// For all of your projects, and for none in particular: nothing is written into a project. The program gets a token
@@ -51,44 +55,46 @@ Examples:
   agent-worker mcp install cursor --print")]
     Install {
         /// Which program
-        program: install::Program,
+        program: install::McpClientProgram,
         /// Print what would be done, and do nothing
         #[arg(long)]
         print: bool,
         #[command(flatten)]
         grant: Grant,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
 }
 
 impl Args {
     /// How to answer.
     pub(crate) fn format(&self) -> Format {
-        match &self.ask {
-            Some(Ask::Install { output, .. }) => output.format(),
+        match &self.command {
+            Some(McpCommand::Install { output, .. }) => output.format(),
             None => Format::Text,
         }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.format();
-    match args.ask {
-        Some(Ask::Install { program, print: true, .. }) => install::print(program, format, ctx),
-        Some(Ask::Install { program, grant, .. }) => {
+    match args.command {
+        Some(McpCommand::Install { program, print: true, .. }) => {
+            install::print_step(program, format, ctx)
+        }
+        Some(McpCommand::Install { program, grant, .. }) => {
             install::install(program, &grant, format, ctx).await
         }
         None => serve(args.agent, args.client, ctx).await,
     }?;
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 async fn serve(
     agent: Option<Target>,
     client: Option<String>,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     if let Some(agent) = agent {
         context::require_agent(&agent, ctx).await?;
@@ -96,14 +102,16 @@ async fn serve(
     // In an agent's shell a person's token is not used: there it speaks as the agent, whatever it was started with.
     let client = client.filter(|_| !ctx.settings.is_inside_attempt());
     let token = match client {
-        Some(program) => Some(ClientToken::of(&program, ctx.settings).get(ctx.settings).await?),
+        Some(program) => Some(
+            ClientToken::for_program(&program, ctx.settings).get_or_create(ctx.settings).await?,
+        ),
         None => None,
     };
-    bridge::run(Host { settings: ctx.settings.clone(), token }, ctx.console).await
+    bridge::run(BridgeConfig { settings: ctx.settings.clone(), token }, ctx.console).await
 }
 
 /// A name that is a file's and a token's.
-fn program(text: &str) -> Result<String, String> {
+fn parse_program_name(text: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if (1..=32).contains(&text.len()) && text.chars().all(fine) {
         return Ok(text.to_owned());

@@ -53,9 +53,9 @@ mod vote;
 mod why;
 
 use crate::{
-    context::{Context, Format},
     error::CliError,
-    verdict::Verdict,
+    input::context::{CommandContext, Format},
+    output::verdict::RunVerdict,
 };
 
 /// A command this room carries out. Its words are spelt out when it is named.
@@ -117,7 +117,7 @@ pub(crate) enum Commands {
     Overview,
     /// A question to the daemon that runs.
     #[command(skip)]
-    Daemon(daemon::Ask),
+    Daemon(daemon::DaemonCommand),
 }
 
 impl Commands {
@@ -180,17 +180,17 @@ impl Commands {
     }
 
     /// The same command, asking what its file takes; `None` if it has none.
-    pub(crate) fn about_its_file(self) -> Option<Self> {
+    pub(crate) fn into_file_help(self) -> Option<Self> {
         match self {
-            Self::Run(args) => Some(Self::Run(args.asking_for_help())),
-            Self::Start(args) => Some(Self::Start(args.asking_for_help())),
-            Self::Up(args) => Some(Self::Up(args.asking_for_help())),
+            Self::Run(args) => Some(Self::Run(args.with_help_requested())),
+            Self::Start(args) => Some(Self::Start(args.with_help_requested())),
+            Self::Up(args) => Some(Self::Up(args.with_help_requested())),
             _ => None,
         }
     }
 
     /// Carries it out.
-    pub(crate) async fn run(self, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+    pub(crate) async fn run(self, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
         match self {
             Self::Run(args) => run::run(args, ctx).await,
             Self::Start(args) => start::run(args, ctx).await,

@@ -10,16 +10,17 @@ use agent_worker_protocol::{
     AgentName, AgentSettings, InstanceRef, MockRule, Tag, Target,
     api::{AgentRequest, AgentView},
 };
-use agent_worker_workflow::{self as workflow, Draft};
+use agent_worker_workflow::{self as workflow, AgentDraft};
 use uuid::Uuid;
 
 use crate::{
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    launch::ENV,
-    line::Line,
-    settings::Settings,
-    verdict::Verdict,
+    client::launch::FORWARDED_VARIABLES,
+    error::{CliError, CliErrorKind},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        settings::CliSettings,
+    },
+    output::{styled_line::StyledLine, verdict::RunVerdict},
 };
 
 const EXAMPLE: &str = "such as: agent-worker new -b mock --say \"Hello.\"";
@@ -69,59 +70,64 @@ pub(crate) struct Args {
     #[arg(long, visible_alias = "instance", value_name = "TAG")]
     tag: Option<Tag>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 impl Args {
     /// The same, with a name that was said elsewhere.
-    pub(super) fn called(self, name: Option<Target>) -> Self {
+    pub(super) fn with_name(self, name: Option<Target>) -> Self {
         Self { name: self.name.or(name), ..self }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
     let request = request(args, ctx.settings)?;
-    let agent = joined(&request, ctx).await?;
+    let agent = create_agent(&request, ctx).await?;
     let target = Target::agent(agent.name.clone(), &agent.instance);
     match format {
-        Format::Json => ctx.console.json(&agent)?,
+        Format::Json => ctx.console.print_json(&agent)?,
         Format::Text => {
-            ctx.console.answer(&Line::plain(target.to_string()))?;
+            ctx.console.print_line(&StyledLine::plain(target.to_string()))?;
             ctx.console.hint(&format!("say something to it: agent-worker ask {target} \"…\""))?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 /// Asks for it. When the answer was lost it is asked for again: the key makes that one agent.
-async fn joined(request: &AgentRequest, ctx: &Context<'_>) -> Result<AgentView, CliError> {
+async fn create_agent(
+    request: &AgentRequest,
+    ctx: &CommandContext<'_>,
+) -> Result<AgentView, CliError> {
     let key = Uuid::now_v7().to_string();
     let client = match request.target {
-        Some(_) => ctx.daemon_of_something().await?,
-        None => ctx.daemon().await?,
+        Some(_) => ctx.connect_existing().await?,
+        None => ctx.connect_or_start().await?,
     };
-    match client.agent_new(&key, request).await {
-        Err(DialError::Lost { .. }) => Ok(ctx.daemon().await?.agent_new(&key, request).await?),
+    match client.agent_create(&key, request).await {
+        Err(DialError::Lost { .. }) => {
+            Ok(ctx.connect_or_start().await?.agent_create(&key, request).await?)
+        }
         other => Ok(other?),
     }
 }
 
 /// What is asked for. What is wrong with it is said before a daemon is started for it.
-fn request(args: Args, settings: &Settings) -> Result<AgentRequest, CliError> {
-    let mock = rules(args.say, args.mock, &settings.cwd)?;
+fn request(args: Args, settings: &CliSettings) -> Result<AgentRequest, CliError> {
+    let mock = load_mock_rules(args.say, args.mock, &settings.cwd)?;
     let system = match args.prompt_file {
-        Some(file) => Some(prompt(&settings.cwd.join(&file), &file)?),
+        Some(file) => Some(read_text_file(&settings.cwd.join(&file), &file)?),
         None => args.system,
     };
-    let (name, target) = place(args.name, args.workflow, args.tag)?;
+    let (name, target) = resolve_name_and_instance(args.name, args.workflow, args.tag)?;
     if name.is_none() && args.backend.is_none() && args.model.is_none() && mock.is_empty() {
-        return Err(CliError::new(Kind::Usage, "an agent needs a backend")
-            .hint(format!("{}, {EXAMPLE}", agent_worker_workflow::backend_choice())));
+        return Err(CliError::new(CliErrorKind::Usage, "an agent needs a backend")
+            .with_hint(format!("{}, {EXAMPLE}", agent_worker_workflow::backend_choice())));
     }
-    let agent = checked(Draft {
-        name: name.clone().map_or_else(first_name, Ok)?,
+    let agent = validate_draft(AgentDraft {
+        name: name.clone().map_or_else(first_free_name, Ok)?,
         backend: args.backend.clone(),
         model: args.model.clone(),
         system_prompt: None,
@@ -137,21 +143,22 @@ fn request(args: Args, settings: &Settings) -> Result<AgentRequest, CliError> {
         target,
         project: Some(settings.cwd.clone()),
         cwd: None,
-        env: settings
-            .env_only(|name| ENV.contains(&name) || agent.backend.variables().contains(&name)),
+        env: settings.filtered_env(|name| {
+            FORWARDED_VARIABLES.contains(&name) || agent.backend.variables().contains(&name)
+        }),
     })
 }
 
 /// What it is called, and what it joins. `judge@review` and `judge --workflow review` mean the same; a tag by itself is
 /// the instance that has it.
-fn place(
+fn resolve_name_and_instance(
     name: Option<Target>,
     workflow: Option<InstanceRef>,
     tag: Option<Tag>,
 ) -> Result<(Option<AgentName>, Option<Target>), CliError> {
     let twice = || {
-        CliError::new(Kind::Usage, "where it joins is said twice")
-            .hint("write it once: agent-worker new name@workflow:tag")
+        CliError::new(CliErrorKind::Usage, "where it joins is said twice")
+            .with_hint("write it once: agent-worker new name@workflow:tag")
     };
     let (agent, mut joins) = match name {
         Some(Target { agent, workflow: Some(name), tag }) => {
@@ -173,41 +180,49 @@ fn place(
         (Some(_), Some(_)) => return Err(twice()),
         (None, Some(tag)) => {
             let instance = format!("@{tag}").parse();
-            joins = Some(instance.map_err(|bad| CliError::new(Kind::Usage, bad))?);
+            joins = Some(instance.map_err(|bad| CliError::new(CliErrorKind::Usage, bad))?);
         }
     }
     Ok((agent, joins))
 }
 
-fn first_name() -> Result<AgentName, CliError> {
-    "a0".parse().map_err(|bad| CliError::new(Kind::Usage, bad))
+fn first_free_name() -> Result<AgentName, CliError> {
+    "a0".parse().map_err(|bad| CliError::new(CliErrorKind::Usage, bad))
 }
 
-fn checked(draft: Draft) -> Result<AgentSettings, CliError> {
-    draft.settings().map_err(|bad| {
+fn validate_draft(draft: AgentDraft) -> Result<AgentSettings, CliError> {
+    draft.into_settings().map_err(|bad| {
         let hint = match bad.hint.strip_prefix("did you mean") {
             Some(_) => bad.hint,
             None => format!("{}, {EXAMPLE}", bad.hint),
         };
-        CliError::new(Kind::Usage, bad.message).hint(hint)
+        CliError::new(CliErrorKind::Usage, bad.message).with_hint(hint)
     })
 }
 
 /// The script: one answer to everything, a list, or a file with one.
-fn rules(say: Option<String>, mock: Option<String>, cwd: &Path) -> Result<Vec<MockRule>, CliError> {
+fn load_mock_rules(
+    say: Option<String>,
+    mock: Option<String>,
+    cwd: &Path,
+) -> Result<Vec<MockRule>, CliError> {
     let always = say.map(|say| MockRule { say: Some(say), ..MockRule::default() });
     let Some(mock) = mock else { return Ok(always.into_iter().collect()) };
     // A list begins with a bracket or a dash, and no file that anybody has does.
     if mock.trim_start().starts_with(['[', '-']) {
-        return Ok(workflow::script(&mock, Path::new("--mock"))?);
+        return Ok(workflow::parse_mock_script(&mock, Path::new("--mock"))?);
     }
     let file = Path::new(&mock);
-    Ok(workflow::script(&prompt(&cwd.join(file), file)?, file)?)
+    Ok(workflow::parse_mock_script(&read_text_file(&cwd.join(file), file)?, file)?)
 }
 
-fn prompt(path: &Path, shown: &Path) -> Result<String, CliError> {
+fn read_text_file(path: &Path, shown: &Path) -> Result<String, CliError> {
     fs::read_to_string(path).map_err(|error| {
-        CliError::because(Kind::Usage, format!("cannot read {}", shown.display()), error)
+        CliError::with_source(
+            CliErrorKind::Usage,
+            format!("cannot read {}", shown.display()),
+            error,
+        )
     })
 }
 
@@ -230,7 +245,7 @@ mod tests {
             (Some("judge@review"), Some("review"), None, None),
             (None, Some("review:x"), Some("y"), None),
         ] {
-            let parsed = place(
+            let parsed = resolve_name_and_instance(
                 name.map(|text| text.parse().unwrap()),
                 workflow.map(|text| text.parse().unwrap()),
                 tag.map(|text| text.parse().unwrap()),

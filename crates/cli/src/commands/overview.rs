@@ -1,12 +1,14 @@
 //! `agent-worker` alone: what is running, and the three commands a newcomer needs.
 
 use crate::{
-    client::{Reach, Scope},
+    client::daemon_client::{CommandScope, ScopeReach},
     commands::ls,
-    context::Context,
     error::CliError,
-    line::{Line, Tone},
-    verdict::Verdict,
+    input::context::CommandContext,
+    output::{
+        styled_line::{StyledLine, Tone},
+        verdict::RunVerdict,
+    },
 };
 
 const FIRST_COMMANDS: [(&str, &str); 3] = [
@@ -16,24 +18,25 @@ const FIRST_COMMANDS: [(&str, &str); 3] = [
 ];
 
 /// Runs the command.
-pub(crate) async fn run(ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     // What is live, seen from the folder above all.
-    let scope = Scope { target: None, project: "/".into(), reach: Reach::Here };
-    let agents = match ctx.daemon_if_any().await? {
+    let scope =
+        CommandScope { target: None, project: "/".into(), reach: ScopeReach::CurrentProject };
+    let agents = match ctx.connect_if_history().await? {
         Some(client) => client.agents(&scope).await?,
         None => Vec::new(),
     };
     if agents.is_empty() {
-        ctx.console.answer(&Line::plain("Nothing is running."))?;
+        ctx.console.print_line(&StyledLine::plain("Nothing is running."))?;
     } else {
         ls::show(&agents, ctx)?;
     }
-    ctx.console.answer(&Line::default())?;
+    ctx.console.print_line(&StyledLine::default())?;
     for (command, what) in FIRST_COMMANDS {
-        let line = Line::of(Tone::Strong, format!("  {command:<30}"));
-        ctx.console.answer(&line.and(Tone::Dim, what))?;
+        let line = StyledLine::new(Tone::Strong, format!("  {command:<30}"));
+        ctx.console.print_line(&line.with(Tone::Dim, what))?;
     }
-    ctx.console.answer(&Line::default())?;
-    ctx.console.answer(&Line::of(Tone::Dim, "All commands: agent-worker --help"))?;
-    Ok(Verdict::Done)
+    ctx.console.print_line(&StyledLine::default())?;
+    ctx.console.print_line(&StyledLine::new(Tone::Dim, "All commands: agent-worker --help"))?;
+    Ok(RunVerdict::Done)
 }

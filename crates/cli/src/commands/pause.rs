@@ -3,13 +3,17 @@
 use agent_worker_protocol::Target;
 
 use crate::{
-    client::Reach,
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    line::{Line, Tone},
-    text::one_line,
-    verdict::Verdict,
-    which,
+    client::daemon_client::ScopeReach,
+    error::{CliError, CliErrorKind},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+    },
+    output::{
+        styled_line::{StyledLine, Tone},
+        text::one_line,
+        verdict::RunVerdict,
+    },
 };
 
 /// Start no more turns of a run until `resume`
@@ -21,28 +25,31 @@ pub(crate) struct Args {
     /// Which: `@workflow` or `@workflow:tag`; without it, the only run of this folder
     target: Option<Target>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     if let Some(agent) = args.target.as_ref().filter(|target| target.agent.is_some()) {
-        return Err(CliError::new(Kind::Usage, format!("{agent} is an agent; a run is paused"))
-            .hint(format!("wake it no more: agent-worker stop {agent}")));
+        return Err(CliError::new(
+            CliErrorKind::Usage,
+            format!("{agent} is an agent; a run is paused"),
+        )
+        .with_hint(format!("wake it no more: agent-worker stop {agent}")));
     }
-    let client = ctx.daemon_of_something().await?;
-    let scope = ctx.scope(args.target, Reach::Here);
-    let run = which::run(&client, &scope).await?.run;
+    let client = ctx.connect_existing().await?;
+    let scope = ctx.scope(args.target, ScopeReach::CurrentProject);
+    let run = resolve_run::resolve_run(&client, &scope).await?.run;
     let run = client.run_pause(run).await?;
     match args.output.format() {
-        Format::Json => ctx.console.json(&run)?,
+        Format::Json => ctx.console.print_json(&run)?,
         Format::Text => {
             let target = Target::instance(&run.instance);
             let state = one_line(&run.state.to_string());
-            let line = Line::of(Tone::Strong, target.to_string());
-            ctx.console.answer(&line.and(Tone::Plain, format!(" is {state}")))?;
+            let line = StyledLine::new(Tone::Strong, target.to_string());
+            ctx.console.print_line(&line.with(Tone::Plain, format!(" is {state}")))?;
             ctx.console.hint(&format!("let it go on: agent-worker resume {target}"))?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }

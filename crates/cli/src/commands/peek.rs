@@ -3,23 +3,26 @@
 use agent_worker_protocol::{EventKind, Message, Seq, Target};
 
 use crate::{
-    client::{Client, Page, Reach, Runs, Watched},
-    clock,
+    client::{
+        daemon_client::{DaemonClient, FeedSource, MessageFilter, RunSelection, ScopeReach},
+        local_state::LocalState,
+    },
     commands::receipts,
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    feed::{DAEMON_BACK, DAEMON_LOST, Feed, News},
-    line::Tone,
-    memory::Memory,
-    text,
-    verdict::Verdict,
-    view::message_lines,
-    which,
+    error::{CliError, CliErrorKind},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+    },
+    live::{
+        feed::{DAEMON_BACK, DAEMON_LOST, FeedUpdate, ReconnectingFeed},
+        view::message_lines,
+    },
+    output::{clock, styled_line::Tone, text, verdict::RunVerdict},
 };
 
-const USUAL: u32 = 20;
+const DEFAULT_MESSAGE_LIMIT: u32 = 20;
 /// The most the daemon gives at once.
-const MOST: u32 = 1000;
+const MAX_MESSAGE_LIMIT: u32 = 1000;
 
 /// Read what was said
 ///
@@ -47,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     find: Option<String>,
     /// Only this message and everything that replies to it, in whichever run
-    #[arg(long, value_name = "NUMBER", value_parser = receipts::seq, conflicts_with_all = ["follow", "find", "all"])]
+    #[arg(long, value_name = "NUMBER", value_parser = receipts::parse_seq, conflicts_with_all = ["follow", "find", "all"])]
     thread: Option<Seq>,
     /// Those of earlier runs too
     #[arg(long)]
@@ -56,41 +59,45 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["follow", "find", "thread", "all"])]
     inbox: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
-    let chosen = || Memory::of(ctx.settings).default_agent(&ctx.settings.cwd);
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let Some(client) = ctx.connect_if_history().await? else {
+        return Err(CommandContext::no_history_error());
+    };
+    let chosen = || LocalState::open(ctx.settings).default_agent(&ctx.settings.cwd);
     let target = args.target.or(args.to).or_else(chosen);
     if args.inbox {
-        return inbox(&client, target, args.output.format(), ctx).await;
+        return show_inbox(&client, target, args.output.format(), ctx).await;
     }
-    let scope = ctx.scope(target, Reach::Here);
-    which::somebody(&client, &scope).await?;
-    let runs = if args.all { Runs::All } else { Runs::Current };
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
+    resolve_run::require_agent_exists(&client, &scope).await?;
+    let runs = if args.all { RunSelection::All } else { RunSelection::Current };
     let nothing = match (&args.find, runs) {
         (Some(_), _) => "nothing that was said has this in it",
-        (None, Runs::All) => "nothing was said yet",
-        (None, Runs::Current) => {
+        (None, RunSelection::All) => "nothing was said yet",
+        (None, RunSelection::Current) => {
             "nothing was said in this run, or it was cleared; --all shows everything"
         }
     };
-    let usual = if args.thread.is_some() { MOST } else { USUAL };
+    let usual = if args.thread.is_some() { MAX_MESSAGE_LIMIT } else { DEFAULT_MESSAGE_LIMIT };
     let limit = args.number.unwrap_or(usual);
-    let page = Page { limit, search: args.find, thread: args.thread, runs };
+    let page = MessageFilter { limit, search: args.find, thread: args.thread, runs };
     // Opened before the messages are read, so that no message falls between the two.
     let feed = if args.follow {
-        let watched = Watched::Scope(scope.clone());
-        Some(Feed::open_now(client.clone(), ctx.settings.clone(), watched).await?)
+        let watched = FeedSource::Scope(scope.clone());
+        Some(ReconnectingFeed::open_now(client.clone(), ctx.settings.clone(), watched).await?)
     } else {
         None
     };
     let reply = client.messages(&scope, &page).await?;
     match (args.output.format(), args.follow) {
-        (Format::Json, false) => ctx.console.json(&reply),
-        (Format::Json, true) => reply.messages.iter().try_for_each(|said| ctx.console.json(said)),
+        (Format::Json, false) => ctx.console.print_json(&reply),
+        (Format::Json, true) => {
+            reply.messages.iter().try_for_each(|said| ctx.console.print_json(said))
+        }
         (Format::Text, _) if reply.messages.is_empty() => ctx.console.note(nothing),
         (Format::Text, _) => reply.messages.iter().try_for_each(|said| show(said, ctx)),
     }?;
@@ -98,51 +105,51 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         let seen = reply.messages.last().map(|said| said.seq).unwrap_or_default();
         follow(feed, seen, args.output.format(), ctx).await?;
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 /// Shows what waits for an agent.
-async fn inbox(
-    client: &Client,
+async fn show_inbox(
+    client: &DaemonClient,
     target: Option<Target>,
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     let Some(target) = target.filter(|target| target.agent.is_some()) else {
-        return Err(CliError::new(Kind::Usage, "an inbox is an agent's: say whose")
-            .hint("such as: agent-worker peek coder@review --inbox"));
+        return Err(CliError::new(CliErrorKind::Usage, "an inbox is an agent's: say whose")
+            .with_hint("such as: agent-worker peek coder@review --inbox"));
     };
-    let reply = client.inbox(&ctx.scope(Some(target), Reach::Here)).await?;
+    let reply = client.inbox(&ctx.scope(Some(target), ScopeReach::CurrentProject)).await?;
     match format {
-        Format::Json => ctx.console.json(&reply)?,
+        Format::Json => ctx.console.print_json(&reply)?,
         Format::Text if reply.messages.is_empty() => {
             let who = Target::agent(reply.agent, &reply.instance);
             ctx.console.note(&format!("nothing waits for {who}"))?;
         }
         Format::Text => reply.messages.iter().try_for_each(|mail| show(&mail.message, ctx))?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 /// Shows messages after `seen`, until a run ends.
 async fn follow(
-    mut feed: Feed,
+    mut feed: ReconnectingFeed,
     mut seen: Seq,
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     loop {
         let event = match feed.next().await? {
-            News::Event(_, event) => event,
-            News::Lost => {
+            FeedUpdate::Event(_, event) => event,
+            FeedUpdate::Disconnected => {
                 ctx.console.warn(DAEMON_LOST)?;
                 continue;
             }
-            News::Back(_) => {
+            FeedUpdate::Reconnected(_) => {
                 ctx.console.warn(DAEMON_BACK)?;
                 continue;
             }
-            News::End => return Ok(()),
+            FeedUpdate::End => return Ok(()),
         };
         let message = match event.kind {
             EventKind::RunEnded => {
@@ -155,17 +162,17 @@ async fn follow(
         let Some(message) = message.filter(|message| message.seq > seen) else { continue };
         seen = message.seq;
         match format {
-            Format::Json => ctx.console.json(&message)?,
+            Format::Json => ctx.console.print_json(&message)?,
             Format::Text => show(&message, ctx)?,
         }
     }
 }
 
-fn show(message: &Message, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    let age = format!("{:>4} ago ", text::age(clock::now().since(message.ts)));
+fn show(message: &Message, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let age = format!("{:>4} ago ", text::format_age(clock::now().since(message.ts)));
     let mut lines = message_lines(message).into_iter();
     if let Some(first) = lines.next() {
-        ctx.console.answer(&first.behind(Tone::Dim, age))?;
+        ctx.console.print_line(&first.with_prefix(Tone::Dim, age))?;
     }
-    lines.try_for_each(|line| ctx.console.answer(&line))
+    lines.try_for_each(|line| ctx.console.print_line(&line))
 }

@@ -3,14 +3,18 @@
 use agent_worker_protocol::{ApprovalId, Target, api::ApprovalView};
 
 use crate::{
-    client::Reach,
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    given,
-    line::{Line, Tone},
-    table::Column::{Name, Text},
-    text::{one_line, visible},
-    verdict::Verdict,
+    client::daemon_client::ScopeReach,
+    error::{CliError, CliErrorKind},
+    input::{
+        argument_values,
+        context::{CommandContext, Format, OutputArgs},
+    },
+    output::{
+        styled_line::{StyledLine, Tone},
+        table::Column::{Name, Text},
+        text::{escape_invisible, one_line},
+        verdict::RunVerdict,
+    },
 };
 
 /// What agents want to do and wait for you to approve
@@ -25,7 +29,7 @@ Examples:
   agent-worker deny 3 -r \"use the staging database\"")]
 pub(crate) struct Args {
     /// One request, by its number
-    #[arg(value_name = "NUMBER", value_parser = number)]
+    #[arg(value_name = "NUMBER", value_parser = parse_approval_id)]
     id: Option<ApprovalId>,
     /// Whose: `@workflow:tag`; without it this folder's
     #[arg(long, short, value_name = "TARGET")]
@@ -34,21 +38,21 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Reads the number of a request.
-pub(super) fn number(text: &str) -> Result<ApprovalId, String> {
-    given::number(text)
+pub(super) fn parse_approval_id(text: &str) -> Result<ApprovalId, String> {
+    argument_values::parse_positive_number(text)
         .map(ApprovalId::new)
         .ok_or_else(|| "a request's number is a whole number from 1".into())
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
     let scope = ctx.scope(args.target, reach);
-    let mut open = match ctx.daemon_if_any().await? {
+    let mut open = match ctx.connect_if_history().await? {
         Some(client) => client.approvals(&scope).await?,
         None => Vec::new(),
     };
@@ -56,18 +60,20 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         open.retain(|request| request.id == id);
         if open.is_empty() {
             let what = format!("no request #{id} waits for approval");
-            return Err(CliError::new(Kind::Failed, what).hint("see: agent-worker pending"));
+            return Err(
+                CliError::new(CliErrorKind::Failed, what).with_hint("see: agent-worker pending")
+            );
         }
     }
     match (args.output.format(), args.id) {
-        (Format::Json, _) => ctx.console.json(&open)?,
+        (Format::Json, _) => ctx.console.print_json(&open)?,
         (Format::Text, None) if open.is_empty() => {
             ctx.console.note("nothing waits for approval")?;
         }
         (Format::Text, None) => {
             let rows: Vec<_> = open.iter().map(row).collect();
             ctx.console
-                .table([Name("REQUEST"), Name("FROM"), Name("TOOL"), Text("WITH")], &rows)?;
+                .print_table([Name("REQUEST"), Name("FROM"), Name("TOOL"), Text("WITH")], &rows)?;
         }
         (Format::Text, Some(_)) => {
             for request in &open {
@@ -75,7 +81,7 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             }
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 fn row(request: &ApprovalView) -> [String; 4] {
@@ -88,13 +94,14 @@ fn row(request: &ApprovalView) -> [String; 4] {
 }
 
 /// All of a request. JSON keeps every letter visible: nothing in it moves a cursor or hides a line.
-pub(super) fn show(request: &ApprovalView, ctx: &mut Context<'_>) -> Result<(), CliError> {
+pub(super) fn show(request: &ApprovalView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let agent = Target::agent(request.agent.clone(), &request.instance);
-    let head = Line::of(Tone::Strong, format!("#{} {agent}", request.id));
-    ctx.console.answer(&head.and(Tone::Plain, format!(" wants {}", one_line(&request.tool))))?;
+    let head = StyledLine::new(Tone::Strong, format!("#{} {agent}", request.id));
+    ctx.console
+        .print_line(&head.with(Tone::Plain, format!(" wants {}", one_line(&request.tool))))?;
     let args = serde_json::to_string_pretty(&request.args).unwrap_or_default();
     for line in args.lines() {
-        ctx.console.answer(&Line::plain(visible(line)))?;
+        ctx.console.print_line(&StyledLine::plain(escape_invisible(line)))?;
     }
     Ok(())
 }

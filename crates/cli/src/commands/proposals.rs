@@ -3,16 +3,19 @@
 use agent_worker_protocol::{Ballot, Proposal, ProposalId, Target, api::ProposalOutcome};
 
 use crate::{
-    client::Reach,
-    clock,
-    context::{Context, Format, Output},
+    client::daemon_client::ScopeReach,
     error::CliError,
-    given,
-    line::{Line, Tone},
-    table::Column::{Figure, Name, State, Text},
-    text::one_line,
-    verdict::Verdict,
-    words,
+    input::{
+        argument_values,
+        context::{CommandContext, Format, OutputArgs},
+    },
+    output::{
+        clock, state_text,
+        styled_line::{StyledLine, Tone},
+        table::Column::{Figure, Name, State, Text},
+        text::one_line,
+        verdict::RunVerdict,
+    },
 };
 
 /// List what a team votes on, or show one proposal with its votes
@@ -24,7 +27,7 @@ Examples:
   agent-worker proposals --all")]
 pub(crate) struct Args {
     /// Which one: its number; without it, all that are voted on
-    #[arg(value_name = "NUMBER", value_parser = number)]
+    #[arg(value_name = "NUMBER", value_parser = parse_proposal_id)]
     id: Option<ProposalId>,
     /// Whose: `@workflow:tag`; without it those of this folder's only run
     #[arg(long, short, value_name = "TARGET")]
@@ -33,32 +36,35 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Reads a proposal's number as it is shown: `3` or `#3`.
-pub(super) fn number(text: &str) -> Result<ProposalId, String> {
-    given::number(text)
+pub(super) fn parse_proposal_id(text: &str) -> Result<ProposalId, String> {
+    argument_values::parse_positive_number(text)
         .map(ProposalId::new)
         .ok_or_else(|| "a proposal's number is a whole number from 1".into())
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
-    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let Some(client) = ctx.connect_if_history().await? else {
+        return Err(CommandContext::no_history_error());
+    };
+    let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
     let format = args.output.format();
     if let Some(id) = args.id {
-        let proposal = client.proposal(&ctx.scope(args.target, Reach::Here), id).await?;
+        let proposal =
+            client.proposal(&ctx.scope(args.target, ScopeReach::CurrentProject), id).await?;
         match format {
-            Format::Json => ctx.console.json(&proposal)?,
+            Format::Json => ctx.console.print_json(&proposal)?,
             Format::Text => show(&proposal, ctx)?,
         }
-        return Ok(Verdict::Done);
+        return Ok(RunVerdict::Done);
     }
     let reply = client.proposals(&ctx.scope(args.target, reach)).await?;
     match format {
-        Format::Json => ctx.console.json(&reply)?,
+        Format::Json => ctx.console.print_json(&reply)?,
         Format::Text if reply.proposals.is_empty() => ctx.console.note(if args.all {
             "nothing was ever proposed"
         } else {
@@ -66,12 +72,12 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         })?,
         Format::Text => list(&reply.proposals, ctx)?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn list(proposals: &[Proposal], ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn list(proposals: &[Proposal], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let row = |proposal: &Proposal| {
-        let voted = proposal.terms.electorate.len() - proposal.missing().len();
+        let voted = proposal.terms.electorate.len() - proposal.missing_voters().len();
         [
             format!("#{}", proposal.id),
             one_line(&proposal.state.to_string()),
@@ -81,70 +87,72 @@ fn list(proposals: &[Proposal], ctx: &mut Context<'_>) -> Result<(), CliError> {
         ]
     };
     let rows: Vec<_> = proposals.iter().map(row).collect();
-    ctx.console.table(
+    ctx.console.print_table(
         [Name("PROPOSAL"), State("STATE"), Text("KIND"), Figure("VOTED"), Text("WHAT")],
         &rows,
     )
 }
 
-fn show(proposal: &Proposal, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show(proposal: &Proposal, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let terms = &proposal.terms;
-    let head = Line::of(Tone::Strong, format!("#{} {}", proposal.id, one_line(&terms.title)));
-    ctx.console
-        .answer(&head.and(Tone::Plain, format!("  {}", one_line(&proposal.state.to_string()))))?;
+    let head =
+        StyledLine::new(Tone::Strong, format!("#{} {}", proposal.id, one_line(&terms.title)));
+    ctx.console.print_line(
+        &head.with(Tone::Plain, format!("  {}", one_line(&proposal.state.to_string()))),
+    )?;
     let binding = if terms.binding { "binding" } else { "advisory" };
     let made = format!(
         "{}, {}, {binding}; made by {} {}",
         terms.kind,
         terms.rule,
         one_line(&proposal.created_by.to_string()),
-        words::ago(proposal.created, clock::now())
+        state_text::time_ago(proposal.created, clock::now())
     );
-    ctx.console.answer(&Line::plain(made))?;
+    ctx.console.print_line(&StyledLine::plain(made))?;
     if let Some(effect) = proposal.state.effect() {
-        ctx.console.answer(&Line::plain(one_line(effect)))?;
+        ctx.console.print_line(&StyledLine::plain(one_line(effect)))?;
     }
     if proposal.ended.is_none() {
-        ctx.console.answer(&Line::plain(format!("until {}", proposal.deadline)))?;
+        ctx.console.print_line(&StyledLine::plain(format!("until {}", proposal.deadline)))?;
     }
     if let Some(description) = &terms.description {
-        ctx.console.answer(&Line::plain(one_line(description)))?;
+        ctx.console.print_line(&StyledLine::plain(one_line(description)))?;
     }
     let rows: Vec<_> = proposal
-        .counts()
+        .vote_counts()
         .into_iter()
         .map(|(id, votes)| [one_line(id), votes.to_string()])
         .collect();
-    ctx.console.table([Name("OPTION"), Figure("VOTES")], &rows)?;
+    ctx.console.print_table([Name("OPTION"), Figure("VOTES")], &rows)?;
     let row = |ballot: &Ballot| {
         let why = ballot.reason.as_deref().unwrap_or_default();
         [one_line(&ballot.voter.to_string()), one_line(&ballot.choice), one_line(why)]
     };
     let rows: Vec<_> = proposal.ballots.iter().map(row).collect();
     if !rows.is_empty() {
-        ctx.console.table([Name("VOTER"), Name("CHOICE"), Text("REASON")], &rows)?;
+        ctx.console.print_table([Name("VOTER"), Name("CHOICE"), Text("REASON")], &rows)?;
     }
     Ok(())
 }
 
 /// Tells where a proposal stands after what was done.
-pub(super) fn told(
+pub(super) fn show_outcome(
     outcome: &ProposalOutcome,
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     match format {
-        Format::Json => ctx.console.json(outcome)?,
+        Format::Json => ctx.console.print_json(outcome)?,
         Format::Text => {
-            let line = Line::of(Tone::Strong, format!("proposal #{}", outcome.proposal));
+            let line = StyledLine::new(Tone::Strong, format!("proposal #{}", outcome.proposal));
             let effect = outcome.state.effect().map(|effect| format!(" ({effect})"));
             let state = format!(" is {}{}", outcome.state, effect.unwrap_or_default());
-            ctx.console.answer(&line.and(Tone::Plain, one_line_after(&state)))?;
+            ctx.console.print_line(&line.with(Tone::Plain, leading_space_one_line(&state)))?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn one_line_after(text: &str) -> String {
+fn leading_space_one_line(text: &str) -> String {
     format!(" {}", one_line(text.trim_start()))
 }

@@ -6,11 +6,11 @@ use agent_worker_protocol::{
 };
 use uuid::Uuid;
 
-use super::{proposals::told, receipts::seq};
+use super::{proposals::show_outcome, receipts::parse_seq};
 use crate::{
-    context::{Context, Output},
     error::CliError,
-    verdict::Verdict,
+    input::context::{CommandContext, OutputArgs},
+    output::verdict::RunVerdict,
 };
 
 /// Let a team vote on something
@@ -35,16 +35,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// election, decision, approval or assignment
-    #[arg(long, value_parser = word(ProposalKind::from_word, "election, decision, approval, assignment"))]
+    #[arg(long, value_parser = parse_keyword(ProposalKind::from_word, "election, decision, approval, assignment"))]
     kind: Option<ProposalKind>,
     /// plurality, majority or unanimous
-    #[arg(long, value_parser = word(Rule::from_word, "plurality, majority, unanimous"))]
+    #[arg(long, value_parser = parse_keyword(Rule::from_word, "plurality, majority, unanimous"))]
     rule: Option<Rule>,
     /// So many votes are enough when the time is up; without it, everybody's
     #[arg(long, value_name = "COUNT")]
     quorum: Option<u32>,
     /// `first`, `random` or `creator_decides`
-    #[arg(long, value_parser = word(TieBreaker::from_word, "first, random, creator_decides"))]
+    #[arg(long, value_parser = parse_keyword(TieBreaker::from_word, "first, random, creator_decides"))]
     tie_breaker: Option<TieBreaker>,
     /// The daemon enforces what is decided
     #[arg(long)]
@@ -53,10 +53,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     deadline: Option<Span>,
     /// The role an election gives: `document_owner` or `coordinator`
-    #[arg(long, value_parser = word(Role::from_word, "document_owner, coordinator"))]
+    #[arg(long, value_parser = parse_keyword(Role::from_word, "document_owner, coordinator"))]
     role: Option<Role>,
     /// The message an assignment gives to the winner: its number
-    #[arg(long, value_name = "NUMBER", value_parser = seq)]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_seq)]
     work: Option<Seq>,
     /// The gate an approval opens
     #[arg(long, value_name = "NAME")]
@@ -68,11 +68,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OPTION")]
     fallback: Option<String>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Reads one word of a list of words.
-fn word<T>(
+fn parse_keyword<T>(
     read: fn(&str) -> Option<T>,
     words: &'static str,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
@@ -80,8 +80,8 @@ fn word<T>(
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let client = ctx.daemon().await?;
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let client = ctx.connect_or_start().await?;
     let format = args.output.format();
     let some = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
     let options = some(args.options);
@@ -104,5 +104,5 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
         fallback: args.fallback,
     };
     let outcome = client.propose(&Uuid::now_v7().to_string(), &request).await?;
-    told(&outcome, format, ctx)
+    show_outcome(&outcome, format, ctx)
 }

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use crate::{
-    context::{Context, Format, Output},
     error::CliError,
-    verdict::Verdict,
+    input::context::{CommandContext, Format, OutputArgs},
+    output::verdict::RunVerdict,
 };
 
 /// List the model providers that can be used
@@ -15,16 +15,16 @@ use crate::{
 #[command(after_help = "Example: agent-worker providers --json")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     match args.output.format() {
-        Format::Json => ctx.console.json(&json!([])),
+        Format::Json => ctx.console.print_json(&json!([])),
         Format::Text => ctx.console.note(
             "this version asks no provider itself: the programs that its agents run do, with their own logins or keys",
         ),
     }?;
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }

@@ -3,14 +3,15 @@
 use agent_worker_protocol::{Target, api::AgentView};
 
 use crate::{
-    client::Reach,
-    clock,
-    context::{Context, Format, Output},
+    client::daemon_client::ScopeReach,
     error::CliError,
-    table::Column::{Figure, Name, State},
-    text,
-    verdict::Verdict,
-    words,
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{
+        clock, state_text,
+        table::Column::{Figure, Name, State},
+        text,
+        verdict::RunVerdict,
+    },
 };
 
 /// List agents with their workflow and instance
@@ -25,42 +26,42 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
     let scope = ctx.scope(args.target, reach);
-    let agents = match ctx.daemon_if_any().await? {
+    let agents = match ctx.connect_if_history().await? {
         Some(client) => client.agents(&scope).await?,
-        None if scope.target.is_some() => return Err(Context::nothing_yet()),
+        None if scope.target.is_some() => return Err(CommandContext::no_history_error()),
         None => Vec::new(),
     };
     match args.output.format() {
-        Format::Json => ctx.console.json(&agents)?,
+        Format::Json => ctx.console.print_json(&agents)?,
         Format::Text if agents.is_empty() => ctx
             .console
             .note("nobody is here; start a team with `agent-worker run`, or look with --all")?,
         Format::Text => show(&agents, ctx)?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn show(agents: &[AgentView], ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show(agents: &[AgentView], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let now = clock::now();
     let row = |agent: &AgentView| {
         [
             agent.instance.name.to_string(),
             agent.instance.tag.to_string(),
             agent.name.to_string(),
-            words::agent(&agent.state, now),
+            state_text::agent_state_text(&agent.state, now),
             agent.messages.to_string(),
-            text::age(now.since(agent.started)),
+            text::format_age(now.since(agent.started)),
         ]
     };
     let rows: Vec<_> = agents.iter().map(row).collect();
-    ctx.console.table(
+    ctx.console.print_table(
         [
             Name("WORKFLOW"),
             Name("INSTANCE"),

@@ -3,14 +3,18 @@
 use agent_worker_protocol::{Receipt, Seq, Target};
 
 use crate::{
-    client::Reach,
-    context::{Context, Format, Output},
+    client::daemon_client::ScopeReach,
     error::CliError,
-    given,
-    table::Column::{Figure, Name, State, Text},
-    text::one_line,
-    verdict::Verdict,
-    which,
+    input::{
+        argument_values,
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+    },
+    output::{
+        table::Column::{Figure, Name, State, Text},
+        text::one_line,
+        verdict::RunVerdict,
+    },
 };
 
 /// Say where a message is, for each recipient
@@ -21,39 +25,41 @@ use crate::{
 #[command(after_help = "Example: agent-worker receipts 12 @review:pr-123")]
 pub(crate) struct Args {
     /// Which message: its number, as `peek` shows it
-    #[arg(value_name = "NUMBER", value_parser = seq)]
+    #[arg(value_name = "NUMBER", value_parser = parse_seq)]
     seq: Seq,
     /// Whose channel: `@workflow:tag`, or one of its agents
     target: Option<Target>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Reads a message's number as it is shown: `12` or `#12`.
-pub(super) fn seq(text: &str) -> Result<Seq, String> {
-    given::number(text)
+pub(super) fn parse_seq(text: &str) -> Result<Seq, String> {
+    argument_values::parse_positive_number(text)
         .map(Seq::new)
         .ok_or_else(|| "a message's number is a whole number from 1, as `peek` shows it".into())
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
-    let scope = ctx.scope(args.target, Reach::Here);
-    which::somebody(&client, &scope).await?;
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let Some(client) = ctx.connect_if_history().await? else {
+        return Err(CommandContext::no_history_error());
+    };
+    let scope = ctx.scope(args.target, ScopeReach::CurrentProject);
+    resolve_run::require_agent_exists(&client, &scope).await?;
     let reply = client.receipts(&scope, args.seq).await?;
     match args.output.format() {
-        Format::Json => ctx.console.json(&reply)?,
+        Format::Json => ctx.console.print_json(&reply)?,
         Format::Text if reply.receipts.is_empty() => {
             ctx.console.note(&format!("#{} is for nobody in particular", args.seq))?;
         }
         Format::Text => show(&reply.receipts, ctx)?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 /// Prints receipts as a table.
-pub(super) fn show(receipts: &[Receipt], ctx: &mut Context<'_>) -> Result<(), CliError> {
+pub(super) fn show(receipts: &[Receipt], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let row = |receipt: &Receipt| {
         let more = receipt.why.as_deref().or(receipt.answer.as_deref()).unwrap_or_default();
         [
@@ -65,7 +71,7 @@ pub(super) fn show(receipts: &[Receipt], ctx: &mut Context<'_>) -> Result<(), Cl
         ]
     };
     let rows: Vec<_> = receipts.iter().map(row).collect();
-    ctx.console.table(
+    ctx.console.print_table(
         [Name("MESSAGE"), Name("AGENT"), State("STATE"), Figure("FAILURES"), Text("WHY OR ANSWER")],
         &rows,
     )

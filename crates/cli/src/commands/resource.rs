@@ -8,13 +8,15 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    client::Reach,
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    line::Line,
-    table::Column::{Figure, Name, Text},
-    text::{harmless, one_line},
-    verdict::Verdict,
+    client::daemon_client::ScopeReach,
+    error::{CliError, CliErrorKind},
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{
+        styled_line::StyledLine,
+        table::Column::{Figure, Name, Text},
+        text::{one_line, sanitize_for_display},
+        verdict::RunVerdict,
+    },
 };
 
 /// Keep and read long texts
@@ -25,21 +27,21 @@ Examples:
   agent-worker resource read 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --range 0..4096")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    ask: Ask,
+    command: ResourceCommand,
 }
 
 /// Whose resources.
 #[derive(Debug, clap::Args)]
-struct Whose {
+struct ResourceTarget {
     /// Whose: `@workflow:tag`; without it those of this folder's only run
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Ask {
+enum ResourceCommand {
     /// Keep a text and print its id; the same text has the same id
     #[command(after_help = "Example: git diff | agent-worker resource create - --type text/x-diff")]
     Create {
@@ -49,7 +51,7 @@ enum Ask {
         #[arg(long, value_name = "TYPE")]
         r#type: Option<String>,
         #[command(flatten)]
-        whose: Whose,
+        whose: ResourceTarget,
     },
     /// Print a text, or a part of it
     #[command(
@@ -62,49 +64,49 @@ enum Ask {
         #[arg(long, value_name = "RANGE")]
         range: Option<String>,
         #[command(flatten)]
-        whose: Whose,
+        whose: ResourceTarget,
     },
     /// List what is kept, newest first
     #[command(visible_alias = "ls", after_help = "Example: agent-worker resource list")]
     List {
         #[command(flatten)]
-        whose: Whose,
+        whose: ResourceTarget,
     },
 }
 
 impl Args {
     /// How to answer.
     pub(crate) fn format(&self) -> Format {
-        match &self.ask {
-            Ask::Create { whose, .. } | Ask::Read { whose, .. } | Ask::List { whose } => {
-                whose.output.format()
-            }
+        match &self.command {
+            ResourceCommand::Create { whose, .. }
+            | ResourceCommand::Read { whose, .. }
+            | ResourceCommand::List { whose } => whose.output.format(),
         }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.format();
-    let client = ctx.daemon_of_something().await?;
-    match args.ask {
-        Ask::Create { file, r#type, whose } => {
-            let content = content(&file)?;
+    let client = ctx.connect_existing().await?;
+    match args.command {
+        ResourceCommand::Create { file, r#type, whose } => {
+            let content = read_content(&file)?;
             let project = Some(ctx.settings.cwd.clone());
             let request = ResourceRequest { target: whose.target, project, content, r#type };
             let kept = client.resource_create(&request).await?;
             match format {
-                Format::Json => ctx.console.json(&kept),
-                Format::Text => ctx.console.answer(&Line::plain(kept.id.to_string())),
+                Format::Json => ctx.console.print_json(&kept),
+                Format::Text => ctx.console.print_line(&StyledLine::plain(kept.id.to_string())),
             }
         }
-        Ask::Read { id, range, whose } => {
-            let scope = ctx.scope(whose.target, Reach::Here);
+        ResourceCommand::Read { id, range, whose } => {
+            let scope = ctx.scope(whose.target, ScopeReach::CurrentProject);
             let given = range.is_some();
             let mut part =
                 client.resource(&scope, id, range.as_deref()).await.map_err(|error| {
                     let list = || "`agent-worker resource list` shows what there is".to_owned();
-                    CliError::from(error).hint_for(Code::NotFound, list)
+                    CliError::from(error).with_hint_for(Code::NotFound, list)
                 })?;
             // Whoever did not say how much gets all of it.
             while !given && part.end < part.total {
@@ -114,16 +116,16 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
                 part.content.push_str(&more.content);
             }
             match format {
-                Format::Json => ctx.console.json(&part),
+                Format::Json => ctx.console.print_json(&part),
                 // A terminal is not to carry out what a text says.
-                Format::Text if ctx.console.answers_a_person() => {
-                    ctx.console.answer(&Line::plain(harmless(&part.content)))
+                Format::Text if ctx.console.is_stdout_interactive() => {
+                    ctx.console.print_line(&StyledLine::plain(sanitize_for_display(&part.content)))
                 }
-                Format::Text => ctx.console.raw(&part.content),
+                Format::Text => ctx.console.print_raw(&part.content),
             }
         }
-        Ask::List { whose } => {
-            let scope = ctx.scope(whose.target, Reach::Here);
+        ResourceCommand::List { whose } => {
+            let scope = ctx.scope(whose.target, ScopeReach::CurrentProject);
             let list = client.resources(&scope).await?;
             let row = |entry: &ResourceEntry| {
                 let ResourceEntry { id, r#type, bytes, kept } = entry;
@@ -131,19 +133,19 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             };
             let rows: Vec<_> = list.iter().map(row).collect();
             match format {
-                Format::Json => ctx.console.json(&list),
+                Format::Json => ctx.console.print_json(&list),
                 Format::Text if rows.is_empty() => ctx.console.note("nothing is kept"),
                 Format::Text => {
                     let head = [Name("ID"), Text("TYPE"), Figure("BYTES"), Figure("KEPT")];
-                    ctx.console.table(head, &rows)
+                    ctx.console.print_table(head, &rows)
                 }
             }
         }
     }?;
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn content(file: &PathBuf) -> Result<String, CliError> {
+fn read_content(file: &PathBuf) -> Result<String, CliError> {
     let mut text = String::new();
     let read = if file.as_os_str() == "-" {
         std::io::stdin().read_to_string(&mut text)
@@ -152,7 +154,7 @@ fn content(file: &PathBuf) -> Result<String, CliError> {
     };
     read.map_err(|error| {
         let what = format!("could not read {} as text", one_line(&file.to_string_lossy()));
-        CliError::because(Kind::Usage, what, error)
+        CliError::with_source(CliErrorKind::Usage, what, error)
     })?;
     Ok(text)
 }

@@ -3,17 +3,19 @@
 use agent_worker_protocol::{RunMode, Target, api::RunView};
 
 use crate::{
-    client::Reach,
-    context::Context,
-    ending::{self, ended},
-    error::{CliError, Kind},
-    follow::{Follower, OnSignal, Seen, Until},
-    launch::{Other, Plan, begin},
-    memory::Memory,
-    rejoin::FollowArgs,
-    signals::Signals,
-    verdict::Verdict,
-    which,
+    client::{
+        attach_run::FollowArgs,
+        daemon_client::ScopeReach,
+        launch::{ExistingRunPolicy, LaunchPlan, start_run},
+        local_state::LocalState,
+    },
+    error::{CliError, CliErrorKind},
+    input::{context::CommandContext, resolve_run, signals::InterruptSignals},
+    live::follower::{FollowUntil, Follower, OnSignal, ResumePoint},
+    output::{
+        exit_report::{self, finish_follow},
+        verdict::RunVerdict,
+    },
 };
 
 /// Stop a run and begin it again
@@ -36,67 +38,73 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.follow.format();
-    ending::in_an_envelope(restarted(args, ctx).await, format, ctx)
+    exit_report::print_error_in_envelope(restart(args, ctx).await, format, ctx)
 }
 
-async fn restarted(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     if let Some(target @ Target { agent: Some(agent), .. }) = &args.target {
         let what = format!("`{agent}` is an agent, and `restart` begins whole runs again");
-        return Err(CliError::new(Kind::Usage, what).hint(format!(
+        return Err(CliError::new(CliErrorKind::Usage, what).with_hint(format!(
             "end its turn and wake it again: agent-worker stop {target}, then agent-worker resume {target}"
         )));
     }
-    let client = ctx.daemon_of_something().await?;
-    let last = which::run(&client, &ctx.scope(args.target.clone(), Reach::Here)).await?;
+    let client = ctx.connect_existing().await?;
+    let last = resolve_run::resolve_run(
+        &client,
+        &ctx.scope(args.target.clone(), ScopeReach::CurrentProject),
+    )
+    .await?;
     let (mode, format) = (last.mode, args.follow.format());
     let request = {
-        let (plan, workflow) = again(last)?;
+        let (plan, workflow) = plan_from_last_run(last)?;
         plan.request(&workflow, ctx)?
     };
-    let mut signals = Signals::listen_or_fail()?;
-    let started = begin(&client, &request, &mut signals).await?;
+    let mut signals = InterruptSignals::listen_or_fail()?;
+    let started = start_run(&client, &request, &mut signals).await?;
     if args.detach && mode == RunMode::Run {
         // Nothing of it was shown.
-        Memory::of(ctx.settings).leave(started.run, "").ok();
-        return ending::left(&started, format, ctx);
+        LocalState::open(ctx.settings).save_last_shown_event(started.run, "").ok();
+        return exit_report::print_detached_run(&started, format, ctx);
     }
     let follower = Follower {
         started: started.clone(),
         mode,
         on_signal: OnSignal::Leave,
-        until: if args.detach { Until::Running } else { Until::Over },
-        seen: Seen::Nothing,
+        until: if args.detach { FollowUntil::Running } else { FollowUntil::Ended },
+        resume_point: ResumePoint::Start,
         detail: args.follow.detail(),
-        answers: ending::answers(format),
+        answer_destination: exit_report::answer_destination(format),
         client,
     };
-    ended(follower.follow(ctx, &mut signals).await?, &started, format, ctx)
+    finish_follow(follower.follow(ctx, &mut signals).await?, &started, format, ctx)
 }
 
 /// The same run once more. Its file must still be the file of that instance, or another one would be begun.
-fn again(last: RunView) -> Result<(Plan, agent_worker_workflow::Workflow), CliError> {
+fn plan_from_last_run(
+    last: RunView,
+) -> Result<(LaunchPlan, agent_worker_workflow::Workflow), CliError> {
     let target = Target::instance(&last.instance);
     let Some(file) = last.file else {
-        return Err(CliError::new(Kind::Usage, format!("{target} comes from no file"))
-            .hint("`restart` is for what `run`, `start` and `up` began"));
+        return Err(CliError::new(CliErrorKind::Usage, format!("{target} comes from no file"))
+            .with_hint("`restart` is for what `run`, `start` and `up` began"));
     };
     let workflow = agent_worker_workflow::load(&file)?;
     if workflow.name != last.instance.name {
         let what = format!("{} is called `{}` by now", file.display(), workflow.name);
-        return Err(CliError::new(Kind::BadFile, what).hint(format!(
+        return Err(CliError::new(CliErrorKind::BadFile, what).with_hint(format!(
             "end the old one with `agent-worker stop {target}`, and run the file anew"
         )));
     }
     let tag = Some(last.instance.tag);
-    let plan = Plan {
+    let plan = LaunchPlan {
         file,
         cwd: last.cwd,
         tag,
         mode: last.mode,
         params: last.params,
-        other: Other::IsStopped,
+        existing_run: ExistingRunPolicy::Replace,
     };
     Ok((plan, workflow))
 }

@@ -7,15 +7,20 @@ use agent_worker_protocol::{
 use uuid::Uuid;
 
 use crate::{
-    client::{Client, Reach, Scope},
-    clock,
-    context::{Context, Format},
-    ending,
-    error::{CliError, Kind},
-    line::{Line, Tone},
-    rejoin::{FollowArgs, rejoin},
-    verdict::Verdict,
-    which, words,
+    client::{
+        attach_run::{FollowArgs, follow_existing_run},
+        daemon_client::{CommandScope, DaemonClient, ScopeReach},
+    },
+    error::{CliError, CliErrorKind},
+    input::{
+        context::{CommandContext, Format},
+        resolve_run,
+    },
+    output::{
+        clock, exit_report, state_text,
+        styled_line::{StyledLine, Tone},
+        verdict::RunVerdict,
+    },
 };
 
 /// Let a paused run go on, or wake a stopped agent again
@@ -49,48 +54,48 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.follow.format();
-    ending::in_an_envelope(resumed(args, ctx).await, format, ctx)
+    exit_report::print_error_in_envelope(resume(args, ctx).await, format, ctx)
 }
 
-async fn resumed(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let client = ctx.daemon_of_something().await?;
-    let scope = ctx.scope(args.target.clone(), Reach::Here);
+async fn resume(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let client = ctx.connect_existing().await?;
+    let scope = ctx.scope(args.target.clone(), ScopeReach::CurrentProject);
     let limits = ResumeRequest { hops: args.hops, turns: args.turns, wall: args.wall };
     if let Some(agent) = args.target.as_ref().filter(|target| target.agent.is_some()) {
         if limits != ResumeRequest::default() {
-            return Err(CliError::new(Kind::Usage, "limits are a run's, not an agent's")
-                .hint("resume the run: agent-worker resume @workflow:tag --turns COUNT"));
+            return Err(CliError::new(CliErrorKind::Usage, "limits are a run's, not an agent's")
+                .with_hint("resume the run: agent-worker resume @workflow:tag --turns COUNT"));
         }
-        return wake(&client, agent, &scope, args.follow.format(), ctx).await;
+        return resume_agent(&client, agent, &scope, args.follow.format(), ctx).await;
     }
-    let run = which::run(&client, &scope).await?.run;
+    let run = resolve_run::resolve_run(&client, &scope).await?.run;
     let run = client.run_resume(&Uuid::now_v7().to_string(), run, &limits).await?;
     if args.detach {
         let agents = run.agents.iter().map(|agent| agent.name.clone()).collect();
         let started = RunStarted { run: run.run, instance: run.instance, agents };
-        return ending::left(&started, args.follow.format(), ctx);
+        return exit_report::print_detached_run(&started, args.follow.format(), ctx);
     }
-    rejoin(run, client, args.follow, ctx).await
+    follow_existing_run(run, client, args.follow, ctx).await
 }
 
-async fn wake(
-    client: &Client,
+async fn resume_agent(
+    client: &DaemonClient,
     target: &Target,
-    scope: &Scope,
+    scope: &CommandScope,
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     let agent: AgentView = client.agent_resume(target, scope).await?;
     match format {
-        Format::Json => ctx.console.json(&agent)?,
+        Format::Json => ctx.console.print_json(&agent)?,
         Format::Text => {
-            let state = words::agent(&agent.state, clock::now());
+            let state = state_text::agent_state_text(&agent.state, clock::now());
             let who = Target::agent(agent.name, &agent.instance).to_string();
-            let line = Line::of(Tone::Strong, who).and(Tone::Plain, format!(" is {state}"));
-            ctx.console.answer(&line)?;
+            let line = StyledLine::new(Tone::Strong, who).with(Tone::Plain, format!(" is {state}"));
+            ctx.console.print_line(&line)?;
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }

@@ -2,23 +2,27 @@
 
 use agent_worker_protocol::{
     AgentState, Code, Target,
-    api::{AgentView, InstanceRequest, Removed, RunView},
+    api::{AgentView, InstanceRemoved, InstanceRequest, RunView},
 };
 use serde::Serialize;
 
 use crate::{
-    client::{Client, Grace, Reach},
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    line::{Line, Tone},
-    memory::Memory,
-    report,
-    text::{count, one_line},
-    verdict::Verdict,
+    client::{
+        daemon_client::{DaemonClient, ScopeReach, StopGrace},
+        local_state::LocalState,
+    },
+    error::{CliError, CliErrorKind},
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{
+        report,
+        styled_line::{StyledLine, Tone},
+        text::{one_line, pluralize},
+        verdict::RunVerdict,
+    },
 };
 
 /// As many runs as the daemon lists at once.
-const MOST_RUNS: usize = 100;
+const MAX_LISTED_RUNS: usize = 100;
 
 /// Delete an instance for good
 ///
@@ -33,50 +37,52 @@ pub(crate) struct Args {
     #[arg(long, short)]
     force: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// What `rm --json` prints.
 #[derive(Serialize)]
-struct Gone {
+struct RemovalReport {
     #[serde(flatten)]
-    removed: Removed,
+    removed: InstanceRemoved,
     runs: usize,
     messages: u64,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     if let Some(agent) = &args.target.agent {
         let what = format!("`{agent}` is an agent, and `rm` deletes whole instances");
-        return Err(CliError::new(Kind::Usage, what)
-            .hint(format!("take it out of its run: agent-worker agent end {}", args.target)));
+        return Err(CliError::new(CliErrorKind::Usage, what)
+            .with_hint(format!("take it out of its run: agent-worker agent end {}", args.target)));
     }
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
-    let scope = ctx.scope(Some(args.target.clone()), Reach::Here);
+    let Some(client) = ctx.connect_if_history().await? else {
+        return Err(CommandContext::no_history_error());
+    };
+    let scope = ctx.scope(Some(args.target.clone()), ScopeReach::CurrentProject);
     let runs = client.runs(&scope).await?;
-    stop_what_goes_on(&args, &runs, &client, ctx).await?;
+    stop_live_runs(&args, &runs, &client, ctx).await?;
     let (target, project) = (Some(args.target), Some(ctx.settings.cwd.clone()));
     let removed = client.instance_remove(&InstanceRequest { target, project }).await?;
-    let memory = Memory::of(ctx.settings);
+    let memory = LocalState::open(ctx.settings);
     for run in &runs {
         // What is left of it is a file nobody will ask for.
-        memory.forget(run.run).ok();
+        memory.remove_position(run.run).ok();
     }
     let messages = runs.iter().map(|run| u64::from(run.messages)).sum();
-    let gone = Gone { removed, runs: runs.len(), messages };
+    let gone = RemovalReport { removed, runs: runs.len(), messages };
     match args.output.format() {
-        Format::Json => ctx.console.json(&gone)?,
-        Format::Text => ctx.console.answer(&told(&gone))?,
+        Format::Json => ctx.console.print_json(&gone)?,
+        Format::Text => ctx.console.print_line(&removal_line(&gone))?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-async fn stop_what_goes_on(
+async fn stop_live_runs(
     args: &Args,
     runs: &[RunView],
-    client: &Client,
-    ctx: &mut Context<'_>,
+    client: &DaemonClient,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     let stopping = |agent: &AgentView| agent.state == AgentState::Stopping;
     let goes_on = |run: &&RunView| run.state.is_live() || run.agents.iter().any(stopping);
@@ -84,27 +90,27 @@ async fn stop_what_goes_on(
     if !args.force {
         let target = Target::instance(&run.instance);
         let what = format!("{target} goes on: {}", one_line(&run.state.to_string()));
-        return Err(CliError::new(Kind::Refused(Code::Conflict), what).hint(format!(
+        return Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what).with_hint(format!(
             "stop it first: agent-worker stop {target}; or at once: agent-worker rm {target} --force"
         )));
     }
-    let stopped = client.run_stop(run.run, Grace::Usual).await?;
+    let stopped = client.run_stop(run.run, StopGrace::Default).await?;
     match args.output.format() {
         Format::Json => Ok(()),
-        Format::Text => ctx.console.say(&report::stopped(&stopped)),
+        Format::Text => ctx.console.eprint_line(&report::run_stopped_line(&stopped)),
     }
 }
 
-fn told(gone: &Gone) -> Line {
+fn removal_line(gone: &RemovalReport) -> StyledLine {
     let target = Target::instance(&gone.removed.instance);
     let project = one_line(&gone.removed.project.to_string_lossy());
     let what = match gone.runs {
-        MOST_RUNS.. => "all of its runs are gone".to_owned(),
+        MAX_LISTED_RUNS.. => "all of its runs are gone".to_owned(),
         runs => {
             let messages = usize::try_from(gone.messages).unwrap_or(usize::MAX);
-            format!("{} and {} are gone", count(runs, "run"), count(messages, "message"))
+            format!("{} and {} are gone", pluralize(runs, "run"), pluralize(messages, "message"))
         }
     };
-    Line::of(Tone::Strong, format!("removed {target}"))
-        .and(Tone::Plain, format!(" of {project}: {what}"))
+    StyledLine::new(Tone::Strong, format!("removed {target}"))
+        .with(Tone::Plain, format!(" of {project}: {what}"))
 }

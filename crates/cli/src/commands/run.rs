@@ -3,10 +3,10 @@
 use agent_worker_protocol::RunMode;
 
 use crate::{
-    context::Context,
+    client::launch::{LaunchArgs, LaunchCommand, launch},
     error::CliError,
-    launch::{LaunchArgs, Manner, launch},
-    verdict::Verdict,
+    input::context::CommandContext,
+    output::verdict::RunVerdict,
 };
 
 /// Run a workflow once and wait for its end
@@ -25,12 +25,12 @@ pub(crate) struct Args {
 
 impl Args {
     /// The same words, with the wish to know what may stand behind the file.
-    pub(super) fn asking_for_help(self) -> Self {
-        Self { launch: self.launch.asking_for_help() }
+    pub(super) fn with_help_requested(self) -> Self {
+        Self { launch: self.launch.with_help_requested() }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    launch(args.launch, Manner { command: "run", mode: RunMode::Run }, ctx).await
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    launch(args.launch, LaunchCommand { command: "run", mode: RunMode::Run }, ctx).await
 }

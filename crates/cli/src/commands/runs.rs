@@ -6,14 +6,18 @@ use agent_worker_protocol::{Target, api::RunView};
 
 use super::ls;
 use crate::{
-    client::{Client, Reach, Scope},
-    clock,
-    context::{Context, Format, Output},
+    client::daemon_client::{CommandScope, DaemonClient, ScopeReach},
     error::CliError,
-    table::Column::{Figure, Name, State, Text},
-    text::lasted,
-    verdict::Verdict,
-    which, words,
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+    },
+    output::{
+        clock, state_text,
+        table::Column::{Figure, Name, State, Text},
+        text::format_elapsed,
+        verdict::RunVerdict,
+    },
 };
 
 /// List runs, newest first
@@ -29,53 +33,53 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "target")]
     all: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+    let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
     let scope = ctx.scope(args.target, reach);
-    let mut runs = match ctx.daemon_if_any().await? {
-        Some(client) => meant(&client, &scope).await?,
-        None if scope.target.is_some() => return Err(Context::nothing_yet()),
+    let mut runs = match ctx.connect_if_history().await? {
+        Some(client) => fetch_runs(&client, &scope).await?,
+        None if scope.target.is_some() => return Err(CommandContext::no_history_error()),
         None => Vec::new(),
     };
     runs.sort_by_key(|run| Reverse(run.started));
     match format {
-        Format::Json => ctx.console.json(&runs)?,
+        Format::Json => ctx.console.print_json(&runs)?,
         Format::Text if runs.is_empty() => {
             ctx.console.note("nothing has run here; look at other folders with --all")?;
         }
         Format::Text => show(&runs, reach, ctx)?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-async fn meant(client: &Client, scope: &Scope) -> Result<Vec<RunView>, CliError> {
-    which::somebody(client, scope).await?;
-    if scope.target.is_some() || scope.reach == Reach::Everywhere {
+async fn fetch_runs(client: &DaemonClient, scope: &CommandScope) -> Result<Vec<RunView>, CliError> {
+    resolve_run::require_agent_exists(client, scope).await?;
+    if scope.target.is_some() || scope.reach == ScopeReach::AllProjects {
         return Ok(client.runs(scope).await?);
     }
     let mut runs = Vec::new();
-    for instance in which::here_and_global(client, scope).await? {
-        runs.extend(client.runs(&which::of(&instance)).await?);
+    for instance in resolve_run::instances_in_folder_and_global(client, scope).await? {
+        runs.extend(client.runs(&resolve_run::instance_scope(&instance)).await?);
     }
     Ok(runs)
 }
 
-fn show(runs: &[RunView], reach: Reach, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show(runs: &[RunView], reach: ScopeReach, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let now = clock::now();
     let row = |run: &RunView| {
         [
             Target::instance(&run.instance).to_string(),
             run.mode.to_string(),
-            words::ago(run.started, now),
-            lasted(Duration::from_millis(run.lasted_ms)),
+            state_text::time_ago(run.started, now),
+            format_elapsed(Duration::from_millis(run.lasted_ms)),
             run.turns.to_string(),
             run.messages.to_string(),
-            words::run(run),
+            state_text::run_state_text(run),
         ]
     };
     let rows: Vec<_> = runs.iter().map(row).collect();
@@ -89,9 +93,10 @@ fn show(runs: &[RunView], reach: Reach, ctx: &mut Context<'_>) -> Result<(), Cli
         State("OUTCOME"),
     ];
     match reach {
-        Reach::Here => ctx.console.table(head, &rows),
-        Reach::Everywhere => {
-            let source = |run: &RunView| ls::source(&run.instance, &run.project, ctx.settings);
+        ScopeReach::CurrentProject => ctx.console.print_table(head, &rows),
+        ScopeReach::AllProjects => {
+            let source =
+                |run: &RunView| ls::source_folder(&run.instance, &run.project, ctx.settings);
             let sources: Vec<_> = runs.iter().map(source).collect();
             let rows = rows.into_iter().zip(sources).map(|(row, source)| {
                 let [instance, kind, begun, lasted, turns, messages, outcome] = row;
@@ -100,7 +105,7 @@ fn show(runs: &[RunView], reach: Reach, ctx: &mut Context<'_>) -> Result<(), Cli
             let rows: Vec<_> = rows.collect();
             let [instance, kind, begun, lasted, turns, messages, outcome] = head;
             let head = [instance, Text("SOURCE"), kind, begun, lasted, turns, messages, outcome];
-            ctx.console.table(head, &rows)
+            ctx.console.print_table(head, &rows)
         }
     }
 }

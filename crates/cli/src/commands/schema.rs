@@ -1,10 +1,9 @@
 //! `agent-worker schema`: the workflow file as a JSON Schema, for editors.
 
 use crate::{
-    context::{Context, Format, Output},
     error::CliError,
-    line::Line,
-    verdict::Verdict,
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{styled_line::StyledLine, verdict::RunVerdict},
 };
 
 /// Print the JSON Schema of a workflow file
@@ -18,15 +17,15 @@ Example:
   # yaml-language-server: $schema=/home/you/.agent-worker.schema.json")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let schema = agent_worker_workflow::schema();
     match args.output.format() {
-        Format::Json => ctx.console.json(&schema)?,
-        Format::Text => ctx.console.answer(&Line::plain(format!("{schema:#}")))?,
+        Format::Json => ctx.console.print_json(&schema)?,
+        Format::Text => ctx.console.print_line(&StyledLine::plain(format!("{schema:#}")))?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }

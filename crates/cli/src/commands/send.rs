@@ -9,14 +9,18 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::{
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    fate::{self, Fate},
-    given,
-    line::{Line, Tone},
-    signals::Signals,
-    text::{harmless, one_line},
-    verdict::Verdict,
+    client::sent_message_status::{self, SentMessageStatus},
+    error::{CliError, CliErrorKind},
+    input::{
+        argument_values,
+        context::{CommandContext, Format, OutputArgs},
+        signals::InterruptSignals,
+    },
+    output::{
+        styled_line::{StyledLine, Tone},
+        text::{one_line, sanitize_for_display},
+        verdict::RunVerdict,
+    },
 };
 
 /// Send a message to an agent or a workflow
@@ -56,13 +60,13 @@ pub(crate) struct Args {
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// What `send --wait --json` and `ask --json` print. `outcome` is the word of the exit code; `error` is null exactly when
 /// that is `done`.
 #[derive(Serialize)]
-struct Settled<'a> {
+struct SendReport<'a> {
     outcome: &'static str,
     #[serde(flatten)]
     reply: &'a SendReply,
@@ -71,45 +75,50 @@ struct Settled<'a> {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let (target, message) = split(&args.words, "send")?;
-    if target.is_none() && args.to.is_empty() && is_an_address(&message) {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let (target, message) = split_target_and_text(&args.words, "send")?;
+    if target.is_none() && args.to.is_empty() && is_bare_target(&message) {
         return Err(CliError::new(
-            Kind::Usage,
+            CliErrorKind::Usage,
             format!("`{message}` is an address without a text"),
         )
-        .hint(format!("say something: agent-worker send {message} \"…\"")));
+        .with_hint(format!("say something: agent-worker send {message} \"…\"")));
     }
-    let (target, to) = addressed(target, args.to)?;
+    let (target, to) = resolve_recipients(target, args.to)?;
     let request = SendRequest {
         target: target.or_else(|| ctx.default_agent()),
         project: Some(ctx.settings.cwd.clone()),
-        message: given::text(message)?,
+        message: argument_values::read_text(message)?,
         to,
         cc: args.cc,
         reply_to: args.reply_to.map(Seq::new),
         alone: args.wait,
         priority: if args.urgent { Priority::High } else { Priority::Normal },
     };
-    let mut signals = args.wait.then(Signals::listen_or_fail).transpose()?;
+    let mut signals = args.wait.then(InterruptSignals::listen_or_fail).transpose()?;
     let reply = match &mut signals {
-        Some(signals) => sent_or_left(&request, signals, ctx).await?,
-        None => sent(&request, ctx).await?,
+        Some(signals) => send_unless_interrupted(&request, signals, ctx).await?,
+        None => send_message(&request, ctx).await?,
     };
-    warn_of_nobody(&reply, ctx)?;
+    warn_unknown_mentions(&reply, ctx)?;
     // Who waits is told at the end.
     if !args.wait {
-        warn_of_hindered(&reply, ctx)?;
+        warn_if_blocked(&reply, ctx)?;
     }
     match (signals, args.output.format()) {
-        (None, Format::Json) => ctx.console.json(&reply).map(|()| Verdict::Done),
-        (None, Format::Text) => ctx.console.answer(&place(&reply)).map(|()| Verdict::Done),
-        (Some(mut signals), format) => wait(&reply, &mut signals, format, ctx).await,
+        (None, Format::Json) => ctx.console.print_json(&reply).map(|()| RunVerdict::Done),
+        (None, Format::Text) => {
+            ctx.console.print_line(&recipients_line(&reply)).map(|()| RunVerdict::Done)
+        }
+        (Some(mut signals), format) => wait_for_delivery(&reply, &mut signals, format, ctx).await,
     }
 }
 
 /// Tells why what was said is not acted upon for now.
-pub(super) fn warn_of_hindered(reply: &SendReply, ctx: &mut Context<'_>) -> Result<(), CliError> {
+pub(super) fn warn_if_blocked(
+    reply: &SendReply,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     if let Some(why) = &reply.paused {
         ctx.console.warn(&format!("its run is paused, so nobody acts on it: {}", one_line(why)))?;
     }
@@ -122,7 +131,10 @@ pub(super) fn warn_of_hindered(reply: &SendReply, ctx: &mut Context<'_>) -> Resu
 }
 
 /// Tells whom the text mentions that is nobody.
-pub(super) fn warn_of_nobody(reply: &SendReply, ctx: &mut Context<'_>) -> Result<(), CliError> {
+pub(super) fn warn_unknown_mentions(
+    reply: &SendReply,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     for unknown in &reply.unknown {
         let meant = unknown.suggestion.as_ref().map(|name| format!("; did you mean @{name}?"));
         let name = one_line(&unknown.name);
@@ -133,118 +145,138 @@ pub(super) fn warn_of_nobody(reply: &SendReply, ctx: &mut Context<'_>) -> Result
 }
 
 /// Sends it. When the answer was lost it is asked for again: the key makes that one message.
-pub(super) async fn sent(request: &SendRequest, ctx: &Context<'_>) -> Result<SendReply, CliError> {
+pub(super) async fn send_message(
+    request: &SendRequest,
+    ctx: &CommandContext<'_>,
+) -> Result<SendReply, CliError> {
     let key = Uuid::now_v7().to_string();
-    match ctx.daemon_of_something().await?.send(&key, request).await {
+    match ctx.connect_existing().await?.send(&key, request).await {
         Err(DialError::Lost { .. }) => {
-            Ok(ctx.daemon_of_something().await?.send(&key, request).await?)
+            Ok(ctx.connect_existing().await?.send(&key, request).await?)
         }
         other => Ok(other?),
     }
 }
 
 /// The same for somebody who waits: who leaves is told whether it was sent, unless they leave twice.
-pub(super) async fn sent_or_left(
+pub(super) async fn send_unless_interrupted(
     request: &SendRequest,
-    signals: &mut Signals,
-    ctx: &Context<'_>,
+    signals: &mut InterruptSignals,
+    ctx: &CommandContext<'_>,
 ) -> Result<SendReply, CliError> {
     let unknown = || {
-        CliError::new(Kind::Left, "you left before the daemon said whether it was sent")
-            .hint("read what was said: agent-worker peek")
+        CliError::new(CliErrorKind::Detached, "you left before the daemon said whether it was sent")
+            .with_hint("read what was said: agent-worker peek")
     };
-    signals.carry(sent(request, ctx)).await.unwrap_or_else(|| Err(unknown()))
+    signals.run_until_second(send_message(request, ctx)).await.unwrap_or_else(|| Err(unknown()))
 }
 
 /// Prints what became of it: the answer, or why there is none.
-async fn wait(
+async fn wait_for_delivery(
     reply: &SendReply,
-    signals: &mut Signals,
+    signals: &mut InterruptSignals,
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     if format == Format::Text {
-        ctx.console.say(&place(reply))?;
+        ctx.console.eprint_line(&recipients_line(reply))?;
     }
     if reply.woken.is_empty() {
         return Err(CliError::new(
-            Kind::Failed,
+            CliErrorKind::Failed,
             "it was sent, but nobody is woken by it, so nobody will answer",
         )
-        .hint("mention somebody with @name, or add --to NAME"));
+        .with_hint("mention somebody with @name, or add --to NAME"));
     }
-    let fate = tokio::select! {
-        fate = fate::of(reply, ctx.settings) => fate?,
-        () = signals.first() => return left(reply, format, ctx),
+    let delivery_status = tokio::select! {
+        delivery_status = sent_message_status::wait_until_final(reply, ctx.settings) => delivery_status?,
+        () = signals.wait_for_first() => return print_detached(reply, format, ctx),
     };
     match format {
-        Format::Json => settled(&fate, reply, ctx)?,
-        Format::Text => show(&fate, ctx)?,
+        Format::Json => print_json_report(&delivery_status, reply, ctx)?,
+        Format::Text => print_delivery(&delivery_status, ctx)?,
     }
-    Ok(fate.verdict())
+    Ok(delivery_status.verdict())
 }
 
 /// What became of it, as one document.
-pub(super) fn settled(
-    fate: &Fate,
+pub(super) fn print_json_report(
+    delivery_status: &SentMessageStatus,
     reply: &SendReply,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
-    let (outcome, receipts, error) = (fate.verdict().word(), &fate.receipts[..], fate.error());
-    ctx.console.json(&Settled { outcome, reply, receipts, error })
+    let (outcome, receipts, error) = (
+        delivery_status.verdict().word(),
+        &delivery_status.receipts[..],
+        delivery_status.to_report_error(),
+    );
+    ctx.console.print_json(&SendReport { outcome, reply, receipts, error })
 }
 
 /// Says what goes on without whoever waited for it.
-pub(super) fn left(
+pub(super) fn print_detached(
     reply: &SendReply,
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     let SendReply { seq, instance, .. } = reply;
     let what = format!("you left before #{seq} was acted upon; it stays with whom it is for");
     let look = format!("see what becomes of it: agent-worker receipts {seq} @{instance}");
-    let error = CliError::new(Kind::Left, what).hint(look);
+    let error = CliError::new(CliErrorKind::Detached, what).with_hint(look);
     match format {
         Format::Text => Err(error),
         Format::Json => {
             let (outcome, receipts) = (error.verdict().word(), &[][..]);
-            ctx.console.json(&Settled { outcome, reply, receipts, error: Some(error.body()) })?;
+            ctx.console.print_json(&SendReport {
+                outcome,
+                reply,
+                receipts,
+                error: Some(error.to_report_error()),
+            })?;
             Ok(error.verdict())
         }
     }
 }
 
 /// What became of it, for people.
-pub(super) fn show(fate: &Fate, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    for receipt in &fate.receipts {
+pub(super) fn print_delivery(
+    delivery_status: &SentMessageStatus,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
+    for receipt in &delivery_status.receipts {
         match receipt.state {
             DeliveryState::Acted => {
-                let answer = harmless(receipt.answer.as_deref().unwrap_or_default());
-                let whose = match fate.receipts.as_slice() {
-                    [_] => Line::default(),
-                    _ => Line::of(Tone::Strong, format!("{}: ", receipt.agent)),
+                let answer = sanitize_for_display(receipt.answer.as_deref().unwrap_or_default());
+                let whose = match delivery_status.receipts.as_slice() {
+                    [_] => StyledLine::default(),
+                    _ => StyledLine::new(Tone::Strong, format!("{}: ", receipt.agent)),
                 };
-                ctx.console.answer(&whose.and(Tone::Plain, answer.trim_end()))?;
+                ctx.console.print_line(&whose.with(Tone::Plain, answer.trim_end()))?;
             }
             state => {
                 let said = format!("#{} for {} is {state}", receipt.seq, receipt.agent);
-                let why = one_line(&fate.why(receipt));
-                ctx.console.say(&Line::of(Tone::Bad, said).and(Tone::Plain, format!(": {why}")))?;
+                let why = one_line(&delivery_status.pending_reason(receipt));
+                ctx.console.eprint_line(
+                    &StyledLine::new(Tone::Bad, said).with(Tone::Plain, format!(": {why}")),
+                )?;
             }
         }
     }
-    for agent in &fate.forgotten {
-        let said = Line::of(Tone::Bad, format!("nothing is kept of what {agent} did with it"));
-        ctx.console.say(&said.and(Tone::Plain, format!(": {}", fate.run_words())))?;
+    for agent in &delivery_status.without_receipt {
+        let said =
+            StyledLine::new(Tone::Bad, format!("nothing is kept of what {agent} did with it"));
+        ctx.console.eprint_line(
+            &said.with(Tone::Plain, format!(": {}", delivery_status.run_state_text())),
+        )?;
     }
-    match fate.advice() {
+    match delivery_status.advice() {
         Some(hint) => ctx.console.hint(&hint),
         None => Ok(()),
     }
 }
 
 /// `#12 → coder, reviewer`
-pub(super) fn place(reply: &SendReply) -> Line {
+pub(super) fn recipients_line(reply: &SendReply) -> StyledLine {
     let names =
         |names: &[AgentName]| names.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let woken = match reply.woken.as_slice() {
@@ -255,31 +287,36 @@ pub(super) fn place(reply: &SendReply) -> Line {
         [] => String::new(),
         cc => format!(" (cc {})", names(cc)),
     };
-    Line::of(Tone::Strong, format!("#{}", reply.seq)).and(Tone::Plain, woken).and(Tone::Dim, cc)
+    StyledLine::new(Tone::Strong, format!("#{}", reply.seq))
+        .with(Tone::Plain, woken)
+        .with(Tone::Dim, cc)
 }
 
 /// One word is a text, two are a target and a text. Options may stand between them, which clap does not allow where the
 /// first of two words is the optional one.
-pub(super) fn split(words: &[String], command: &str) -> Result<(Option<Target>, String), CliError> {
+pub(super) fn split_target_and_text(
+    words: &[String],
+    command: &str,
+) -> Result<(Option<Target>, String), CliError> {
     match words {
         [] => Ok((None, String::new())),
         [text] => Ok((None, text.clone())),
         [target, text] => match target.parse() {
             Ok(target) => Ok((Some(target), text.clone())),
-            Err(bad) => Err(CliError::new(Kind::Usage, BadTarget::to_string(&bad))),
+            Err(bad) => Err(CliError::new(CliErrorKind::Usage, BadTarget::to_string(&bad))),
         },
-        [first, ..] => Err(CliError::new(Kind::Usage, "there are too many words")
-            .hint(format!("put the text in quotes: agent-worker {command} {first} \"…\""))),
+        [first, ..] => Err(CliError::new(CliErrorKind::Usage, "there are too many words")
+            .with_hint(format!("put the text in quotes: agent-worker {command} {first} \"…\""))),
     }
 }
 
 /// Whether one word alone is where a message would go: nobody says `coder@review` and no more.
-fn is_an_address(text: &str) -> bool {
+fn is_bare_target(text: &str) -> bool {
     text.parse::<Target>().is_ok_and(|target| target.workflow.is_some())
 }
 
 /// Where it goes and whom it names. `send "text" --to coder@review` means the same as `send coder@review "text"`.
-fn addressed(
+fn resolve_recipients(
     target: Option<Target>,
     to: Vec<Target>,
 ) -> Result<(Option<Target>, Vec<AgentName>), CliError> {
@@ -288,10 +325,10 @@ fn addressed(
     let names = to.map(|other| match other {
         Target { agent: Some(agent), workflow: None, tag: None } => Ok(agent),
         elsewhere => Err(CliError::new(
-            Kind::Usage,
+            CliErrorKind::Usage,
             format!("`--to {elsewhere}` names a place, and a message goes to one place only"),
         )
-        .hint("write the place once: agent-worker send @workflow:tag \"…\" --to agent")),
+        .with_hint("write the place once: agent-worker send @workflow:tag \"…\" --to agent")),
     });
     Ok((target, names.collect::<Result<_, _>>()?))
 }
@@ -315,7 +352,7 @@ mod tests {
             (Some("@review"), &["coder@other"], None),
         ] {
             let target = target.map(|text| text.parse().unwrap());
-            let meant = addressed(target, targets(to)).ok();
+            let meant = resolve_recipients(target, targets(to)).ok();
             let meant = meant.map(|(target, to)| (target.unwrap().to_string(), to));
             let expected = expected.map(|(target, to)| {
                 (target.to_owned(), to.iter().map(|name| name.parse().unwrap()).collect::<Vec<_>>())
@@ -333,7 +370,7 @@ mod tests {
             ("@coder please", false),
             ("me@example.com", true),
         ] {
-            assert_eq!(is_an_address(text), address, "{text}");
+            assert_eq!(is_bare_target(text), address, "{text}");
         }
     }
 
@@ -346,12 +383,12 @@ mod tests {
             (&["a b", "hello"], Err("`a b` cannot be an agent's name")),
         ] {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            match (split(&words, "send"), expected) {
+            match (split_target_and_text(&words, "send"), expected) {
                 (Ok((target, text)), Ok((place, said))) => {
                     let target = target.map(|target| target.to_string());
                     assert_eq!((target.as_deref(), &*text), (place, said));
                 }
-                (Err(error), Err(why)) => assert!(error.body().message.starts_with(why)),
+                (Err(error), Err(why)) => assert!(error.to_report_error().message.starts_with(why)),
                 (read, expected) => panic!("{read:?} instead of {expected:?}"),
             }
         }
@@ -359,6 +396,6 @@ mod tests {
 
     #[test]
     fn no_target_at_all_is_left_to_the_daemon() {
-        assert_eq!(addressed(None, Vec::new()).unwrap(), (None, Vec::new()));
+        assert_eq!(resolve_recipients(None, Vec::new()).unwrap(), (None, Vec::new()));
     }
 }

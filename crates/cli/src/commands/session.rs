@@ -4,9 +4,9 @@ use agent_worker_protocol::{AgentName, Target};
 
 use crate::{
     commands::{agent, ls, new, status, use_agent},
-    context::{Context, Format},
     error::CliError,
-    verdict::Verdict,
+    input::context::{CommandContext, Format},
+    output::verdict::RunVerdict,
 };
 
 /// The old name of `agent`
@@ -14,21 +14,21 @@ use crate::{
 #[command(hide = true, after_help = "Example: agent-worker agent list")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    ask: Ask,
+    command: SessionCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Ask {
-    New(Box<New>),
+enum SessionCommand {
+    New(Box<SessionNewArgs>),
     Ls(ls::Args),
     Status(status::Args),
     Use(use_agent::Args),
-    End(agent::End),
+    End(agent::AgentEndArgs),
 }
 
 /// Let an agent join; its name may also stand behind -n
 #[derive(Debug, clap::Args)]
-struct New {
+struct SessionNewArgs {
     /// What it is called
     #[arg(long = "name", short = 'n', value_name = "NAME", conflicts_with = "name")]
     called: Option<AgentName>,
@@ -39,28 +39,30 @@ struct New {
 impl Args {
     /// How to answer.
     pub(crate) fn format(&self) -> Format {
-        match &self.ask {
-            Ask::New(args) => args.new.output.format(),
-            Ask::Ls(args) => args.output.format(),
-            Ask::Status(args) => args.output.format(),
-            Ask::Use(args) => args.output.format(),
-            Ask::End(args) => args.output.format(),
+        match &self.command {
+            SessionCommand::New(args) => args.new.output.format(),
+            SessionCommand::Ls(args) => args.output.format(),
+            SessionCommand::Status(args) => args.output.format(),
+            SessionCommand::Use(args) => args.output.format(),
+            SessionCommand::End(args) => args.output.format(),
         }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     ctx.console.warn("`session` is now called `agent`, and will be gone one day")?;
-    match args.ask {
-        Ask::New(args) => new::run(args.new.called(args.called.map(alone)), ctx).await,
-        Ask::Ls(args) => ls::run(args, ctx).await,
-        Ask::Status(args) => status::run(args, ctx).await,
-        Ask::Use(args) => use_agent::run(args, ctx).await,
-        Ask::End(args) => agent::end(args, ctx).await,
+    match args.command {
+        SessionCommand::New(args) => {
+            new::run(args.new.with_name(args.called.map(standalone_target)), ctx).await
+        }
+        SessionCommand::Ls(args) => ls::run(args, ctx).await,
+        SessionCommand::Status(args) => status::run(args, ctx).await,
+        SessionCommand::Use(args) => use_agent::run(args, ctx).await,
+        SessionCommand::End(args) => agent::end_agent(args, ctx).await,
     }
 }
 
-fn alone(agent: AgentName) -> Target {
+fn standalone_target(agent: AgentName) -> Target {
     Target { agent: Some(agent), workflow: None, tag: None }
 }

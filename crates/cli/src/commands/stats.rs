@@ -4,18 +4,20 @@ use std::time::Duration;
 
 use agent_worker_protocol::{
     Target,
-    api::{Spread, StatsView, Tally},
+    api::{ActivityStats, DurationPercentiles, StatsView},
 };
 
 use crate::{
-    client::Reach,
-    context::{Context, Format, Output},
+    client::daemon_client::ScopeReach,
     error::CliError,
-    line::{Line, Tone},
-    table::Column::{Figure, Name},
-    text::{lasted, one_line},
-    verdict::Verdict,
-    words,
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{
+        state_text,
+        styled_line::{StyledLine, Tone},
+        table::Column::{Figure, Name},
+        text::{format_elapsed, one_line},
+        verdict::RunVerdict,
+    },
 };
 
 /// Show turns, messages, tokens, cost and latencies
@@ -34,17 +36,17 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
     let target = args.target.or(args.to);
     let only = target.as_ref().and_then(|target| target.agent.clone());
-    let reach = if args.all { Reach::Everywhere } else { Reach::Here };
+    let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
     let scope = ctx.scope(target, reach);
-    let mut stats = match ctx.daemon_if_any().await? {
+    let mut stats = match ctx.connect_if_history().await? {
         Some(client) => {
             if only.is_some() {
                 // Who is nobody is told, not shown as somebody without figures.
@@ -52,30 +54,31 @@ pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, Cl
             }
             client.stats(&scope).await?
         }
-        None if scope.target.is_some() => return Err(Context::nothing_yet()),
+        None if scope.target.is_some() => return Err(CommandContext::no_history_error()),
         None => Vec::new(),
     };
     for run in &mut stats {
         run.agents.retain(|agent| only.as_ref().is_none_or(|only| *only == agent.name));
     }
     match format {
-        Format::Json => ctx.console.json(&stats)?,
+        Format::Json => ctx.console.print_json(&stats)?,
         Format::Text if stats.is_empty() => ctx
             .console
             .note("nothing is running here; name a run that is over, or look with --all")?,
         Format::Text => stats.iter().try_for_each(|run| show(run, ctx))?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn show(run: &StatsView, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show(run: &StatsView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let target = Target::instance(&run.instance).to_string();
     let state = one_line(&run.state.to_string());
-    let time = lasted(Duration::from_millis(run.lasted_ms));
-    let head = Line::of(Tone::Strong, target).and(Tone::Plain, format!("  {state} · {time}"));
-    ctx.console.answer(&head)?;
+    let time = format_elapsed(Duration::from_millis(run.lasted_ms));
+    let head =
+        StyledLine::new(Tone::Strong, target).with(Tone::Plain, format!("  {state} · {time}"));
+    ctx.console.print_line(&head)?;
     let mut rows: Vec<_> =
-        run.agents.iter().map(|agent| row(agent.name.as_str(), &agent.tally)).collect();
+        run.agents.iter().map(|agent| row(agent.name.as_str(), &agent.stats)).collect();
     if run.agents.len() > 1 {
         rows.push(row("(all)", &run.total));
     }
@@ -90,10 +93,10 @@ fn show(run: &StatsView, ctx: &mut Context<'_>) -> Result<(), CliError> {
         Figure("TOOK"),
         Figure("WAITED"),
     ];
-    ctx.console.table(head, &rows)
+    ctx.console.print_table(head, &rows)
 }
 
-fn row(who: &str, tally: &Tally) -> [String; 9] {
+fn row(who: &str, tally: &ActivityStats) -> [String; 9] {
     let usage = &tally.usage;
     [
         who.to_owned(),
@@ -102,13 +105,13 @@ fn row(who: &str, tally: &Tally) -> [String; 9] {
         tally.messages.to_string(),
         usage.input_tokens.to_string(),
         usage.output_tokens.to_string(),
-        words::cost(usage).unwrap_or_else(|| "-".to_owned()),
-        tally.took.map_or_else(|| "-".to_owned(), spread),
-        tally.waited.map_or_else(|| "-".to_owned(), spread),
+        state_text::cost_text(usage).unwrap_or_else(|| "-".to_owned()),
+        tally.took.map_or_else(|| "-".to_owned(), percentiles_text),
+        tally.waited.map_or_else(|| "-".to_owned(), percentiles_text),
     ]
 }
 
-fn spread(spread: Spread) -> String {
-    let time = |millis| lasted(Duration::from_millis(millis));
+fn percentiles_text(spread: DurationPercentiles) -> String {
+    let time = |millis| format_elapsed(Duration::from_millis(millis));
     format!("{} / {}", time(spread.p50_ms), time(spread.p95_ms))
 }

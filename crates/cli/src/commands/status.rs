@@ -9,14 +9,18 @@ use agent_worker_protocol::{
 
 use super::ls;
 use crate::{
-    client::Reach,
-    clock,
-    context::{Context, Format, Output},
+    client::daemon_client::ScopeReach,
     error::CliError,
-    line::{Line, Tone},
-    text::{count, lasted, one_line},
-    verdict::Verdict,
-    which, words,
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+    },
+    output::{
+        clock, state_text,
+        styled_line::{StyledLine, Tone},
+        text::{format_elapsed, one_line, pluralize},
+        verdict::RunVerdict,
+    },
 };
 
 /// Show one agent or one run whole
@@ -29,50 +33,53 @@ pub(crate) struct Args {
     /// Which: `agent`, `agent@workflow:tag` or `@workflow:tag`; without it, the only run of this folder
     target: Option<Target>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
-    let scope = ctx.scope(args.target.clone(), Reach::Here);
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let Some(client) = ctx.connect_if_history().await? else {
+        return Err(CommandContext::no_history_error());
+    };
+    let scope = ctx.scope(args.target.clone(), ScopeReach::CurrentProject);
     let format = args.output.format();
     if let Some(target) = args.target.filter(|target| target.agent.is_some()) {
         let agent = client.agent(&target, &scope).await?;
         match format {
-            Format::Json => ctx.console.json(&agent)?,
+            Format::Json => ctx.console.print_json(&agent)?,
             Format::Text => show_agent(&agent, ctx)?,
         }
     } else {
-        let run = which::run(&client, &scope).await?;
+        let run = resolve_run::resolve_run(&client, &scope).await?;
         match format {
-            Format::Json => ctx.console.json(&run)?,
+            Format::Json => ctx.console.print_json(&run)?,
             Format::Text => show_run(&run, ctx)?,
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn show_agent(agent: &AgentDetail, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show_agent(agent: &AgentDetail, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let (view, now) = (&agent.view, clock::now());
     let who = Target::agent(view.name.clone(), &view.instance);
-    let state = words::agent(&view.state, now);
-    let head = Line::of(Tone::Strong, who.to_string()).and(Tone::Plain, format!("  {state}"));
-    ctx.console.answer(&head)?;
-    let since = agent.state_since.map(|since| ("since", words::ago(since, now)));
+    let state = state_text::agent_state_text(&view.state, now);
+    let head =
+        StyledLine::new(Tone::Strong, who.to_string()).with(Tone::Plain, format!("  {state}"));
+    ctx.console.print_line(&head)?;
+    let since = agent.state_since.map(|since| ("since", state_text::time_ago(since, now)));
     let model = view.model.as_deref().map(|model| format!(", {model}")).unwrap_or_default();
     let mut facts: Vec<_> = since.into_iter().collect();
     facts.extend([
-        ("source", ls::source(&view.instance, &view.project, ctx.settings)),
+        ("source", ls::source_folder(&view.instance, &view.project, ctx.settings)),
         ("backend", format!("{}{model}", view.backend)),
-        ("run", format!("{}, begun {}", agent.run_state, words::ago(view.started, now))),
+        ("run", format!("{}, begun {}", agent.run_state, state_text::time_ago(view.started, now))),
         (
             "so far",
             format!(
                 "{}, {}, {}",
-                count(view.turns as usize, "turn"),
-                count(view.messages as usize, "message"),
-                words::usage(&view.usage)
+                pluralize(view.turns as usize, "turn"),
+                pluralize(view.messages as usize, "message"),
+                state_text::usage_text(&view.usage)
             ),
         ),
         ("wakes when", agent.wakes_when.clone()),
@@ -80,22 +87,23 @@ fn show_agent(agent: &AgentDetail, ctx: &mut Context<'_>) -> Result<(), CliError
     if let Some(system) = &agent.system {
         facts.push(("system", one_line(system)));
     }
-    facts.extend(agent.inbox.iter().map(|mail| ("waits", waiting(mail))));
-    facts.extend(agent.attempts.iter().map(|attempt| ("turn", turn(attempt, now))));
-    ctx.console.facts(&facts)
+    facts.extend(agent.inbox.iter().map(|mail| ("waits", pending_mail_text(mail))));
+    facts.extend(agent.attempts.iter().map(|attempt| ("turn", attempt_text(attempt, now))));
+    ctx.console.print_facts(&facts)
 }
 
-fn waiting(mail: &Mail) -> String {
+fn pending_mail_text(mail: &Mail) -> String {
     let cc = if mail.wakes { "" } else { " (read along)" };
     let message = &mail.message;
     format!("#{} {}{cc}: {}", message.seq, message.from, message.body)
 }
 
 /// One attempt, as `why` tells it too.
-pub(super) fn turn(attempt: &AttemptView, now: Millis) -> String {
+pub(super) fn attempt_text(attempt: &AttemptView, now: Millis) -> String {
     let how = attempt.ended.as_ref().map_or_else(|| "under way".to_owned(), ToString::to_string);
-    let begun = words::ago(attempt.started, now);
-    let took = attempt.ended_at.map(|at| format!(", took {}", lasted(at.since(attempt.started))));
+    let begun = state_text::time_ago(attempt.started, now);
+    let took =
+        attempt.ended_at.map(|at| format!(", took {}", format_elapsed(at.since(attempt.started))));
     let begun = format!("{begun}{}", took.unwrap_or_default());
     match attempt.number {
         1 => format!("for #{}, begun {begun}: {how}", attempt.oldest),
@@ -103,31 +111,34 @@ pub(super) fn turn(attempt: &AttemptView, now: Millis) -> String {
     }
 }
 
-fn show_run(run: &RunView, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show_run(run: &RunView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let now = clock::now();
     let target = Target::instance(&run.instance).to_string();
-    let head = Line::of(Tone::Strong, target).and(Tone::Plain, format!("  {}", words::run(run)));
-    ctx.console.answer(&head)?;
-    let begun = words::ago(run.started, now);
+    let head = StyledLine::new(Tone::Strong, target)
+        .with(Tone::Plain, format!("  {}", state_text::run_state_text(run)));
+    ctx.console.print_line(&head)?;
+    let begun = state_text::time_ago(run.started, now);
     let begun = match run.ended {
-        Some(_) => format!("{begun}, lasted {}", lasted(Duration::from_millis(run.lasted_ms))),
+        Some(_) => {
+            format!("{begun}, lasted {}", format_elapsed(Duration::from_millis(run.lasted_ms)))
+        }
         None => begun,
     };
     let mut facts = vec![
-        ("source", ls::source(&run.instance, &run.project, ctx.settings)),
+        ("source", ls::source_folder(&run.instance, &run.project, ctx.settings)),
         ("run", format!("{} ({})", run.run, run.mode)),
         ("begun", begun),
-        ("since", words::ago(run.state_since, now)),
+        ("since", state_text::time_ago(run.state_since, now)),
         (
             "so far",
             format!(
                 "{}, {}, {}",
-                count(run.turns as usize, "turn"),
-                count(run.messages as usize, "message"),
-                words::usage(&run.usage)
+                pluralize(run.turns as usize, "turn"),
+                pluralize(run.messages as usize, "message"),
+                state_text::usage_text(&run.usage)
             ),
         ),
-        ("limits", limits(&run.limits)),
+        ("limits", limits_text(&run.limits)),
     ];
     if let Some(file) = &run.file {
         let name = file.file_name().unwrap_or(file.as_os_str());
@@ -140,17 +151,17 @@ fn show_run(run: &RunView, ctx: &mut Context<'_>) -> Result<(), CliError> {
         let words = format!("#{} for {}: {why}", receipt.seq, receipt.agent);
         (receipt.state.word(), words)
     }));
-    ctx.console.facts(&facts)?;
+    ctx.console.print_facts(&facts)?;
     if run.agents.is_empty() {
         return Ok(());
     }
-    ctx.console.answer(&Line::default())?;
+    ctx.console.print_line(&StyledLine::default())?;
     ls::show(&run.agents, ctx)
 }
 
-fn limits(limits: &Limits) -> String {
-    let turns = limits.turns.map(|turns| count(turns as usize, "turn"));
+fn limits_text(limits: &Limits) -> String {
+    let turns = limits.turns.map(|turns| pluralize(turns as usize, "turn"));
     let wall = limits.wall.map(|wall| wall.to_string());
-    let hops = Some(count(limits.hops as usize, "hop"));
+    let hops = Some(pluralize(limits.hops as usize, "hop"));
     hops.into_iter().chain(turns).chain(wall).collect::<Vec<_>>().join(", ")
 }

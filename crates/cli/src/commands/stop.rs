@@ -8,13 +8,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    client::{Client, Grace, Reach, Scope, Watched},
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    line::Line,
-    report,
-    verdict::Verdict,
-    words,
+    client::daemon_client::{CommandScope, DaemonClient, FeedSource, ScopeReach, StopGrace},
+    error::{CliError, CliErrorKind},
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{report, state_text, styled_line::StyledLine, verdict::RunVerdict},
 };
 
 /// Stop a run or an agent, and every process of it
@@ -38,22 +35,22 @@ pub(crate) struct Args {
     #[arg(long)]
     now: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// What is to end, and how.
-pub(super) struct Stopping {
-    pub(super) meant: Meant,
-    pub(super) grace: Grace,
+pub(super) struct StopPlan {
+    pub(super) target: StopTarget,
+    pub(super) grace: StopGrace,
     pub(super) format: Format,
 }
 
 /// What is to end.
-pub(super) enum Meant {
+pub(super) enum StopTarget {
     /// One agent.
     Agent(Target),
     /// The runs of an instance; of `@global`, its agents.
-    Runs(Scope),
+    Runs(CommandScope),
     /// The only run of this folder.
     OnlyRun,
     /// Every run there is, and every standalone agent.
@@ -63,82 +60,87 @@ pub(super) enum Meant {
 /// What ended.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Ended {
+enum StoppedItem {
     Run(RunStopped),
     Agent(AgentStopped),
 }
 
-impl Ended {
-    fn line(&self) -> Line {
+impl StoppedItem {
+    fn line(&self) -> StyledLine {
         match self {
-            Self::Run(run) => report::stopped(run),
-            Self::Agent(agent) => report::agent_stopped(agent),
+            Self::Run(run) => report::run_stopped_line(run),
+            Self::Agent(agent) => report::agent_stopped_line(agent),
         }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let meant = match args.target {
-        _ if args.all => Meant::Everything,
-        None => Meant::OnlyRun,
-        Some(target) if target.agent.is_some() => Meant::Agent(target),
-        Some(target) => Meant::Runs(ctx.scope(Some(target), Reach::Here)),
+        _ if args.all => StopTarget::Everything,
+        None => StopTarget::OnlyRun,
+        Some(target) if target.agent.is_some() => StopTarget::Agent(target),
+        Some(target) => StopTarget::Runs(ctx.scope(Some(target), ScopeReach::CurrentProject)),
     };
-    let grace = if args.now { Grace::Nothing } else { Grace::Usual };
-    let stopping = Stopping { meant, grace, format: args.output.format() };
-    match (ctx.daemon_if_any().await?, &stopping.meant) {
-        (Some(client), _) => stopping.carry_out(&client, ctx).await,
-        (None, Meant::Agent(_) | Meant::Runs(_)) => Err(Context::nothing_yet()),
-        (None, Meant::OnlyRun | Meant::Everything) => nothing(stopping.format, ctx),
+    let grace = if args.now { StopGrace::Immediate } else { StopGrace::Default };
+    let stopping = StopPlan { target: meant, grace, format: args.output.format() };
+    match (ctx.connect_if_history().await?, &stopping.target) {
+        (Some(client), _) => stopping.execute(&client, ctx).await,
+        (None, StopTarget::Agent(_) | StopTarget::Runs(_)) => {
+            Err(CommandContext::no_history_error())
+        }
+        (None, StopTarget::OnlyRun | StopTarget::Everything) => {
+            print_nothing_stopped(stopping.format, ctx)
+        }
     }
 }
 
-impl Stopping {
+impl StopPlan {
     /// Ends it, and says what that was.
-    pub(super) async fn carry_out(
+    pub(super) async fn execute(
         self,
-        client: &Client,
-        ctx: &mut Context<'_>,
-    ) -> Result<Verdict, CliError> {
-        let (scope, choice) = match self.meant {
-            Meant::Agent(target) => {
+        client: &DaemonClient,
+        ctx: &mut CommandContext<'_>,
+    ) -> Result<RunVerdict, CliError> {
+        let (scope, choice) = match self.target {
+            StopTarget::Agent(target) => {
                 return stop_agent(client, &target, self.grace, self.format, ctx).await;
             }
-            Meant::Runs(scope) => (scope, Choice::Every),
-            Meant::OnlyRun => (ctx.scope(None, Reach::Here), Choice::Only),
-            Meant::Everything => (ctx.scope(None, Reach::Everywhere), Choice::Every),
+            StopTarget::Runs(scope) => (scope, RunChoice::Every),
+            StopTarget::OnlyRun => (ctx.scope(None, ScopeReach::CurrentProject), RunChoice::Only),
+            StopTarget::Everything => (ctx.scope(None, ScopeReach::AllProjects), RunChoice::Every),
         };
         let runs = client.runs(&scope).await?;
-        let standalone = standalone(&runs, choice);
+        let standalone = standalone_agents(&runs, choice);
         let mut stopped = Vec::new();
-        for run in chosen(runs, choice)? {
-            let one = Ended::Run(client.run_stop(run.run, self.grace).await?);
-            tell(&one, self.format, ctx)?;
+        for run in select_runs(runs, choice)? {
+            let one = StoppedItem::Run(client.run_stop(run.run, self.grace).await?);
+            print_stopped_item(&one, self.format, ctx)?;
             stopped.push(one);
         }
         for agent in standalone {
-            let one = Ended::Agent(client.agent_stop(&agent, &scope, self.grace).await?);
-            tell(&one, self.format, ctx)?;
+            let one = StoppedItem::Agent(client.agent_stop(&agent, &scope, self.grace).await?);
+            print_stopped_item(&one, self.format, ctx)?;
             stopped.push(one);
         }
-        told(&stopped, self.format, ctx)
+        print_summary(&stopped, self.format, ctx)
     }
 }
 
 async fn stop_agent(
-    client: &Client,
+    client: &DaemonClient,
     target: &Target,
-    grace: Grace,
+    grace: StopGrace,
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
-    let stopped = client.agent_stop(target, &ctx.scope(None, Reach::Here), grace).await?;
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    let stopped =
+        client.agent_stop(target, &ctx.scope(None, ScopeReach::CurrentProject), grace).await?;
     if format == Format::Text {
-        ctx.console.answer(&report::agent_stopped(&stopped))?;
-        if let Some(run) = ended_with_it(client, &stopped, ctx).await? {
+        ctx.console.print_line(&report::agent_stopped_line(&stopped))?;
+        if let Some(run) = find_run_ended_by_stop(client, &stopped, ctx).await? {
             let team = Target::instance(&run.instance);
-            let how = words::run(&run);
+            let how = state_text::run_state_text(&run);
             ctx.console.warn(&format!("nobody else had anything to do, so {team} is {how}"))?;
             ctx.console.hint(&format!("begin it again: agent-worker restart {team}"))?;
         } else {
@@ -146,25 +148,29 @@ async fn stop_agent(
             ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
         }
     }
-    told(&[stopped], format, ctx)
+    print_summary(&[stopped], format, ctx)
 }
 
-fn tell(one: &Ended, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn print_stopped_item(
+    one: &StoppedItem,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     match format {
         Format::Json => Ok(()),
-        Format::Text => ctx.console.answer(&one.line()),
+        Format::Text => ctx.console.print_line(&one.line()),
     }
 }
 
 /// The run that is over because nobody but the agent that was stopped had anything to do in it.
-async fn ended_with_it(
-    client: &Client,
+async fn find_run_ended_by_stop(
+    client: &DaemonClient,
     stopped: &AgentStopped,
-    ctx: &Context<'_>,
+    ctx: &CommandContext<'_>,
 ) -> Result<Option<RunView>, CliError> {
-    let scope = Scope::instance(&stopped.instance, ctx.settings.cwd.clone());
+    let scope = CommandScope::for_instance(&stopped.instance, ctx.settings.cwd.clone());
     let from_now = None;
-    let mut events = client.events(&Watched::Scope(scope.clone()), from_now).await?;
+    let mut events = client.events(&FeedSource::Scope(scope.clone()), from_now).await?;
     loop {
         let run = client.runs(&scope).await?.into_iter().next();
         match run {
@@ -175,37 +181,40 @@ async fn ended_with_it(
 }
 
 /// There is nothing to stop.
-pub(super) fn nothing(format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    told::<()>(&[], format, ctx)
+pub(super) fn print_nothing_stopped(
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    print_summary::<()>(&[], format, ctx)
 }
 
 /// The end of the answer: for a program all of it.
-fn told<Stopped: Serialize>(
+fn print_summary<Stopped: Serialize>(
     stopped: &[Stopped],
     format: Format,
-    ctx: &mut Context<'_>,
-) -> Result<Verdict, CliError> {
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
     match format {
-        Format::Json => ctx.console.json(&json!({ "stopped": stopped }))?,
+        Format::Json => ctx.console.print_json(&json!({ "stopped": stopped }))?,
         Format::Text if stopped.is_empty() => {
             ctx.console.note("nothing is running here")?;
         }
         Format::Text => {}
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
 #[derive(Clone, Copy)]
-enum Choice {
+enum RunChoice {
     Every,
     Only,
 }
 
 /// The standalone agents that are meant: their run has no end, they have.
-fn standalone(runs: &[RunView], choice: Choice) -> Vec<Target> {
+fn standalone_agents(runs: &[RunView], choice: RunChoice) -> Vec<Target> {
     let meant = runs.iter().filter(|run| match choice {
-        Choice::Every => run.instance.is_global(),
-        Choice::Only => false,
+        RunChoice::Every => run.instance.is_global(),
+        RunChoice::Only => false,
     });
     let agents = meant.flat_map(|run| run.agents.iter());
     let woken = agents.filter(|agent| !matches!(agent.state, AgentState::Stopped { .. }));
@@ -213,23 +222,23 @@ fn standalone(runs: &[RunView], choice: Choice) -> Vec<Target> {
 }
 
 /// The runs that are meant, but for that of the standalone agents.
-fn chosen(runs: Vec<RunView>, choice: Choice) -> Result<Vec<RunView>, CliError> {
+fn select_runs(runs: Vec<RunView>, choice: RunChoice) -> Result<Vec<RunView>, CliError> {
     // One that is being stopped already is waited for.
     let stopping = |agent: &AgentView| agent.state == AgentState::Stopping;
     let goes_on = |run: &RunView| run.state.is_live() || run.agents.iter().any(stopping);
     let is_meant = |run: &RunView| goes_on(run) && !run.instance.is_global();
     let runs: Vec<_> = runs.into_iter().filter(is_meant).collect();
     match (choice, runs.as_slice()) {
-        (Choice::Only, [_, _, ..]) => {
+        (RunChoice::Only, [_, _, ..]) => {
             let names: Vec<_> =
                 runs.iter().map(|run| Target::instance(&run.instance).to_string()).collect();
             Err(CliError::new(
-                Kind::Refused(Code::Conflict),
+                CliErrorKind::Refused(Code::Conflict),
                 format!("{} runs go on here: {}", runs.len(), names.join(", ")),
             )
-            .hint(format!("say which: agent-worker stop {}", names[0])))
+            .with_hint(format!("say which: agent-worker stop {}", names[0])))
         }
-        (Choice::Only | Choice::Every, _) => Ok(runs),
+        (RunChoice::Only | RunChoice::Every, _) => Ok(runs),
     }
 }
 
@@ -238,7 +247,7 @@ mod tests {
     use agent_worker_protocol::RunState;
 
     use super::*;
-    use crate::samples;
+    use crate::output::samples;
 
     fn run(instance: &str, state: RunState) -> RunView {
         RunView { instance: instance.parse().unwrap(), state, ..samples::run() }
@@ -248,7 +257,7 @@ mod tests {
     fn only_runs_that_go_on_are_stopped_and_never_global() {
         let ended = samples::run().state;
         let runs = [run("a", RunState::Running), run("b", ended), run("global", RunState::Running)];
-        let meant = chosen(runs.to_vec(), Choice::Only).unwrap();
+        let meant = select_runs(runs.to_vec(), RunChoice::Only).unwrap();
         assert_eq!(meant, runs[..1]);
     }
 
@@ -263,15 +272,15 @@ mod tests {
         let stopped = AgentState::Stopped { why: "enough".into() };
         let agents = vec![agent("a", AgentState::Idle), agent("b", stopped)];
         let runs = [RunView { agents, ..run("global", RunState::Running) }, samples::run()];
-        assert_eq!(standalone(&runs, Choice::Every), ["a@global:main".parse().unwrap()]);
-        assert_eq!(standalone(&runs, Choice::Only), []);
+        assert_eq!(standalone_agents(&runs, RunChoice::Every), ["a@global:main".parse().unwrap()]);
+        assert_eq!(standalone_agents(&runs, RunChoice::Only), []);
     }
 
     #[test]
     fn without_a_target_two_runs_are_one_too_many() {
         let runs = vec![run("a", RunState::Running), run("b:x", RunState::Setup)];
-        assert_eq!(chosen(runs.clone(), Choice::Every).unwrap(), runs);
-        let error = chosen(runs, Choice::Only).unwrap_err().body();
+        assert_eq!(select_runs(runs.clone(), RunChoice::Every).unwrap(), runs);
+        let error = select_runs(runs, RunChoice::Only).unwrap_err().to_report_error();
         assert_eq!(error.message, "2 runs go on here: @a, @b:x");
     }
 }

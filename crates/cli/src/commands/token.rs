@@ -4,13 +4,17 @@ use agent_worker_protocol::{Code, api::TokenView};
 use serde_json::json;
 
 use crate::{
-    context::{Context, Format, Output},
     error::CliError,
-    grant::{self, Grant},
-    line::Line,
-    table::Column::{Figure, Name, Text},
-    text::one_line,
-    verdict::Verdict,
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        grant::{self, Grant},
+    },
+    output::{
+        styled_line::StyledLine,
+        table::Column::{Figure, Name, Text},
+        text::one_line,
+        verdict::RunVerdict,
+    },
 };
 
 /// Manage the tokens of other clients
@@ -18,11 +22,11 @@ use crate::{
 #[command(after_help = "Example: agent-worker token create ci > ci.token")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    ask: Ask,
+    command: TokenCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Ask {
+enum TokenCommand {
     /// Make a token and print it, this once
     ///
     /// It is good for reading, sending and writing documents, everywhere, unless told otherwise. Who may `run` or add
@@ -36,13 +40,13 @@ enum Ask {
         #[command(flatten)]
         grant: Grant,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// List the tokens, and what each is good for
     #[command(visible_alias = "ls", after_help = "Example: agent-worker token list")]
     List {
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
     /// Make a token worthless
     #[command(after_help = "Example: agent-worker token revoke ci")]
@@ -50,70 +54,77 @@ enum Ask {
         /// What it is called
         name: String,
         #[command(flatten)]
-        output: Output,
+        output: OutputArgs,
     },
 }
 
 impl Args {
     /// How to answer.
     pub(crate) fn format(&self) -> Format {
-        match &self.ask {
-            Ask::Create { output, .. } | Ask::List { output } | Ask::Revoke { output, .. } => {
-                output.format()
-            }
+        match &self.command {
+            TokenCommand::Create { output, .. }
+            | TokenCommand::List { output }
+            | TokenCommand::Revoke { output, .. } => output.format(),
         }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.format();
-    match args.ask {
-        Ask::Create { name, grant, .. } => {
+    match args.command {
+        TokenCommand::Create { name, grant, .. } => {
             let created =
-                ctx.daemon().await?.token_create(grant.request(&name)).await.map_err(|error| {
-                    CliError::from(error).hint_for(Code::Conflict, || {
+                ctx.connect_or_start().await?.token_create(grant.request(&name)).await.map_err(
+                    |error| {
+                        CliError::from(error).with_hint_for(Code::Conflict, || {
                     format!(
                         "choose another name, or take that back: agent-worker token revoke {name}"
                     )
                 })
-                })?;
+                    },
+                )?;
             match format {
-                Format::Json => ctx.console.json(&created),
-                Format::Text => ctx.console.answer(&Line::plain(created.token)),
+                Format::Json => ctx.console.print_json(&created),
+                Format::Text => ctx.console.print_line(&StyledLine::plain(created.token)),
             }
         }
-        Ask::List { .. } => {
-            let tokens = match ctx.daemon_if_any().await? {
+        TokenCommand::List { .. } => {
+            let tokens = match ctx.connect_if_history().await? {
                 Some(client) => client.tokens().await?,
                 None => Vec::new(),
             };
             let row = |token: &TokenView| {
                 let TokenView { name, created, scopes } = token;
-                let place = grant::whereabouts(scopes);
-                [one_line(name), grant::what(scopes), one_line(&place), created.to_string()]
+                let place = grant::instances_text(scopes);
+                [
+                    one_line(name),
+                    grant::permissions_text(scopes),
+                    one_line(&place),
+                    created.to_string(),
+                ]
             };
             let rows: Vec<_> = tokens.iter().map(row).collect();
             match format {
-                Format::Json => ctx.console.json(&tokens),
+                Format::Json => ctx.console.print_json(&tokens),
                 Format::Text if rows.is_empty() => ctx.console.note("there are no tokens"),
                 Format::Text => {
                     let head = [Name("NAME"), Text("ALLOWS"), Text("WHERE"), Figure("CREATED")];
-                    ctx.console.table(head, &rows)
+                    ctx.console.print_table(head, &rows)
                 }
             }
         }
-        Ask::Revoke { name, .. } => {
-            let client = ctx.daemon_of_something().await?;
+        TokenCommand::Revoke { name, .. } => {
+            let client = ctx.connect_existing().await?;
             client.token_revoke(&name).await.map_err(|error| {
                 let list = || "`agent-worker token list` shows what there is".to_owned();
-                CliError::from(error).hint_for(Code::NotFound, list)
+                CliError::from(error).with_hint_for(Code::NotFound, list)
             })?;
             match format {
-                Format::Json => ctx.console.json(&json!({ "revoked": name })),
+                Format::Json => ctx.console.print_json(&json!({ "revoked": name })),
                 Format::Text => ctx.console.note(&format!("revoked {name}")),
             }
         }
     }?;
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }

@@ -3,10 +3,10 @@
 use agent_worker_protocol::RunMode;
 
 use crate::{
-    context::Context,
+    client::launch::{LaunchArgs, LaunchCommand, launch},
     error::CliError,
-    launch::{LaunchArgs, Manner, launch},
-    verdict::Verdict,
+    input::context::CommandContext,
+    output::verdict::RunVerdict,
 };
 
 /// Start a workflow in the background
@@ -22,13 +22,13 @@ pub(crate) struct Args {
 
 impl Args {
     /// The same words, with the wish to know what may stand behind the file.
-    pub(super) fn asking_for_help(self) -> Self {
-        Self { launch: self.launch.asking_for_help() }
+    pub(super) fn with_help_requested(self) -> Self {
+        Self { launch: self.launch.with_help_requested() }
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let manner = Manner { command: "up", mode: RunMode::Start };
-    launch(args.launch.detached(), manner, ctx).await
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let manner = LaunchCommand { command: "up", mode: RunMode::Start };
+    launch(args.launch.with_detach(), manner, ctx).await
 }

@@ -4,12 +4,10 @@ use agent_worker_protocol::Target;
 use serde_json::json;
 
 use crate::{
-    client::Reach,
-    context::{Context, Format, Output},
-    error::{CliError, Kind},
-    line::Line,
-    memory::Memory,
-    verdict::Verdict,
+    client::{daemon_client::ScopeReach, local_state::LocalState},
+    error::{CliError, CliErrorKind},
+    input::context::{CommandContext, Format, OutputArgs},
+    output::{styled_line::StyledLine, verdict::RunVerdict},
 };
 
 /// Choose whom commands in this folder mean when they name nobody
@@ -28,47 +26,54 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "target")]
     none: bool,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let memory = Memory::of(ctx.settings);
-    let forgetful =
-        |error| CliError::because(Kind::BadHome, "could not write the choice down", error);
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let memory = LocalState::open(ctx.settings);
+    let forgetful = |error| {
+        CliError::with_source(CliErrorKind::BadHome, "could not write the choice down", error)
+    };
     let chosen = match (args.target, args.none) {
         (None, false) => memory.default_agent(&ctx.settings.cwd),
         (None, true) => {
-            memory.choose_nobody(&ctx.settings.cwd).map_err(forgetful)?;
-            return told(None, args.output.format(), ctx).map(|()| Verdict::Done);
+            memory.clear_default_agent(&ctx.settings.cwd).map_err(forgetful)?;
+            return print_default_agent(None, args.output.format(), ctx).map(|()| RunVerdict::Done);
         }
         (Some(target), _) => {
-            warn_of_strangers(&target, ctx).await?;
-            memory.choose(&ctx.settings.cwd, &target).map_err(forgetful)?;
+            warn_if_unknown(&target, ctx).await?;
+            memory.set_default_agent(&ctx.settings.cwd, &target).map_err(forgetful)?;
             Some(target)
         }
     };
-    let verdict = if chosen.is_some() { Verdict::Done } else { Verdict::Failed };
-    told(chosen, args.output.format(), ctx)?;
+    let verdict = if chosen.is_some() { RunVerdict::Done } else { RunVerdict::Failed };
+    print_default_agent(chosen, args.output.format(), ctx)?;
     Ok(verdict)
 }
 
-fn told(chosen: Option<Target>, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn print_default_agent(
+    chosen: Option<Target>,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     match (format, chosen) {
-        (Format::Json, chosen) => ctx.console.json(&json!({ "default": chosen })),
-        (Format::Text, Some(target)) => ctx.console.answer(&Line::plain(target.to_string())),
+        (Format::Json, chosen) => ctx.console.print_json(&json!({ "default": chosen })),
+        (Format::Text, Some(target)) => {
+            ctx.console.print_line(&StyledLine::plain(target.to_string()))
+        }
         (Format::Text, None) => ctx.console.note("nobody is chosen in this folder"),
     }
 }
 
 /// Somebody who is not there may come; a slip of the pen should be seen now.
-async fn warn_of_strangers(target: &Target, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Ok(()) };
-    let scope = ctx.scope(Some(target.clone()), Reach::Here);
+async fn warn_if_unknown(target: &Target, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let Some(client) = ctx.connect_if_history().await? else { return Ok(()) };
+    let scope = ctx.scope(Some(target.clone()), ScopeReach::CurrentProject);
     match client.agents(&scope).await {
         Ok(_) => Ok(()),
         Err(error) => {
-            let why = CliError::from(error).body();
+            let why = CliError::from(error).to_report_error();
             ctx.console.warn(&why.message)
         }
     }

@@ -7,12 +7,16 @@ use agent_worker_workflow::{self as workflow, Mistake, Param, Workflow};
 use serde::Serialize;
 
 use crate::{
-    context::{Context, Format, Output},
     error::CliError,
-    line::{Line, Tone},
-    params,
-    text::count,
-    verdict::Verdict,
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        params,
+    },
+    output::{
+        styled_line::{StyledLine, Tone},
+        text::pluralize,
+        verdict::RunVerdict,
+    },
 };
 
 /// Check a workflow file without running anything
@@ -26,12 +30,12 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// What `validate --json` prints.
 #[derive(Debug, Default, Serialize)]
-struct Checked {
+struct ValidationReport {
     valid: bool,
     workflow: Option<WorkflowName>,
     agents: Vec<AgentName>,
@@ -51,22 +55,24 @@ struct Warning {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let file = ctx.settings.cwd.join(&args.file);
     let loaded = agent_worker_workflow::load(&file).map_err(CliError::from);
     match (loaded, args.output.format()) {
-        (Ok(workflow), Format::Json) => ctx.console.json(&Checked::valid(workflow))?,
+        (Ok(workflow), Format::Json) => {
+            ctx.console.print_json(&ValidationReport::valid(workflow))?;
+        }
         (Ok(workflow), Format::Text) => show(&workflow, ctx)?,
         (Err(error), Format::Text) => return Err(error),
         (Err(error), Format::Json) => {
-            ctx.console.json(&Checked::invalid(&error))?;
+            ctx.console.print_json(&ValidationReport::invalid(&error))?;
             return Ok(error.verdict());
         }
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-impl Checked {
+impl ValidationReport {
     fn valid(workflow: Workflow) -> Self {
         Self {
             valid: true,
@@ -79,36 +85,38 @@ impl Checked {
     }
 
     fn invalid(error: &CliError) -> Self {
-        let mistakes = error.bad_file().map(workflow::Error::mistakes).unwrap_or_default();
-        Self { mistakes, error: Some(error.body()), ..Self::default() }
+        let mistakes = error.workflow_error().map(workflow::Error::mistakes).unwrap_or_default();
+        Self { mistakes, error: Some(error.to_report_error()), ..Self::default() }
     }
 }
 
 fn warnings(workflow: &Workflow) -> Vec<Warning> {
-    let silence = workflow.silence().map(|silence| Warning {
+    let silence = workflow.kickoff_problem().map(|silence| Warning {
         message: silence.why,
         hint: format!(
             "{}; as it is, `run` refuses the file and `start` waits for a message",
             silence.hint
         ),
     });
-    let strangers = workflow.strangers().into_iter();
+    let strangers = workflow.unknown_mentions().into_iter();
     let strangers = strangers.map(|one| Warning { message: one.why, hint: one.hint });
     silence.into_iter().chain(strangers).collect()
 }
 
-fn show(workflow: &Workflow, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    let agents = count(workflow.agents.len(), "agent");
-    let head = Line::of(Tone::Good, "valid").and(Tone::Plain, format!(": {}", workflow.name));
-    ctx.console.answer(&head.and(Tone::Dim, format!(" ({agents})")))?;
+fn show(workflow: &Workflow, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let agents = pluralize(workflow.agents.len(), "agent");
+    let head =
+        StyledLine::new(Tone::Good, "valid").with(Tone::Plain, format!(": {}", workflow.name));
+    ctx.console.print_line(&head.with(Tone::Dim, format!(" ({agents})")))?;
     for agent in &workflow.agents {
         let backend = agent.backend.word();
-        let line = Line::plain(format!("  {}", agent.name));
-        ctx.console.answer(&line.and(Tone::Dim, format!("  {backend}")))?;
+        let line = StyledLine::plain(format!("  {}", agent.name));
+        ctx.console.print_line(&line.with(Tone::Dim, format!("  {backend}")))?;
     }
     for param in &workflow.params {
-        let line = Line::plain(format!("  --{} VALUE", param.name));
-        ctx.console.answer(&line.and(Tone::Dim, format!("  {}", params::explained(param))))?;
+        let line = StyledLine::plain(format!("  --{} VALUE", param.name));
+        ctx.console
+            .print_line(&line.with(Tone::Dim, format!("  {}", params::param_help(param))))?;
     }
     for warning in warnings(workflow) {
         ctx.console.warn(&warning.message)?;

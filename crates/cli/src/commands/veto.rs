@@ -3,11 +3,11 @@
 use agent_worker_protocol::{ProposalId, Target, api::CancelRequest};
 use uuid::Uuid;
 
-use super::proposals::{number, told};
+use super::proposals::{parse_proposal_id, show_outcome};
 use crate::{
-    context::{Context, Output},
     error::CliError,
-    verdict::Verdict,
+    input::context::{CommandContext, OutputArgs},
+    output::verdict::RunVerdict,
 };
 
 /// Cancel a proposal that is voted on, whoever made it
@@ -17,7 +17,7 @@ use crate::{
 #[command(after_help = "Example: agent-worker veto 3 --why \"not before the release\"")]
 pub(crate) struct Args {
     /// Which proposal: its number
-    #[arg(value_name = "NUMBER", value_parser = number)]
+    #[arg(value_name = "NUMBER", value_parser = parse_proposal_id)]
     id: ProposalId,
     /// Why, for the team
     #[arg(long, value_name = "TEXT")]
@@ -26,15 +26,15 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let client = ctx.daemon().await?;
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let client = ctx.connect_or_start().await?;
     let project = Some(ctx.settings.cwd.clone());
     let Args { id, why, target, output } = args;
     let request = CancelRequest { target, project, why };
     let outcome = client.proposal_cancel(&Uuid::now_v7().to_string(), id, &request).await?;
-    told(&outcome, output.format(), ctx)
+    show_outcome(&outcome, output.format(), ctx)
 }

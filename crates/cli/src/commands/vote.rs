@@ -3,11 +3,11 @@
 use agent_worker_protocol::{ProposalId, Target, api::VoteRequest};
 use uuid::Uuid;
 
-use super::proposals::{number, told};
+use super::proposals::{parse_proposal_id, show_outcome};
 use crate::{
-    context::{Context, Output},
     error::CliError,
-    verdict::Verdict,
+    input::context::{CommandContext, OutputArgs},
+    output::verdict::RunVerdict,
 };
 
 /// Vote on a proposal, or change your vote
@@ -17,7 +17,7 @@ use crate::{
 #[command(after_help = "Example: agent-worker vote 3 sqlite --reason \"one file less to run\"")]
 pub(crate) struct Args {
     /// Which proposal: its number
-    #[arg(value_name = "NUMBER", value_parser = number)]
+    #[arg(value_name = "NUMBER", value_parser = parse_proposal_id)]
     id: ProposalId,
     /// Which option
     choice: String,
@@ -28,15 +28,15 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let client = ctx.daemon().await?;
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let client = ctx.connect_or_start().await?;
     let project = Some(ctx.settings.cwd.clone());
     let Args { id, choice, reason, target, output } = args;
     let request = VoteRequest { target, project, choice, reason };
     let outcome = client.vote(&Uuid::now_v7().to_string(), id, &request).await?;
-    told(&outcome, output.format(), ctx)
+    show_outcome(&outcome, output.format(), ctx)
 }

@@ -8,14 +8,18 @@ use serde::Serialize;
 
 use super::status;
 use crate::{
-    client::Reach,
-    clock,
-    context::{Context, Format, Output},
+    client::daemon_client::ScopeReach,
     error::CliError,
-    line::{Line, Tone},
-    text::{count, one_line},
-    verdict::Verdict,
-    which, words,
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+    },
+    output::{
+        clock, state_text,
+        styled_line::{StyledLine, Tone},
+        text::{one_line, pluralize},
+        verdict::RunVerdict,
+    },
 };
 
 /// Say why an agent or a run stands as it does
@@ -27,12 +31,12 @@ pub(crate) struct Args {
     /// Which: `agent`, `agent@workflow:tag` or `@workflow:tag`; without it, the only run of this folder
     target: Option<Target>,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// What `why --json` prints, for an agent and for a run alike.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Why {
+struct StateExplanation {
     target: Target,
     /// In a word.
     state: String,
@@ -47,56 +51,61 @@ struct Why {
 }
 
 /// Runs the command.
-pub(crate) async fn run(args: Args, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let Some(client) = ctx.daemon_if_any().await? else { return Err(Context::nothing_yet()) };
-    let scope = ctx.scope(args.target.clone(), Reach::Here);
+pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let Some(client) = ctx.connect_if_history().await? else {
+        return Err(CommandContext::no_history_error());
+    };
+    let scope = ctx.scope(args.target.clone(), ScopeReach::CurrentProject);
     let why = match args.target.filter(|target| target.agent.is_some()) {
-        Some(target) => of_agent(&client.agent(&target, &scope).await?, clock::now()),
-        None => of_run(&which::run(&client, &scope).await?, clock::now()),
+        Some(target) => explain_agent(&client.agent(&target, &scope).await?, clock::now()),
+        None => explain_run(&resolve_run::resolve_run(&client, &scope).await?, clock::now()),
     };
     match args.output.format() {
-        Format::Json => ctx.console.json(&why)?,
+        Format::Json => ctx.console.print_json(&why)?,
         Format::Text => show(&why, ctx)?,
     }
-    Ok(Verdict::Done)
+    Ok(RunVerdict::Done)
 }
 
-fn show(why: &Why, ctx: &mut Context<'_>) -> Result<(), CliError> {
-    let head = Line::of(Tone::Strong, why.target.to_string());
-    ctx.console.answer(&head.and(Tone::Plain, format!(" is {}", one_line(&why.words))))?;
-    let since = why.since.map(|since| ("since", words::ago(since, clock::now())));
+fn show(why: &StateExplanation, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let head = StyledLine::new(Tone::Strong, why.target.to_string());
+    ctx.console.print_line(&head.with(Tone::Plain, format!(" is {}", one_line(&why.words))))?;
+    let since = why.since.map(|since| ("since", state_text::time_ago(since, clock::now())));
     let because = why.because.iter().map(|because| ("because", because.clone()));
     let wakes = [("wakes when", why.wakes_when.clone())];
     let facts: Vec<_> = since.into_iter().chain(because).chain(wakes).collect();
-    ctx.console.facts(&facts)
+    ctx.console.print_facts(&facts)
 }
 
-fn of_agent(agent: &AgentDetail, now: Millis) -> Why {
+fn explain_agent(agent: &AgentDetail, now: Millis) -> StateExplanation {
     let view = &agent.view;
     let mail = (view.waiting > 0).then(|| {
         let first = agent.inbox.iter().find(|mail| mail.wakes);
         let first =
             first.map(|mail| format!(", first #{} of {}", mail.message.seq, mail.message.from));
-        let messages = count(view.waiting as usize, "message");
+        let messages = pluralize(view.waiting as usize, "message");
         format!("{messages} for it{}", first.unwrap_or_default())
     });
     let nothing = view.state == AgentState::Idle && agent.attempts.is_empty();
     let nothing = nothing.then(|| "nothing was for it yet".to_owned());
-    let last = agent.attempts.first().map(|last| format!("last turn {}", status::turn(last, now)));
-    Why {
+    let last =
+        agent.attempts.first().map(|last| format!("last turn {}", status::attempt_text(last, now)));
+    StateExplanation {
         target: Target::agent(view.name.clone(), &view.instance),
-        state: word(&view.state),
-        words: words::agent(&view.state, now),
+        state: state_word(&view.state),
+        words: state_text::agent_state_text(&view.state, now),
         because: mail.into_iter().chain(nothing).chain(last).collect(),
         since: agent.state_since,
         wakes_when: agent.wakes_when.clone(),
     }
 }
 
-fn of_run(run: &RunView, now: Millis) -> Why {
+fn explain_run(run: &RunView, now: Millis) -> StateExplanation {
     let target = Target::instance(&run.instance);
     let busy = run.agents.iter().filter(|agent| agent.state != AgentState::Idle);
-    let busy = busy.map(|agent| format!("{} is {}", agent.name, words::agent(&agent.state, now)));
+    let busy = busy.map(|agent| {
+        format!("{} is {}", agent.name, state_text::agent_state_text(&agent.state, now))
+    });
     let undone = run.dead_letters.iter().chain(&run.dropped).map(|receipt| {
         let why = receipt.why.as_deref().unwrap_or("no reason given");
         format!("#{} for {} is {}: {why}", receipt.seq, receipt.agent, receipt.state)
@@ -116,27 +125,27 @@ fn of_run(run: &RunView, now: Millis) -> Why {
     };
     let nobody = because.is_empty() && matches!(run.state, RunState::Running);
     let nobody = nobody.then(|| "nobody has anything to do".to_owned());
-    Why {
-        state: word(&run.state),
+    StateExplanation {
+        state: state_word(&run.state),
         words: match run.state {
             RunState::Paused { .. } => "paused".to_owned(),
             _ => run.state.to_string(),
         },
         because: because.into_iter().chain(nobody).collect(),
         since: Some(run.state_since),
-        wakes_when: goes_on(run, &target),
+        wakes_when: run_change_condition(run, &target),
         target,
     }
 }
 
 /// A state's one word, as every document has it.
-fn word(state: &impl Serialize) -> String {
+fn state_word(state: &impl Serialize) -> String {
     let state = serde_json::to_value(state).unwrap_or_default();
     state["state"].as_str().unwrap_or_default().to_owned()
 }
 
 /// What would change how a run stands.
-fn goes_on(run: &RunView, target: &Target) -> String {
+fn run_change_condition(run: &RunView, target: &Target) -> String {
     match (&run.state, run.mode) {
         (RunState::Setup, _) => "its setup is done".to_owned(),
         (RunState::Electing, _) => "the vote is over: agent-worker proposals".to_owned(),
@@ -146,10 +155,10 @@ fn goes_on(run: &RunView, target: &Target) -> String {
         (RunState::Running, RunMode::Start) => {
             format!("somebody sends something: agent-worker send {target} \"…\"")
         }
-        (RunState::Paused { .. }, _) if run.needs.is_nothing() => {
-            format!("it is resumed: {}", run.needs.typed(target))
+        (RunState::Paused { .. }, _) if run.needs.is_empty() => {
+            format!("it is resumed: {}", run.needs.to_command(target))
         }
-        (RunState::Paused { .. }, _) => format!("it gets more: {}", run.needs.typed(target)),
+        (RunState::Paused { .. }, _) => format!("it gets more: {}", run.needs.to_command(target)),
         (RunState::Ended { .. }, _) => format!("it is begun again: agent-worker restart {target}"),
     }
 }
@@ -159,7 +168,7 @@ mod tests {
     use agent_worker_protocol::{LimitKind, PauseCause, api::ResumeRequest};
 
     use super::*;
-    use crate::samples;
+    use crate::output::samples;
 
     #[test]
     fn a_run_says_what_would_change_how_it_stands() {
@@ -191,7 +200,7 @@ mod tests {
                 "it is begun again: agent-worker restart @review:pr-1",
             ),
         ] {
-            let why = of_run(&RunView { state, mode, ..samples::run() }, samples::at(90));
+            let why = explain_run(&RunView { state, mode, ..samples::run() }, samples::at(90));
             assert_eq!((why.because, why.wakes_when), (vec![because.to_owned()], wakes.to_owned()));
         }
     }
@@ -202,6 +211,6 @@ mod tests {
         let needs = ResumeRequest { wall: Some("4h".parse().unwrap()), ..Default::default() };
         let run = RunView { state: RunState::Paused { cause }, needs, ..samples::run() };
         let wakes = "it gets more: agent-worker resume @review:pr-1 --wall 4h";
-        assert_eq!(of_run(&run, samples::at(90)).wakes_when, wakes);
+        assert_eq!(explain_run(&run, samples::at(90)).wakes_when, wakes);
     }
 }

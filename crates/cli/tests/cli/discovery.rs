@@ -12,13 +12,13 @@ use agent_worker_host::LockFile;
 use serde_json::json;
 
 use crate::{
-    fake::{Reply, World, until},
-    stories::send_reply,
+    fake_daemon::{FakeReply, TestHome, until},
+    sample_responses::send_reply,
 };
 
 #[test]
 fn commands_that_only_look_start_no_daemon() {
-    let world = World::without_daemon("echo started > ../started; exit 1");
+    let world = TestHome::without_daemon("echo started > ../started; exit 1");
     for (words, code) in [
         (&["ls"][..], 0),
         (&["ls", "--json"], 0),
@@ -28,37 +28,39 @@ fn commands_that_only_look_start_no_daemon() {
         (&["daemon", "stop"], 0),
         (&[], 0),
     ] {
-        let seen = world.types(words);
+        let seen = world.run_command(words);
         assert!(seen.exits(code), "{words:?}: {seen:?}");
     }
-    let seen = world.types(&["peek", "--json"]);
+    let seen = world.run_command(&["peek", "--json"]);
     assert_eq!((seen.json()["error"]["code"].as_str(), seen.err.as_str()), (Some("not_found"), ""));
     assert!(!world.path("started").exists() && !world.settings.home.exists());
 }
 
 #[test]
 fn a_daemon_of_another_version_may_be_read_but_not_written_to() {
-    let world =
-        World::with_daemon_of_version("9.9.9", vec![("GET /agents", Reply::Json(json!([])))]);
-    let read = world.types(&["ls"]);
+    let world = TestHome::with_daemon_of_version(
+        "9.9.9",
+        vec![("GET /agents", FakeReply::Json(json!([])))],
+    );
+    let read = world.run_command(&["ls"]);
     assert!(read.exits(0) && read.err.contains("version 9.9.9"), "{read:?}");
-    let written = world.types(&["send", "coder", "hi"]);
+    let written = world.run_command(&["send", "coder", "hi"]);
     assert!(written.exits(1), "{written:?}");
     assert!(
         written.err.contains("9.9.9") && written.err.contains("this command is the older one"),
         "{written:?}"
     );
     assert!(world.asked("POST /messages").is_empty());
-    let world = World::with_daemon_of_version("0.0.9", Vec::new());
-    let written = world.types(&["send", "coder", "hi"]);
+    let world = TestHome::with_daemon_of_version("0.0.9", Vec::new());
+    let written = world.run_command(&["send", "coder", "hi"]);
     assert!(written.err.contains("its workers stay: agent-worker daemon restart"), "{written:?}");
 }
 
 #[test]
 fn a_daemon_that_does_not_start_says_why() {
-    let world = World::without_daemon("echo 'the store is newer than this program' >&2; exit 3");
-    world.had_a_daemon();
-    let seen = world.types(&["send", "coder", "hi"]);
+    let world = TestHome::without_daemon("echo 'the store is newer than this program' >&2; exit 3");
+    world.leave_daemon_files();
+    let seen = world.run_command(&["send", "coder", "hi"]);
     assert!(seen.exits(1), "{seen:?}");
     insta::assert_snapshot!(seen.err, @r"
     error: the daemon did not start (exit status: 3):
@@ -69,16 +71,16 @@ fn a_daemon_that_does_not_start_says_why() {
 
 #[test]
 fn a_missing_daemon_is_started_once_it_is_ready_asked() {
-    let world = World::without_daemon(
+    let world = TestHome::without_daemon(
         "env > \"$AGENT_WORKER_HOME/env\"; echo \"$@\" > \"$AGENT_WORKER_HOME/started\"
          for i in 1 2 3 4 5 6 7 8 9; do [ -S \"$AGENT_WORKER_HOME/daemon.sock\" ] && break; sleep 0.2; done
          echo ready",
     );
-    world.had_a_daemon();
-    let script = vec![("POST /messages", Reply::Json(send_reply(&["coder"])))];
+    world.leave_daemon_files();
+    let script = vec![("POST /messages", FakeReply::Json(send_reply(&["coder"])))];
     let started = world.settings.home.join("started");
     let seen = std::thread::scope(|scope| {
-        let typed = scope.spawn(|| world.types(&["send", "coder", "hi"]));
+        let typed = scope.spawn(|| world.run_command(&["send", "coder", "hi"]));
         until(|| started.exists());
         world.listen(env!("CARGO_PKG_VERSION"), script);
         typed.join().unwrap()
@@ -90,7 +92,7 @@ fn a_missing_daemon_is_started_once_it_is_ready_asked() {
 }
 
 /// A daemon that was killed: it lets callers in, answers none, and is gone after the second.
-fn dying_daemon(world: &World) -> impl FnOnce() + Send + 'static {
+fn dying_daemon(world: &TestHome) -> impl FnOnce() + Send + 'static {
     let home = world.settings.home.clone();
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&home).unwrap();
     let lock = LockFile::try_acquire(&home.join("daemon.lock")).unwrap().unwrap();
@@ -108,7 +110,7 @@ fn dying_daemon(world: &World) -> impl FnOnce() + Send + 'static {
 }
 
 /// Calls as often as the dying daemon waits for, in case the command did not: else a test that fails never ends.
-fn bury(world: &World) {
+fn drain_dying_daemon(world: &TestHome) {
     for _ in 0..2 {
         drop(UnixStream::connect(world.settings.home.join("daemon.sock")));
     }
@@ -116,24 +118,24 @@ fn bury(world: &World) {
 
 #[test]
 fn whoever_meets_a_dying_daemon_is_served_by_the_next() {
-    let world = World::without_daemon(
+    let world = TestHome::without_daemon(
         "echo \"$@\" > \"$AGENT_WORKER_HOME/started\"
          for i in 1 2 3 4 5 6 7 8 9; do [ -S \"$AGENT_WORKER_HOME/daemon.sock\" ] && break; sleep 0.2; done
          echo ready",
     );
-    world.had_a_daemon();
+    world.leave_daemon_files();
     let dies = dying_daemon(&world);
     let started = world.settings.home.join("started");
     let seen = std::thread::scope(|scope| {
         scope.spawn(dies);
-        let typed = scope.spawn(|| world.types(&["send", "coder", "hi"]));
+        let typed = scope.spawn(|| world.run_command(&["send", "coder", "hi"]));
         until(|| started.exists() || typed.is_finished());
         if started.exists() {
-            let script = vec![("POST /messages", Reply::Json(send_reply(&["coder"])))];
+            let script = vec![("POST /messages", FakeReply::Json(send_reply(&["coder"])))];
             world.listen(env!("CARGO_PKG_VERSION"), script);
         }
         let seen = typed.join().unwrap();
-        bury(&world);
+        drain_dying_daemon(&world);
         seen
     });
     assert!(seen.exits(0), "{seen:?}");
@@ -142,12 +144,12 @@ fn whoever_meets_a_dying_daemon_is_served_by_the_next() {
 
 #[test]
 fn a_daemon_that_dies_while_it_is_looked_at_is_none() {
-    let world = World::without_daemon("exit 1");
+    let world = TestHome::without_daemon("exit 1");
     let dies = dying_daemon(&world);
     let seen = std::thread::scope(|scope| {
         scope.spawn(dies);
-        let seen = world.types(&["daemon", "status"]);
-        bury(&world);
+        let seen = world.run_command(&["daemon", "status"]);
+        drain_dying_daemon(&world);
         seen
     });
     assert!(seen.exits(1) && seen.out == "no daemon is running\n", "{seen:?}");
@@ -155,10 +157,10 @@ fn a_daemon_that_dies_while_it_is_looked_at_is_none() {
 
 #[test]
 fn an_agent_never_starts_a_daemon() {
-    let mut world = World::without_daemon("echo started > ../started; exit 1");
+    let mut world = TestHome::without_daemon("echo started > ../started; exit 1");
     world.settings.inside_attempt = true;
-    world.had_a_daemon();
-    let seen = world.types(&["send", "coder", "hi"]);
+    world.leave_daemon_files();
+    let seen = world.run_command(&["send", "coder", "hi"]);
     assert!(seen.exits(1) && seen.err.contains("an agent starts none"), "{seen:?}");
     assert!(!world.path("started").exists());
 }
@@ -166,12 +168,12 @@ fn an_agent_never_starts_a_daemon() {
 #[test]
 fn a_home_that_others_can_look_into_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
-    let world = World::with_daemon(Vec::new());
+    let world = TestHome::with_daemon(Vec::new());
     let home = &world.settings.home;
     std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let seen = world.types(&["send", "coder", "hi"]);
+    let seen = world.run_command(&["send", "coder", "hi"]);
     assert!(seen.exits(1), "{seen:?}");
-    insta::assert_snapshot!(world.anonymous(&seen.err), @r"
+    insta::assert_snapshot!(world.redact_paths(&seen.err), @r"
     error: others can look into the home /tmp/home (mode 755)
     hint: close it: chmod 700 /tmp/home
     ");

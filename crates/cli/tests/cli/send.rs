@@ -6,16 +6,16 @@ use agent_worker_cli::Console;
 use serde_json::{Value, json};
 
 use crate::{
-    fake::{Reply, Sink, Then, World, until},
-    stories::{event, receipts, runs, said, send_reply},
+    fake_daemon::{AfterEvents, CapturedStream, FakeReply, TestHome, until},
+    sample_responses::{event, receipts, runs, said, send_reply},
 };
 
 #[test]
 fn send_says_where_it_went_and_who_was_meant() {
     let mut reply = send_reply(&["coder", "reviewer"]);
     reply["unknown"] = json!([{"name": "tseter", "suggestion": "tester"}]);
-    let world = World::with_daemon(vec![("POST /messages", Reply::Json(reply))]);
-    let seen = world.types(&[
+    let world = TestHome::with_daemon(vec![("POST /messages", FakeReply::Json(reply))]);
+    let seen = world.run_command(&[
         "send",
         "coder@review",
         "ask @tseter",
@@ -40,24 +40,24 @@ fn send_says_where_it_went_and_who_was_meant() {
 
 #[test]
 fn send_and_wait_prints_the_answer_alone() {
-    let world = World::with_daemon(vec![
-        ("POST /messages", Reply::Json(send_reply(&["coder"]))),
+    let world = TestHome::with_daemon(vec![
+        ("POST /messages", FakeReply::Json(send_reply(&["coder"]))),
         (
             "GET /events",
-            Reply::Events(
+            FakeReply::Events(
                 vec![
                     event(1, "attempt.ended", &Value::Null),
                     said(12, "user", &["coder"], "hi"),
                     event(13, "attempt.ended", &Value::Null),
                 ],
-                Then::Close,
+                AfterEvents::Close,
             ),
         ),
         ("GET /runs", runs(&going_on())),
         ("GET /messages/12/receipts", receipts(&[("coder", "leased")])),
         ("GET /messages/12/receipts", receipts(&[("coder", "acted"), ("bystander", "pending")])),
     ]);
-    let seen = world.types(&["send", "coder@review", "hi", "--wait"]);
+    let seen = world.run_command(&["send", "coder@review", "hi", "--wait"]);
     assert!(seen.exits(0), "{seen:?}");
     assert_eq!((seen.out.as_str(), seen.err.as_str()), ("coder is done\n", "#12 → coder\n"));
     assert_eq!(world.asked("POST /messages")[0].body["alone"], true);
@@ -66,23 +66,23 @@ fn send_and_wait_prints_the_answer_alone() {
 
 #[test]
 fn send_and_wait_fails_when_somebody_never_acts() {
-    let world = World::with_daemon(vec![
-        ("POST /messages", Reply::Json(send_reply(&["coder", "reviewer"]))),
-        ("GET /events", Reply::Events(Vec::new(), Then::Close)),
+    let world = TestHome::with_daemon(vec![
+        ("POST /messages", FakeReply::Json(send_reply(&["coder", "reviewer"]))),
+        ("GET /events", FakeReply::Events(Vec::new(), AfterEvents::Close)),
         ("GET /runs", runs(&going_on())),
         ("GET /messages/12/receipts", receipts(&[("coder", "acted"), ("reviewer", "dead")])),
     ]);
-    let seen = world.types(&["send", "@review", "hi @all", "--wait"]);
+    let seen = world.run_command(&["send", "@review", "hi @all", "--wait"]);
     assert!(seen.exits(1), "{seen:?}");
     assert_eq!(seen.out, "coder: coder is done\n");
     assert!(seen.err.contains("#12 for reviewer is dead: 3 failures"), "{seen:?}");
 }
 
 /// A message to a coder whose run goes on, until an event tells of something, and `then` is how it stands.
-fn waiting(told: &str, then: &Value, receipt: &str) -> World {
-    World::with_daemon(vec![
-        ("POST /messages", Reply::Json(send_reply(&["coder"]))),
-        ("GET /events", Reply::Events(vec![event(1, told, &Value::Null)], Then::Hang)),
+fn waiting(told: &str, then: &Value, receipt: &str) -> TestHome {
+    TestHome::with_daemon(vec![
+        ("POST /messages", FakeReply::Json(send_reply(&["coder"]))),
+        ("GET /events", FakeReply::Events(vec![event(1, told, &Value::Null)], AfterEvents::Hang)),
         ("GET /runs", runs(&going_on())),
         ("GET /runs", runs(then)),
         ("GET /messages/12/receipts", receipts(&[("coder", "pending")])),
@@ -103,7 +103,7 @@ fn at_a_limit() -> Value {
 fn send_and_wait_notices_a_run_that_pauses_while_it_waits() {
     let send = ["send", "coder@review", "hi", "--wait"];
     let world = waiting("run.paused", &at_a_limit(), "pending");
-    let seen = world.types(&send);
+    let seen = world.run_command(&send);
     assert!(seen.exits(3), "{seen:?}");
     let look = ["GET /runs", "GET /messages/12/receipts"];
     assert!(world.order().ends_with(&look.map(str::to_owned)), "how the run stands is asked first");
@@ -114,15 +114,15 @@ fn send_and_wait_notices_a_run_that_pauses_while_it_waits() {
     ");
 
     let human = json!({"state": "paused", "cause": {"cause": "human"}, "ended": null});
-    assert!(waiting("run.paused", &human, "pending").types(&send).exits(4));
+    assert!(waiting("run.paused", &human, "pending").run_command(&send).exits(4));
     let cut_off = json!({"state": "paused", "cause": {"cause": "interrupted"}, "ended": null});
-    assert!(waiting("run.paused", &cut_off, "pending").types(&send).exits(5));
+    assert!(waiting("run.paused", &cut_off, "pending").run_command(&send).exits(5));
 }
 
 #[test]
 fn send_and_wait_with_json_says_the_word_of_its_exit_code() {
     let world = waiting("run.paused", &at_a_limit(), "pending");
-    let seen = world.types(&["send", "coder@review", "hi", "--wait", "--json"]);
+    let seen = world.run_command(&["send", "coder@review", "hi", "--wait", "--json"]);
     assert!(seen.exits(3), "{seen:?}");
     let json = seen.json();
     assert_eq!(
@@ -135,7 +135,7 @@ fn send_and_wait_with_json_says_the_word_of_its_exit_code() {
 fn send_and_wait_notices_a_run_that_was_stopped() {
     let stopped = json!({"state": "ended", "outcome": "stopped"});
     let world = waiting("run.ended", &stopped, "dropped");
-    let seen = world.types(&["send", "coder@review", "hi", "--wait"]);
+    let seen = world.run_command(&["send", "coder@review", "hi", "--wait"]);
     assert!(seen.exits(130), "{seen:?}");
     assert!(seen.err.contains("#12 for coder is dropped"), "{seen:?}");
 }
@@ -144,7 +144,7 @@ fn send_and_wait_notices_a_run_that_was_stopped() {
 fn send_and_wait_does_not_wait_for_a_run_that_is_over() {
     let done = json!({"state": "ended", "outcome": "done"});
     let world = waiting("run.ended", &done, "pending");
-    let seen = world.types(&["send", "coder@review", "hi", "--wait"]);
+    let seen = world.run_command(&["send", "coder@review", "hi", "--wait"]);
     assert!(seen.exits(1), "{seen:?}");
 }
 
@@ -152,35 +152,38 @@ fn send_and_wait_does_not_wait_for_a_run_that_is_over() {
 fn send_and_wait_lets_a_turn_finish_that_a_pause_left_running() {
     let mut reply = send_reply(&["coder"]);
     reply["paused"] = json!("turn limit (3 of 3)");
-    let world = World::with_daemon(vec![
-        ("POST /messages", Reply::Json(reply)),
-        ("GET /events", Reply::Events(vec![event(1, "attempt.ended", &Value::Null)], Then::Hang)),
+    let world = TestHome::with_daemon(vec![
+        ("POST /messages", FakeReply::Json(reply)),
+        (
+            "GET /events",
+            FakeReply::Events(vec![event(1, "attempt.ended", &Value::Null)], AfterEvents::Hang),
+        ),
         ("GET /runs", runs(&at_a_limit())),
         ("GET /messages/12/receipts", receipts(&[("coder", "leased")])),
         ("GET /messages/12/receipts", receipts(&[("coder", "acted")])),
     ]);
-    let seen = world.types(&["send", "coder@review", "hi", "--wait"]);
+    let seen = world.run_command(&["send", "coder@review", "hi", "--wait"]);
     assert!(seen.exits(0), "{seen:?}");
     assert_eq!((seen.out.as_str(), seen.err.as_str()), ("coder is done\n", "#12 → coder\n"));
 }
 
 #[test]
 fn send_and_wait_does_not_start_a_daemon_somebody_stopped() {
-    let world = World::with_daemon(vec![
-        ("POST /messages", Reply::Json(send_reply(&["coder"]))),
-        ("GET /events", Reply::Events(Vec::new(), Then::Leave)),
+    let world = TestHome::with_daemon(vec![
+        ("POST /messages", FakeReply::Json(send_reply(&["coder"]))),
+        ("GET /events", FakeReply::Events(Vec::new(), AfterEvents::Leave)),
         ("GET /runs", runs(&going_on())),
         ("GET /messages/12/receipts", receipts(&[("coder", "pending")])),
     ]);
-    let seen = world.types(&["send", "coder@review", "hi", "--wait"]);
+    let seen = world.run_command(&["send", "coder@review", "hi", "--wait"]);
     assert!(seen.exits(5), "{seen:?}");
     assert!(seen.err.contains("the daemon was stopped before the run was over"), "{seen:?}");
 }
 
 #[test]
 fn send_and_wait_for_nobody_fails_at_once() {
-    let world = World::with_daemon(vec![("POST /messages", Reply::Json(send_reply(&[])))]);
-    let seen = world.types(&["send", "@review", "hello", "--wait"]);
+    let world = TestHome::with_daemon(vec![("POST /messages", FakeReply::Json(send_reply(&[])))]);
+    let seen = world.run_command(&["send", "@review", "hello", "--wait"]);
     assert!(seen.exits(1), "{seen:?}");
     assert!(seen.err.contains("nobody is woken by it"), "{seen:?}");
 }
@@ -191,28 +194,28 @@ fn the_words_of_an_answer_are_there_before_it_is_complete() {
         event["attempt"] = "01980000-0000-7000-8000-000000000002".into();
         event
     };
-    let world = World::with_daemon(vec![
-        ("POST /messages", Reply::Json(send_reply(&["coder"]))),
+    let world = TestHome::with_daemon(vec![
+        ("POST /messages", FakeReply::Json(send_reply(&["coder"]))),
         (
             "GET /events",
-            Reply::Events(
+            FakeReply::Events(
                 vec![
                     attempt(event(1, "attempt.starting", &json!({"seqs": [12]}))),
                     attempt(event(2, "text", &json!({"text": "coder is"}))),
                 ],
-                Then::Hang,
+                AfterEvents::Hang,
             ),
         ),
         ("GET /runs", runs(&going_on())),
         ("GET /messages/12/receipts", receipts(&[("coder", "leased")])),
         ("GET /messages/12/receipts", receipts(&[("coder", "acted")])),
     ]);
-    let out = Sink::default();
+    let out = CapturedStream::default();
     thread::scope(|scope| {
         let asks = scope.spawn(|| {
-            let talk = Box::new(Sink::default());
-            let mut console = Console::for_a_dumb_terminal(Box::new(out.clone()), talk);
-            world.types_into(&["ask", "coder@review", "well?"], &mut console)
+            let talk = Box::new(CapturedStream::default());
+            let mut console = Console::for_dumb_terminal(Box::new(out.clone()), talk);
+            world.run_with_console(&["ask", "coder@review", "well?"], &mut console)
         });
         until(|| out.text() == "coder is");
         let told = world.asked("GET /messages/12/receipts").len();

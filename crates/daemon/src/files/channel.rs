@@ -6,38 +6,38 @@
 
 use std::{io, os::unix::fs::FileExt as _, sync::Arc, time::Duration};
 
-use agent_worker_kernel::{Change, FileSlot as Slot, Stage, Transcript};
+use agent_worker_kernel::{ChangeCursor, FileSlot as Slot, RunStage, Transcript};
 use agent_worker_protocol::{BadName, DocumentPath, Seq};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AGAIN, HANDOVER, Kept, LAST, Trouble, blocking,
-    folder::{Folder, Key, Seen},
-    is_tried_again, open,
+    FINISH_TIMEOUT, FileSyncError, HANDOVER_TIMEOUT, RETRY_DELAY, SyncOutcome,
+    folder::{FileStamp, Folder, SlotContent},
+    open_folder, run_blocking, wait_for_retry,
 };
 
 /// Looks follow each other no faster: people read slowly.
-const PACE: Duration = Duration::from_millis(100);
+const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(100);
 /// So much of a file tells whether it is ours; a heading is shorter.
-const BEGINNING: usize = 1024;
+const HEADING_PROBE_BYTES: usize = 1024;
 
 /// Keeps the channel of a run's instance as a file until the run is over and the file says so.
-pub(super) async fn keep(transcript: Transcript, stop: &CancellationToken) -> Kept {
-    let (project, names) = transcript.place();
+pub(super) async fn sync_channel(transcript: Transcript, stop: &CancellationToken) -> SyncOutcome {
+    let (project, names) = transcript.location();
     let place = project.join(names.join("/"));
-    let mut patience = HANDOVER;
+    let mut handover_timeout = HANDOVER_TIMEOUT;
     loop {
         let begun = tokio::select! {
-            () = stop.cancelled() => return Kept::InPart,
-            begun = Writer::begin(transcript.clone(), patience) => begun,
+            () = stop.cancelled() => return SyncOutcome::Incomplete,
+            begun = ChannelFileWriter::open(transcript.clone(), handover_timeout) => begun,
         };
         match begun {
-            Ok(mut writer) => return writer.work(stop).await,
+            Ok(mut writer) => return writer.run(stop).await,
             Err(error) => {
-                let stage = transcript.stage().await;
-                if !is_tried_again(stage, &error, &place, &mut patience, stop).await {
-                    return Kept::InPart;
+                let stage = transcript.run_stage().await;
+                if !wait_for_retry(stage, &error, &place, &mut handover_timeout, stop).await {
+                    return SyncOutcome::Incomplete;
                 }
             }
         }
@@ -45,100 +45,107 @@ pub(super) async fn keep(transcript: Transcript, stop: &CancellationToken) -> Ke
 }
 
 /// The one writer of an instance's channel and state.
-struct Writer {
+struct ChannelFileWriter {
     transcript: Transcript,
     folder: Arc<Folder>,
-    reached: Reached,
-    states: [State; 2],
+    position: WrittenPosition,
+    state_files: [StateFile; 2],
 }
 
 /// How far the file is known to say what the store says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reached {
+struct WrittenPosition {
     last: Seq,
     bytes: u64,
     /// As it stood then.
-    key: Option<Key>,
+    key: Option<FileStamp>,
 }
 
 /// A file that tells how something stands.
-struct State {
+struct StateFile {
     path: DocumentPath,
     written: String,
 }
 
-impl Writer {
-    async fn begin(transcript: Transcript, patience: Duration) -> Result<Self, Trouble> {
-        let folder = Arc::new(open(transcript.place(), patience).await?);
-        let states = [State::at("_state/inbox-state.json")?, State::at("_state/proposals.json")?];
-        Ok(Self { transcript, folder, reached: Reached::default(), states })
+impl ChannelFileWriter {
+    async fn open(
+        transcript: Transcript,
+        handover_timeout: Duration,
+    ) -> Result<Self, FileSyncError> {
+        let folder = Arc::new(open_folder(transcript.location(), handover_timeout).await?);
+        let states =
+            [StateFile::new("_state/inbox-state.json")?, StateFile::new("_state/proposals.json")?];
+        Ok(Self { transcript, folder, position: WrittenPosition::default(), state_files: states })
     }
 
-    async fn work(&mut self, stop: &CancellationToken) -> Kept {
-        let mut seen = Change::default();
+    async fn run(&mut self, stop: &CancellationToken) -> SyncOutcome {
+        let mut seen = ChangeCursor::default();
         let mut over: Option<Instant> = None;
         loop {
             let began = Instant::now();
             // Asked first: what was said before the end is then seen by the look that follows.
-            let stage = self.transcript.stage().await.unwrap_or(Stage::Live);
-            if stage == Stage::Deleted {
-                return Kept::Whole;
+            let stage = self.transcript.run_stage().await.unwrap_or(RunStage::Live);
+            if stage == RunStage::Deleted {
+                return SyncOutcome::Complete;
             }
-            let looked = self.look().await;
+            let synced = self.sync_once().await;
             let mut since = || over.get_or_insert(began).elapsed();
-            match (stage, &looked) {
-                (Stage::Over, Ok(())) => return Kept::Whole,
-                (Stage::Over, Err(_)) if since() > LAST => return Kept::InPart,
-                (Stage::Over | Stage::Live | Stage::Deleted, _) => {}
+            match (stage, &synced) {
+                (RunStage::Ended, Ok(())) => return SyncOutcome::Complete,
+                (RunStage::Ended, Err(_)) if since() > FINISH_TIMEOUT => {
+                    return SyncOutcome::Incomplete;
+                }
+                (RunStage::Ended | RunStage::Live | RunStage::Deleted, _) => {}
             }
-            let pause = match looked {
+            let pause = match synced {
                 Ok(()) => Duration::MAX,
                 Err(error) => {
                     tracing::error!(%error, "keeping a channel as a file failed; trying again");
-                    AGAIN
+                    RETRY_DELAY
                 }
             };
             let stirred = async {
                 tokio::select! {
-                    change = self.transcript.changed(seen) => seen = change,
+                    change = self.transcript.wait_for_change(seen) => seen = change,
                     () = tokio::time::sleep(pause) => {}
                 }
-                tokio::time::sleep_until(began + PACE).await;
+                tokio::time::sleep_until(began + MIN_SYNC_INTERVAL).await;
             };
             tokio::select! {
-                () = stop.cancelled() => return self.leave().await,
+                () = stop.cancelled() => return self.sync_before_shutdown().await,
                 () = stirred => {}
             }
         }
     }
 
     /// The daemon closes: what was said until now is written, so that the file says no less while nobody is there.
-    async fn leave(&mut self) -> Kept {
-        let stage = self.transcript.stage().await.unwrap_or(Stage::Live);
-        match (stage, self.look().await) {
-            (Stage::Over, Ok(())) => Kept::Whole,
-            (Stage::Over | Stage::Live | Stage::Deleted, _) => Kept::InPart,
+    async fn sync_before_shutdown(&mut self) -> SyncOutcome {
+        let stage = self.transcript.run_stage().await.unwrap_or(RunStage::Live);
+        match (stage, self.sync_once().await) {
+            (RunStage::Ended, Ok(())) => SyncOutcome::Complete,
+            (RunStage::Ended | RunStage::Live | RunStage::Deleted, _) => SyncOutcome::Incomplete,
         }
     }
 
     /// Brings every file up to what the store says now.
-    async fn look(&mut self) -> Result<(), Trouble> {
+    async fn sync_once(&mut self) -> Result<(), FileSyncError> {
         if self.folder.is_gone() {
-            self.folder = Arc::new(open(self.transcript.place(), HANDOVER).await?);
-            for state in &mut self.states {
+            self.folder =
+                Arc::new(open_folder(self.transcript.location(), HANDOVER_TIMEOUT).await?);
+            for state in &mut self.state_files {
                 state.written.clear();
             }
         }
-        self.reached = self.follow().await?;
-        let says = [self.transcript.mail().await?, self.transcript.votes().await?];
-        for (state, says) in self.states.iter_mut().zip(says) {
+        self.position = self.append_new_messages().await?;
+        let says = [self.transcript.mail_json().await?, self.transcript.votes_json().await?];
+        for (state, says) in self.state_files.iter_mut().zip(says) {
             if state.written != says {
                 let (folder, path, text) =
                     (Arc::clone(&self.folder), state.path.clone(), says.clone());
                 let is_first = state.written.is_empty();
-                blocking(move || {
+                run_blocking(move || {
                     if is_first {
-                        make_way(&folder, &path)?;
+                        set_aside_foreign_state(&folder, &path)?;
                     }
                     folder.replace(&path, &text)
                 })
@@ -150,39 +157,44 @@ impl Writer {
     }
 
     /// Writes what was said since the file was last known to be right; from its beginning, if somebody was there.
-    async fn follow(&self) -> Result<Reached, Trouble> {
-        let mut at = self.reached;
-        let (file, key) = self.opened().await?;
+    async fn append_new_messages(&self) -> Result<WrittenPosition, FileSyncError> {
+        let mut at = self.position;
+        let (file, key) = self.open_channel_file().await?;
         let file = Arc::new(file);
         if at.key != Some(key) {
-            let bytes = say(&file, 0, self.transcript.heading()).await?;
-            at = Reached { last: Seq::default(), bytes, key: None };
+            let bytes = write_text_at(&file, 0, self.transcript.heading()).await?;
+            at = WrittenPosition { last: Seq::default(), bytes, key: None };
         }
-        while let Some(stretch) = self.transcript.said(at.last).await? {
-            at.bytes += say(&file, at.bytes, stretch.text).await?;
+        while let Some(stretch) = self.transcript.next_chunk(at.last).await? {
+            at.bytes += write_text_at(&file, at.bytes, stretch.text).await?;
             at.last = stretch.last;
         }
-        at.key = Some(blocking(move || cut(&file, at.bytes).and_then(|()| Key::now(&file))).await?);
+        at.key = Some(
+            run_blocking(move || {
+                truncate_to(&file, at.bytes).and_then(|()| FileStamp::of_file(&file))
+            })
+            .await?,
+        );
         Ok(at)
     }
 
     /// The file, where it is as we left it or begins as ours; what else lies there is set aside first.
-    async fn opened(&self) -> io::Result<(std::fs::File, Key)> {
+    async fn open_channel_file(&self) -> io::Result<(std::fs::File, FileStamp)> {
         let (folder, transcript, left) =
-            (Arc::clone(&self.folder), self.transcript.clone(), self.reached.key);
-        blocking(move || {
+            (Arc::clone(&self.folder), self.transcript.clone(), self.position.key);
+        run_blocking(move || {
             let path = transcript.channel();
             loop {
                 let (file, key) = folder.open_log(path)?;
                 if left == Some(key) {
                     return Ok((file, key));
                 }
-                let mut beginning = [0; BEGINNING];
+                let mut beginning = [0; HEADING_PROBE_BYTES];
                 let read = read_at(&file, &mut beginning, 0)?;
                 if transcript.is_channel(&beginning[..read]) {
                     return Ok((file, key));
                 }
-                aside(&folder, path)?;
+                set_aside_with_warning(&folder, path)?;
             }
         })
         .await
@@ -190,56 +202,56 @@ impl Writer {
 }
 
 /// Sets aside what lies where a state is written and tells none.
-fn make_way(folder: &Folder, path: &DocumentPath) -> io::Result<()> {
-    match folder.look(path, Slot::File)? {
-        Seen::Nothing => return Ok(()),
-        Seen::File(_) | Seen::Strange => {}
+fn set_aside_foreign_state(folder: &Folder, path: &DocumentPath) -> io::Result<()> {
+    match folder.stat_slot(path, Slot::File)? {
+        SlotContent::Missing => return Ok(()),
+        SlotContent::File(_) | SlotContent::NotAFile => {}
     }
     match folder.read(path, Slot::File)? {
         Some(there) if Transcript::is_state(&there.bytes) => Ok(()),
-        Some(_) | None => aside(folder, path),
+        Some(_) | None => set_aside_with_warning(folder, path),
     }
 }
 
-fn aside(folder: &Folder, path: &DocumentPath) -> io::Result<()> {
+fn set_aside_with_warning(folder: &Folder, path: &DocumentPath) -> io::Result<()> {
     tracing::warn!(%path, "a file that is not ours lay where a channel is written; it is set aside");
     folder.set_aside(path, Slot::File)
 }
 
-impl State {
-    fn at(path: &str) -> Result<Self, BadName> {
+impl StateFile {
+    fn new(path: &str) -> Result<Self, BadName> {
         Ok(Self { path: path.parse()?, written: String::new() })
     }
 }
 
 /// Makes a file say `text` at `offset`, touching nothing that says so already. Answers with how long it is.
-async fn say(file: &Arc<std::fs::File>, offset: u64, text: String) -> io::Result<u64> {
+async fn write_text_at(file: &Arc<std::fs::File>, offset: u64, text: String) -> io::Result<u64> {
     let file = Arc::clone(file);
-    blocking(move || {
+    run_blocking(move || {
         let text = text.as_bytes();
         let mut there = vec![0; text.len()];
         let read = read_at(&file, &mut there, offset)?;
         let same = there[..read].iter().zip(text).take_while(|(one, other)| one == other).count();
-        let (from, rest) = (offset + length(same), &text[same..]);
+        let (from, rest) = (offset + to_u64(same), &text[same..]);
         if !rest.is_empty() {
             // What follows it is not to be read behind it, not for a moment.
-            cut(&file, from)?;
+            truncate_to(&file, from)?;
             file.write_all_at(rest, from)?;
         }
-        Ok(length(text.len()))
+        Ok(to_u64(text.len()))
     })
     .await
 }
 
 /// Takes away what lies beyond a place.
-fn cut(file: &std::fs::File, at: u64) -> io::Result<()> {
+fn truncate_to(file: &std::fs::File, at: u64) -> io::Result<()> {
     if file.metadata()?.len() > at { file.set_len(at) } else { Ok(()) }
 }
 
 fn read_at(file: &std::fs::File, there: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut read = 0;
     while read < there.len() {
-        match file.read_at(&mut there[read..], offset + length(read)) {
+        match file.read_at(&mut there[read..], offset + to_u64(read)) {
             Ok(0) => break,
             Ok(more) => read += more,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -249,6 +261,6 @@ fn read_at(file: &std::fs::File, there: &mut [u8], offset: u64) -> io::Result<us
     Ok(read)
 }
 
-fn length(bytes: usize) -> u64 {
+fn to_u64(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }

@@ -8,14 +8,14 @@ use std::{
 };
 
 use agent_worker_protocol::{DocumentPath, Revision};
-use agent_worker_store::{Base, By, DocumentWrite, Store as _, Who};
+use agent_worker_store::{DocumentBase, DocumentWrite, Store as _, WriteActor, WriteContext};
 
 use super::{
-    copy::{Copy, Next, Place},
     crash::{CrashPoint, CrashSwitch},
+    file_copy::{FileCopy, NextCheck, SyncTarget},
     folder::Folder,
 };
-use crate::tests::house::House;
+use crate::tests::fixture::DaemonFixture;
 
 /// Every point that a write without a conflict passes.
 const POINTS: [CrashPoint; 10] = [
@@ -31,11 +31,11 @@ const POINTS: [CrashPoint; 10] = [
     CrashPoint::Confirmed,
 ];
 /// More comparisons than any document needs until nothing is left to do.
-const MOST_COMPARISONS: usize = 50;
+const MAX_COMPARISONS: usize = 50;
 
 /// How a program saves.
 #[derive(Clone, Copy, Debug)]
-enum Save {
+enum SaveMethod {
     Append,
     TruncateAndWrite,
     TemporaryAndRename,
@@ -43,14 +43,14 @@ enum Save {
 
 /// When the person saves their second line.
 #[derive(Clone, Copy, Debug)]
-enum Moment {
+enum SaveTime {
     BeforeRestart,
     AfterRestart,
 }
 
 /// When the person's program opened the file to save the second line.
 #[derive(Clone, Copy, Debug)]
-enum Buffer {
+enum BufferState {
     /// While the daemon still ran.
     Stale,
     /// Right before it saves.
@@ -60,17 +60,17 @@ enum Buffer {
 /// A program that has the file open, or its text in a buffer.
 enum Editor {
     Appending(fs::File),
-    Holding(Save, String),
+    Buffered(SaveMethod, String),
 }
 
 impl Editor {
-    fn open(file: &Path, save: Save) -> Self {
+    fn open(file: &Path, save: SaveMethod) -> Self {
         match save {
-            Save::Append => {
+            SaveMethod::Append => {
                 Self::Appending(fs::OpenOptions::new().append(true).open(file).unwrap())
             }
-            Save::TruncateAndWrite | Save::TemporaryAndRename => {
-                Self::Holding(save, fs::read_to_string(file).unwrap())
+            SaveMethod::TruncateAndWrite | SaveMethod::TemporaryAndRename => {
+                Self::Buffered(save, fs::read_to_string(file).unwrap())
             }
         }
     }
@@ -78,47 +78,47 @@ impl Editor {
     fn add(self, file: &Path, line: &str) {
         match self {
             Self::Appending(mut open) => writeln!(open, "{line}").unwrap(),
-            Self::Holding(Save::TemporaryAndRename, text) => {
+            Self::Buffered(SaveMethod::TemporaryAndRename, text) => {
                 let temporary = file.with_extension("swap");
                 fs::write(&temporary, format!("{text}{line}\n")).unwrap();
                 fs::rename(&temporary, file).unwrap();
             }
-            Self::Holding(_, text) => fs::write(file, format!("{text}{line}\n")).unwrap(),
+            Self::Buffered(_, text) => fs::write(file, format!("{text}{line}\n")).unwrap(),
         }
     }
 }
 
 /// How a daemon's work on the document ended.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
-    Quiet,
+enum SyncRunEnd {
+    Idle,
     Crashed,
 }
 
 /// One document, its file, and the daemon that keeps it.
-struct Case<'a> {
-    house: &'a House,
+struct CrashCase<'a> {
+    fixture: &'a DaemonFixture,
     path: DocumentPath,
 }
 
-impl<'a> Case<'a> {
+impl<'a> CrashCase<'a> {
     /// A document that is in its file, with another file in its out slot.
-    async fn new(house: &'a House, number: usize) -> Self {
-        let case = Self { house, path: format!("case-{number}.md").parse().unwrap() };
+    async fn new(fixture: &'a DaemonFixture, number: usize) -> Self {
+        let case = Self { fixture, path: format!("case-{number}.md").parse().unwrap() };
         for line in ["one\n", "two\n"] {
             case.append(line).await;
-            assert_eq!(case.start_daemon().run().await, End::Quiet);
+            assert_eq!(case.start_daemon().run().await, SyncRunEnd::Idle);
         }
         case
     }
 
-    fn start_daemon(&self) -> Daemon<'_> {
-        let (project, names) = self.house.shelf.place();
+    fn start_daemon(&self) -> CrashDaemon<'_> {
+        let (project, names) = self.fixture.shelf.location();
         let folder = Folder::open(project, names).unwrap();
-        Daemon { case: self, folder: Arc::new(folder), copy: Copy::default() }
+        CrashDaemon { case: self, folder: Arc::new(folder), copy: FileCopy::default() }
     }
 
-    fn stopping_at(&self, point: CrashPoint) -> Daemon<'_> {
+    fn daemon_crashing_at(&self, point: CrashPoint) -> CrashDaemon<'_> {
         let mut daemon = self.start_daemon();
         Arc::get_mut(&mut daemon.folder).unwrap().crash = CrashSwitch::at(point);
         daemon
@@ -126,25 +126,26 @@ impl<'a> Case<'a> {
 
     /// Writes a line as an agent would, until it is acknowledged.
     async fn append(&self, content: &str) {
-        self.write(content, Base::Append).await;
+        self.write(content, DocumentBase::Append).await;
     }
 
-    async fn write(&self, content: &str, base: Base) {
-        let (workflow, path) = (self.house.shelf.workflow(), self.path.clone());
-        let write = DocumentWrite { workflow, path, content: content.into(), base, most: 4096 };
-        let by = By { who: Who::User, key: None };
-        let now = self.house.store.now();
-        self.house.store.document_put(by, write, now).await.unwrap();
+    async fn write(&self, content: &str, base: DocumentBase) {
+        let (workflow, path) = (self.fixture.shelf.workflow(), self.path.clone());
+        let write =
+            DocumentWrite { workflow, path, content: content.into(), base, max_bytes: 4096 };
+        let by = WriteContext { actor: WriteActor::User, key: None };
+        let now = self.fixture.store.now();
+        self.fixture.store.document_put(by, write, now).await.unwrap();
     }
 
-    async fn newest(&self) -> (Revision, String) {
-        let (workflow, path) = (self.house.shelf.workflow(), self.path.clone());
-        let found = self.house.store.document_get(workflow, path, None).await.unwrap().unwrap();
+    async fn newest_revision(&self) -> (Revision, String) {
+        let (workflow, path) = (self.fixture.shelf.workflow(), self.path.clone());
+        let found = self.fixture.store.document_get(workflow, path, None).await.unwrap().unwrap();
         (found.info.revision, found.content)
     }
 
     fn file(&self) -> PathBuf {
-        let (project, names) = self.house.shelf.place();
+        let (project, names) = self.fixture.shelf.location();
         project.join(names.join("/")).join(self.path.as_str())
     }
 
@@ -153,8 +154,8 @@ impl<'a> Case<'a> {
     }
 
     /// The document has every line once, and its file the same text.
-    async fn judge(&self, lines: &[&str], what: &str) {
-        let text = self.newest().await.1;
+    async fn assert_lines(&self, lines: &[&str], what: &str) {
+        let text = self.newest_revision().await.1;
         let mut found: Vec<_> = text.lines().collect();
         found.sort_unstable();
         assert_eq!(found, lines, "{what}");
@@ -164,29 +165,29 @@ impl<'a> Case<'a> {
 }
 
 /// What a daemon knows of the document while it runs.
-struct Daemon<'a> {
-    case: &'a Case<'a>,
+struct CrashDaemon<'a> {
+    case: &'a CrashCase<'a>,
     folder: Arc<Folder>,
-    copy: Copy,
+    copy: FileCopy,
 }
 
-impl Daemon<'_> {
-    async fn compare(&mut self) -> Result<Next, End> {
-        let (documents, path) = (&self.case.house.shelf, &self.case.path);
-        let at = Place { documents, folder: &self.folder, path };
-        let head = self.case.newest().await.0;
-        match self.copy.tend(&at, Some(head)).await {
-            Err(_) if self.folder.crash.has_crashed() => Err(End::Crashed),
+impl CrashDaemon<'_> {
+    async fn compare(&mut self) -> Result<NextCheck, SyncRunEnd> {
+        let (documents, path) = (&self.case.fixture.shelf, &self.case.path);
+        let at = SyncTarget { documents, folder: &self.folder, path };
+        let head = self.case.newest_revision().await.0;
+        match self.copy.sync(&at, Some(head)).await {
+            Err(_) if self.folder.crash.has_crashed() => Err(SyncRunEnd::Crashed),
             next => Ok(next.unwrap()),
         }
     }
 
     /// Compares until nothing is left to do.
-    async fn run(mut self) -> End {
-        for _ in 0..MOST_COMPARISONS {
+    async fn run(mut self) -> SyncRunEnd {
+        for _ in 0..MAX_COMPARISONS {
             match self.compare().await {
-                Ok(Next::Rest) => return End::Quiet,
-                Ok(Next::In(pause)) => tokio::time::sleep(pause).await,
+                Ok(NextCheck::Idle) => return SyncRunEnd::Idle,
+                Ok(NextCheck::After(pause)) => tokio::time::sleep(pause).await,
                 Err(end) => return end,
             }
         }
@@ -195,29 +196,33 @@ impl Daemon<'_> {
 }
 
 /// A person saves a line, an agent appends one, the daemon is killed at `point`, both do so once more.
-async fn killed_at(
-    case: &Case<'_>,
+async fn run_killed_at(
+    case: &CrashCase<'_>,
     point: CrashPoint,
-    (save, moment, buffer): (Save, Moment, Buffer),
+    (save, moment, buffer): (SaveMethod, SaveTime, BufferState),
 ) {
     let file = case.file();
     Editor::open(&file, save).add(&file, "person 1");
     let stale = Editor::open(&file, save);
     case.append("agent 1\n").await;
-    assert_eq!(case.stopping_at(point).run().await, End::Crashed, "{point:?} is passed");
+    assert_eq!(
+        case.daemon_crashing_at(point).run().await,
+        SyncRunEnd::Crashed,
+        "{point:?} is passed"
+    );
     let add_second = || {
         let editor = match buffer {
-            Buffer::Stale => stale,
-            Buffer::Fresh => Editor::open(&file, save),
+            BufferState::Stale => stale,
+            BufferState::Fresh => Editor::open(&file, save),
         };
         editor.add(&file, "person 2");
     };
     let mut daemon = match moment {
-        Moment::BeforeRestart => {
+        SaveTime::BeforeRestart => {
             add_second();
             case.start_daemon()
         }
-        Moment::AfterRestart => {
+        SaveTime::AfterRestart => {
             let mut daemon = case.start_daemon();
             daemon.compare().await.unwrap();
             add_second();
@@ -226,24 +231,26 @@ async fn killed_at(
     };
     daemon.compare().await.unwrap();
     case.append("agent 2\n").await;
-    assert_eq!(daemon.run().await, End::Quiet);
+    assert_eq!(daemon.run().await, SyncRunEnd::Idle);
 }
 
 #[tokio::test]
 async fn every_line_is_there_once_wherever_the_daemon_is_killed_and_however_a_person_saves() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     tokio::time::pause();
     let mut number = 0;
     for point in POINTS {
-        for save in [Save::Append, Save::TruncateAndWrite, Save::TemporaryAndRename] {
-            for moment in [Moment::BeforeRestart, Moment::AfterRestart] {
-                for buffer in [Buffer::Fresh, Buffer::Stale] {
+        for save in
+            [SaveMethod::Append, SaveMethod::TruncateAndWrite, SaveMethod::TemporaryAndRename]
+        {
+            for moment in [SaveTime::BeforeRestart, SaveTime::AfterRestart] {
+                for buffer in [BufferState::Fresh, BufferState::Stale] {
                     number += 1;
-                    let case = Case::new(&house, number).await;
-                    killed_at(&case, point, (save, moment, buffer)).await;
+                    let case = CrashCase::new(&fixture, number).await;
+                    run_killed_at(&case, point, (save, moment, buffer)).await;
                     let lines = ["agent 1", "agent 2", "one", "person 1", "person 2", "two"];
                     let what = format!("{number}: {point:?} {save:?} {moment:?} {buffer:?}");
-                    case.judge(&lines, &what).await;
+                    case.assert_lines(&lines, &what).await;
                 }
             }
         }
@@ -253,21 +260,21 @@ async fn every_line_is_there_once_wherever_the_daemon_is_killed_and_however_a_pe
 
 #[tokio::test]
 async fn a_text_that_cannot_be_merged_is_set_aside_once_wherever_the_daemon_is_killed() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     tokio::time::pause();
     let points = [CrashPoint::TakeBegins, CrashPoint::Taken, CrashPoint::AsideRenamed];
     for (number, point) in points.into_iter().enumerate() {
         for (kind, theirs) in [(0, &b"person\n"[..]), (1, b"\xff\xfe")] {
-            let case = Case::new(&house, number * 2 + kind).await;
-            case.write("agent\n", Base::Revision(Revision::new(2))).await;
+            let case = CrashCase::new(&fixture, number * 2 + kind).await;
+            case.write("agent\n", DocumentBase::Revision(Revision::new(2))).await;
             fs::write(case.file(), theirs).unwrap();
-            assert_eq!(case.stopping_at(point).run().await, End::Crashed);
-            assert_eq!(case.start_daemon().run().await, End::Quiet);
+            assert_eq!(case.daemon_crashing_at(point).run().await, SyncRunEnd::Crashed);
+            assert_eq!(case.start_daemon().run().await, SyncRunEnd::Idle);
             let what = format!("{point:?} {theirs:?}");
             assert_eq!(fs::read(case.conflict_file()).unwrap(), theirs, "{what}");
             let again = case.file().with_file_name(format!("{}.2.conflict", case.path));
             assert!(!again.exists(), "{what}: one file is enough");
-            let (revision, text) = case.newest().await;
+            let (revision, text) = case.newest_revision().await;
             assert_eq!(text, "agent\n", "{what}");
             let revisions = [5, 3][kind];
             assert_eq!(revision.get(), revisions, "{what}: the text was taken once");
@@ -278,19 +285,19 @@ async fn a_text_that_cannot_be_merged_is_set_aside_once_wherever_the_daemon_is_k
 
 #[tokio::test]
 async fn without_the_out_slot_a_persons_text_is_set_aside_and_nothing_is_merged() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     tokio::time::pause();
     for (number, save) in [None, Some("person\n")].into_iter().enumerate() {
-        let case = Case::new(&house, number).await;
+        let case = CrashCase::new(&fixture, number).await;
         case.append("agent\n").await;
-        assert_eq!(case.stopping_at(CrashPoint::Exchanged).run().await, End::Crashed);
+        assert_eq!(case.daemon_crashing_at(CrashPoint::Exchanged).run().await, SyncRunEnd::Crashed);
         let out = case.file().with_file_name(format!(".{}.out", case.path));
         fs::remove_file(out).unwrap();
         if let Some(text) = save {
             fs::write(case.file(), text).unwrap();
         }
-        assert_eq!(case.start_daemon().run().await, End::Quiet);
-        assert_eq!(case.newest().await.1, "one\ntwo\nagent\n", "{save:?}");
+        assert_eq!(case.start_daemon().run().await, SyncRunEnd::Idle);
+        assert_eq!(case.newest_revision().await.1, "one\ntwo\nagent\n", "{save:?}");
         assert_eq!(fs::read_to_string(case.file()).unwrap(), "one\ntwo\nagent\n", "{save:?}");
         let aside = fs::read_to_string(case.conflict_file()).ok();
         assert_eq!(aside.as_deref(), save, "{save:?}");

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::crash::{CrashPoint, CrashSwitch};
-use agent_worker_kernel::{CONFLICT, ExchangeMode, FileSlot as Slot};
+use agent_worker_kernel::{CONFLICT_SUFFIX, ExchangeMode, FileSlot as Slot};
 use agent_worker_protocol::DocumentPath;
 use rustix::{
     fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat},
@@ -17,17 +17,17 @@ use rustix::{
 };
 
 /// A document holds 4 MiB; what is longer is read no further.
-const MOST: u64 = 4 * 1024 * 1024;
+const MAX_DOCUMENT_BYTES: u64 = 4 * 1024 * 1024;
 /// So many files are looked at.
-const MOST_FILES: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 /// So deep folders are looked into; a document's path is no deeper.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 /// So many texts of one document lie aside at once.
-const MOST_ASIDE: usize = 100;
+const MAX_ASIDE_FILES: usize = 100;
 /// The folder that is ours in every project.
-const OURS: &str = ".workflow";
+const OWN_FOLDER: &str = ".workflow";
 /// Ours, and of no interest to git.
-const IGNORED: &str = "# Of agent-worker: copies it is working on.\n.*.out\n.*.tmp\n";
+const GITIGNORE_TEXT: &str = "# Of agent-worker: copies it is working on.\n.*.out\n.*.tmp\n";
 
 /// An open folder of documents.
 pub(super) struct Folder {
@@ -37,7 +37,7 @@ pub(super) struct Folder {
 
 /// The result of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exchange {
+pub(super) enum ExchangeResult {
     Done,
     /// The file was deleted or created meanwhile; nothing was changed.
     Missed,
@@ -45,14 +45,14 @@ pub(super) enum Exchange {
 
 /// What people may do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum FileAccess {
     Edit,
     Read,
 }
 
 /// A file as it stood at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct FileStamp {
     pub(super) ino: u64,
     pub(super) mtime: (i64, i64),
     pub(super) size: u64,
@@ -60,16 +60,16 @@ pub(super) struct Key {
 
 /// What lies under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
-    Nothing,
-    File(Key),
+pub(super) enum SlotContent {
+    Missing,
+    File(FileStamp),
     /// A folder, a link: nothing of ours.
-    Strange,
+    NotAFile,
 }
 
 /// What was read of a file.
-pub(super) struct Text {
-    pub(super) key: Key,
+pub(super) struct FileText {
+    pub(super) key: FileStamp,
     pub(super) bytes: Vec<u8>,
     /// Whether there was more.
     pub(super) is_whole: bool,
@@ -88,11 +88,12 @@ impl Folder {
     pub(super) fn open(project: &Path, names: &[String]) -> io::Result<Self> {
         let mut root = fs::open(project, folder_flags(), Mode::empty())?;
         // A folder on the way there may be somebody else's.
-        let ours = if names.first().is_some_and(|name| name == OURS) { 1 } else { names.len() };
+        let ours =
+            if names.first().is_some_and(|name| name == OWN_FOLDER) { 1 } else { names.len() };
         for (depth, name) in (1..).zip(names) {
-            root = enter(root.as_fd(), name, Way::Make)?;
+            root = open_subfolder(root.as_fd(), name, FolderLookup::Create)?;
             if depth == ours {
-                ignore_ours(root.as_fd());
+                write_gitignore(root.as_fd());
             }
         }
         fs::flock(&root, FlockOperation::NonBlockingLockExclusive)?;
@@ -105,24 +106,24 @@ impl Folder {
     }
 
     /// Looks under a document's name.
-    pub(super) fn look(&self, path: &DocumentPath, slot: Slot) -> io::Result<Seen> {
-        let (folder, name) = match self.parent(path, Way::Find) {
+    pub(super) fn stat_slot(&self, path: &DocumentPath, slot: Slot) -> io::Result<SlotContent> {
+        let (folder, name) = match self.open_parent(path, FolderLookup::Existing) {
             Ok(found) => found,
-            Err(error) => return nothing(&error).ok_or(error),
+            Err(error) => return content_of_error(&error).ok_or(error),
         };
         match fs::statat(&folder, slot_name(slot, name), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
-                Ok(Seen::File(Key::of(&stat)))
+                Ok(SlotContent::File(FileStamp::of(&stat)))
             }
-            Ok(_) => Ok(Seen::Strange),
-            Err(Errno::NOENT) => Ok(Seen::Nothing),
+            Ok(_) => Ok(SlotContent::NotAFile),
+            Err(Errno::NOENT) => Ok(SlotContent::Missing),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Reads a file, if it is one.
-    pub(super) fn read(&self, path: &DocumentPath, slot: Slot) -> io::Result<Option<Text>> {
-        self.read_most(path, slot, MOST)
+    pub(super) fn read(&self, path: &DocumentPath, slot: Slot) -> io::Result<Option<FileText>> {
+        self.read_up_to(path, slot, MAX_DOCUMENT_BYTES)
     }
 
     /// Reads a file that may have `length` bytes, and enough of a longer one to see that it is.
@@ -131,12 +132,21 @@ impl Folder {
         path: &DocumentPath,
         slot: Slot,
         length: usize,
-    ) -> io::Result<Option<Text>> {
-        self.read_most(path, slot, MOST.max(u64::try_from(length).unwrap_or(MOST)))
+    ) -> io::Result<Option<FileText>> {
+        self.read_up_to(
+            path,
+            slot,
+            MAX_DOCUMENT_BYTES.max(u64::try_from(length).unwrap_or(MAX_DOCUMENT_BYTES)),
+        )
     }
 
-    fn read_most(&self, path: &DocumentPath, slot: Slot, most: u64) -> io::Result<Option<Text>> {
-        let (folder, name) = self.parent(path, Way::Find)?;
+    fn read_up_to(
+        &self,
+        path: &DocumentPath,
+        slot: Slot,
+        most: u64,
+    ) -> io::Result<Option<FileText>> {
+        let (folder, name) = self.open_parent(path, FolderLookup::Existing)?;
         // Without waiting: a pipe put here must not hold us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match fs::openat(&folder, slot_name(slot, name), flags, Mode::empty()) {
@@ -151,27 +161,32 @@ impl Folder {
         let mut bytes = Vec::new();
         std::fs::File::from(file).take(most + 1).read_to_end(&mut bytes)?;
         let is_whole = u64::try_from(bytes.len()).is_ok_and(|read| read <= most);
-        Ok(Some(Text { key: Key::of(&stat), bytes, is_whole }))
+        Ok(Some(FileText { key: FileStamp::of(&stat), bytes, is_whole }))
     }
 
     /// Writes a text into a new file and renames it to the out slot, durably. Returns the file.
-    pub(super) fn stage(&self, path: &DocumentPath, text: &str, access: Access) -> io::Result<Key> {
-        let (folder, name) = self.parent(path, Way::Make)?;
+    pub(super) fn stage(
+        &self,
+        path: &DocumentPath,
+        text: &str,
+        access: FileAccess,
+    ) -> io::Result<FileStamp> {
+        let (folder, name) = self.open_parent(path, FolderLookup::Create)?;
         let unfinished = format!(".{name}.tmp");
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = match access {
-            Access::Edit => Mode::from_raw_mode(0o644),
-            Access::Read => Mode::from_raw_mode(0o444),
+            FileAccess::Edit => Mode::from_raw_mode(0o644),
+            FileAccess::Read => Mode::from_raw_mode(0o444),
         };
         self.crash.reach(CrashPoint::StageBegins)?;
-        remove(&folder, &unfinished)?;
+        remove_if_exists(&folder, &unfinished)?;
         let mut file = std::fs::File::from(fs::openat(&folder, &unfinished, flags, mode)?);
         file.write_all(text.as_bytes())?;
         self.crash.reach(CrashPoint::StageWritten)?;
         file.sync_all()?;
         self.crash.reach(CrashPoint::StageSynced)?;
-        let key = Key::of(&fs::fstat(&file)?);
+        let key = FileStamp::of(&fs::fstat(&file)?);
         fs::renameat(&folder, &unfinished, &folder, slot_name(Slot::Out, name))?;
         // An intent that outlives a power cut must find the staged file.
         fs::fsync(&folder)?;
@@ -180,29 +195,38 @@ impl Folder {
     }
 
     /// Gives the staged file the document's name, in one step.
-    pub(super) fn exchange(&self, path: &DocumentPath, mode: ExchangeMode) -> io::Result<Exchange> {
-        let (folder, name) = self.parent(path, Way::Find)?;
+    pub(super) fn exchange(
+        &self,
+        path: &DocumentPath,
+        mode: ExchangeMode,
+    ) -> io::Result<ExchangeResult> {
+        let (folder, name) = self.open_parent(path, FolderLookup::Existing)?;
         let flags = match mode {
             ExchangeMode::Exchange => RenameFlags::EXCHANGE,
             ExchangeMode::Create => RenameFlags::NOREPLACE,
         };
         match fs::renameat_with(&folder, slot_name(Slot::Out, name), &folder, name, flags) {
-            Ok(()) => self.crash.reach(CrashPoint::Exchanged).map(|()| Exchange::Done),
-            Err(Errno::EXIST | Errno::NOENT) => Ok(Exchange::Missed),
+            Ok(()) => self.crash.reach(CrashPoint::Exchanged).map(|()| ExchangeResult::Done),
+            Err(Errno::EXIST | Errno::NOENT) => Ok(ExchangeResult::Missed),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Makes the names in a document's folder durable.
     pub(super) fn sync(&self, path: &DocumentPath) -> io::Result<()> {
-        let (folder, _) = self.parent(path, Way::Find)?;
+        let (folder, _) = self.open_parent(path, FolderLookup::Existing)?;
         Ok(fs::fsync(&folder)?)
     }
 
     /// Stages a text and exchanges it, for a file whose slots the store does not track.
-    pub(super) fn put(&self, path: &DocumentPath, text: &str, access: Access) -> io::Result<Key> {
+    pub(super) fn stage_and_exchange(
+        &self,
+        path: &DocumentPath,
+        text: &str,
+        access: FileAccess,
+    ) -> io::Result<FileStamp> {
         let key = self.stage(path, text, access)?;
-        if self.exchange(path, ExchangeMode::Create)? == Exchange::Missed {
+        if self.exchange(path, ExchangeMode::Create)? == ExchangeResult::Missed {
             self.exchange(path, ExchangeMode::Exchange)?;
         }
         self.sync(path)?;
@@ -210,8 +234,8 @@ impl Folder {
     }
 
     /// Opens a file that grows, making it if need be; refused if writing it would write elsewhere.
-    pub(super) fn open_log(&self, path: &DocumentPath) -> io::Result<(std::fs::File, Key)> {
-        let (folder, name) = self.parent(path, Way::Make)?;
+    pub(super) fn open_log(&self, path: &DocumentPath) -> io::Result<(std::fs::File, FileStamp)> {
+        let (folder, name) = self.open_parent(path, FolderLookup::Create)?;
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = fs::openat(&folder, name, flags, Mode::from_raw_mode(0o644))?;
@@ -220,12 +244,12 @@ impl Folder {
         if !is_file || stat.st_nlink != 1 {
             return Err(io::Error::other(format!("{path} is no file of its own")));
         }
-        Ok((file.into(), Key::of(&stat)))
+        Ok((file.into(), FileStamp::of(&stat)))
     }
 
     /// Puts a text under a name in one step, whatever was there: what is not ours was set aside before.
     pub(super) fn replace(&self, path: &DocumentPath, text: &str) -> io::Result<()> {
-        let (folder, name) = self.parent(path, Way::Make)?;
+        let (folder, name) = self.open_parent(path, FolderLookup::Create)?;
         let unfinished = format!(".{name}.tmp");
         match fs::unlinkat(&folder, &unfinished, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -239,18 +263,18 @@ impl Folder {
     }
 
     /// Lets go of what came out of a document's file.
-    pub(super) fn drop_out(&self, path: &DocumentPath) -> io::Result<()> {
-        let (folder, name) = self.parent(path, Way::Find)?;
-        remove(&folder, &slot_name(Slot::Out, name))
+    pub(super) fn remove_out_slot(&self, path: &DocumentPath) -> io::Result<()> {
+        let (folder, name) = self.open_parent(path, FolderLookup::Existing)?;
+        remove_if_exists(&folder, &slot_name(Slot::Out, name))
     }
 
     /// Lays a person's text aside under the first free name.
     pub(super) fn set_aside(&self, path: &DocumentPath, slot: Slot) -> io::Result<()> {
-        let (folder, name) = self.parent(path, Way::Find)?;
-        for number in 1..=MOST_ASIDE {
+        let (folder, name) = self.open_parent(path, FolderLookup::Existing)?;
+        for number in 1..=MAX_ASIDE_FILES {
             let aside = match number {
-                1 => format!("{name}{CONFLICT}"),
-                more => format!("{name}.{more}{CONFLICT}"),
+                1 => format!("{name}{CONFLICT_SUFFIX}"),
+                more => format!("{name}.{more}{CONFLICT_SUFFIX}"),
             };
             let from = slot_name(slot, name);
             match fs::renameat_with(&folder, from, &folder, aside, RenameFlags::NOREPLACE) {
@@ -265,7 +289,7 @@ impl Folder {
     /// What there is, and each folder it is in.
     pub(super) fn list(&self, mut visit: impl FnMut(BorrowedFd<'_>)) -> io::Result<Listing> {
         let mut listing = Listing::default();
-        let root = enter(self.root.as_fd(), ".", Way::Find)?;
+        let root = open_subfolder(self.root.as_fd(), ".", FolderLookup::Existing)?;
         let mut left = vec![(root, String::new())];
         while let Some((folder, before)) = left.pop() {
             visit(folder.as_fd());
@@ -273,18 +297,20 @@ impl Folder {
                 let entry = entry?;
                 let Ok(name) = entry.file_name().to_str() else { continue };
                 let path = format!("{before}{name}");
-                if let Some(whole) = path.strip_suffix(CONFLICT) {
-                    listing.aside.extend(documents_of(whole));
+                if let Some(whole) = path.strip_suffix(CONFLICT_SUFFIX) {
+                    listing.aside.extend(documents_in_conflict(whole));
                     continue;
                 }
                 let Ok(path) = path.parse::<DocumentPath>() else { continue };
                 let stat = fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
                 match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-                    Ok(FileType::RegularFile) if listing.files.len() < MOST_FILES => {
+                    Ok(FileType::RegularFile) if listing.files.len() < MAX_FILES => {
                         listing.files.insert(path);
                     }
-                    Ok(FileType::Directory) if before.matches('/').count() < DEEPEST => {
-                        if let Ok(inner) = enter(folder.as_fd(), name, Way::Find) {
+                    Ok(FileType::Directory) if before.matches('/').count() < MAX_DEPTH => {
+                        if let Ok(inner) =
+                            open_subfolder(folder.as_fd(), name, FolderLookup::Existing)
+                        {
                             left.push((inner, format!("{path}/")));
                         }
                     }
@@ -296,12 +322,16 @@ impl Folder {
     }
 
     /// The folder a document lies in, and its name there.
-    fn parent<'p>(&self, path: &'p DocumentPath, way: Way) -> io::Result<(OwnedFd, &'p str)> {
-        let mut folder = enter(self.root.as_fd(), ".", Way::Find)?;
+    fn open_parent<'p>(
+        &self,
+        path: &'p DocumentPath,
+        lookup: FolderLookup,
+    ) -> io::Result<(OwnedFd, &'p str)> {
+        let mut folder = open_subfolder(self.root.as_fd(), ".", FolderLookup::Existing)?;
         let mut parts = path.as_str().split('/').peekable();
         let mut name = parts.next().unwrap_or_default();
         for next in parts {
-            folder = enter(folder.as_fd(), name, way)?;
+            folder = open_subfolder(folder.as_fd(), name, lookup)?;
             name = next;
         }
         Ok((folder, name))
@@ -316,9 +346,9 @@ fn slot_name(slot: Slot, name: &str) -> String {
     }
 }
 
-impl Key {
+impl FileStamp {
     /// An open file as it stands now.
-    pub(super) fn now(file: &std::fs::File) -> io::Result<Self> {
+    pub(super) fn of_file(file: &std::fs::File) -> io::Result<Self> {
         Ok(Self::of(&fs::fstat(file)?))
     }
 
@@ -330,16 +360,16 @@ impl Key {
 
 /// Whether a folder that is not there is made.
 #[derive(Clone, Copy)]
-enum Way {
-    Find,
-    Make,
+enum FolderLookup {
+    Existing,
+    Create,
 }
 
 fn folder_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
 }
 
-fn remove(folder: &OwnedFd, name: &str) -> io::Result<()> {
+fn remove_if_exists(folder: &OwnedFd, name: &str) -> io::Result<()> {
     match fs::unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
@@ -347,10 +377,10 @@ fn remove(folder: &OwnedFd, name: &str) -> io::Result<()> {
 }
 
 /// Goes one step down, through a folder and never a link.
-fn enter(folder: BorrowedFd<'_>, name: &str, way: Way) -> io::Result<OwnedFd> {
+fn open_subfolder(folder: BorrowedFd<'_>, name: &str, lookup: FolderLookup) -> io::Result<OwnedFd> {
     let open = || fs::openat(folder, name, folder_flags() | OFlags::NOFOLLOW, Mode::empty());
-    match (open(), way) {
-        (Err(Errno::NOENT), Way::Make) => {
+    match (open(), lookup) {
+        (Err(Errno::NOENT), FolderLookup::Create) => {
             match fs::mkdirat(folder, name, Mode::from_raw_mode(0o755)) {
                 Ok(()) | Err(Errno::EXIST) => Ok(open()?),
                 Err(error) => Err(error.into()),
@@ -361,16 +391,16 @@ fn enter(folder: BorrowedFd<'_>, name: &str, way: Way) -> io::Result<OwnedFd> {
 }
 
 /// A name none of whose folders are there names nothing; one through something else names something strange.
-fn nothing(error: &io::Error) -> Option<Seen> {
+fn content_of_error(error: &io::Error) -> Option<SlotContent> {
     match Errno::from_io_error(error) {
-        Some(Errno::NOENT) => Some(Seen::Nothing),
-        Some(Errno::NOTDIR | Errno::LOOP) => Some(Seen::Strange),
+        Some(Errno::NOENT) => Some(SlotContent::Missing),
+        Some(Errno::NOTDIR | Errno::LOOP) => Some(SlotContent::NotAFile),
         _ => None,
     }
 }
 
 /// `notes.md` and `notes.md.2`: both could be the document whose text lies aside under that name.
-fn documents_of(whole: &str) -> impl Iterator<Item = DocumentPath> {
+fn documents_in_conflict(whole: &str) -> impl Iterator<Item = DocumentPath> {
     let numbered = whole.rsplit_once('.').filter(|(_, number)| number.parse::<usize>().is_ok());
     [Some(whole), numbered.map(|(name, _)| name)]
         .into_iter()
@@ -379,10 +409,10 @@ fn documents_of(whole: &str) -> impl Iterator<Item = DocumentPath> {
 }
 
 /// A person may have one of their own: it stays.
-fn ignore_ours(folder: BorrowedFd<'_>) {
+fn write_gitignore(folder: BorrowedFd<'_>) {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if let Ok(file) = fs::openat(folder, ".gitignore", flags, Mode::from_raw_mode(0o644))
-        && let Err(error) = std::fs::File::from(file).write_all(IGNORED.as_bytes())
+        && let Err(error) = std::fs::File::from(file).write_all(GITIGNORE_TEXT.as_bytes())
     {
         tracing::warn!(%error, "a .gitignore could not be written");
     }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent_worker_kernel::Place;
+use agent_worker_kernel::InstanceSelector;
 use agent_worker_protocol::{
     AttemptId, Target,
     api::{AgentDetail, AgentRequest, AgentStopped, AgentView, LogReply},
@@ -12,16 +12,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Doors,
-    once::IdempotencyKey,
-    refusal::Answer,
-    request::{Body, Near, NearStop, Path, Query, Scope, Who},
+    AppState,
+    extractors::{
+        AgentStopQuery, JsonBody, ProjectQuery, Requester, ScopeQuery, UrlPath, UrlQuery,
+    },
+    idempotency::IdempotencyKey,
+    problem_response::HandlerResult,
 };
 
 /// Whose log, and from where on.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LogPage {
+pub(super) struct LogPageQuery {
     /// Which agent.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
@@ -35,78 +37,78 @@ pub(super) struct LogPage {
 
 /// `GET /agents`
 pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<Vec<AgentView>> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Vec<AgentView>> {
     let breadth = scope.breadth();
-    Ok(Json(doors.kernel.agent_views(&who, &scope.place(), breadth).await?))
+    Ok(Json(app.kernel.agent_views(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /agents`
 pub(super) async fn join(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Body(request): Body<AgentRequest>,
-) -> Answer<AgentView> {
+    JsonBody(request): JsonBody<AgentRequest>,
+) -> HandlerResult<AgentView> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("agent_new", args)?;
-    Ok(Json(doors.kernel.agent_new(&who, key, request).await?))
+    Ok(Json(app.kernel.agent_new(&who, key, request).await?))
 }
 
 /// `GET /agents/{target}`
 pub(super) async fn show(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(target): Path<Target>,
-    Query(near): Query<Near>,
-) -> Answer<AgentDetail> {
-    Ok(Json(doors.kernel.agent_detail(&who, &near.place(target)).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(target): UrlPath<Target>,
+    UrlQuery(near): UrlQuery<ProjectQuery>,
+) -> HandlerResult<AgentDetail> {
+    Ok(Json(app.kernel.agent_detail(&who, &near.with_target(target)).await?))
 }
 
 /// `DELETE /agents/{target}`
 pub(super) async fn remove(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(target): Path<Target>,
-    Query(near): Query<Near>,
-) -> Answer<AgentStopped> {
-    Ok(Json(doors.kernel.agent_remove(&who, &near.place(target)).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(target): UrlPath<Target>,
+    UrlQuery(near): UrlQuery<ProjectQuery>,
+) -> HandlerResult<AgentStopped> {
+    Ok(Json(app.kernel.agent_remove(&who, &near.with_target(target)).await?))
 }
 
 /// `POST /agents/{target}/stop`: answers when every process of it is gone.
 pub(super) async fn stop(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(target): Path<Target>,
-    Query(near): Query<NearStop>,
-) -> Answer<AgentStopped> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(target): UrlPath<Target>,
+    UrlQuery(near): UrlQuery<AgentStopQuery>,
+) -> HandlerResult<AgentStopped> {
     let stopped = if near.now {
-        doors.kernel.agent_stop_now(&who, &near.place(target)).await?
+        app.kernel.agent_stop_now(&who, &near.with_target(target)).await?
     } else {
-        doors.kernel.agent_stop(&who, &near.place(target)).await?
+        app.kernel.agent_stop(&who, &near.with_target(target)).await?
     };
     Ok(Json(stopped))
 }
 
 /// `POST /agents/{target}/resume`
 pub(super) async fn resume(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(target): Path<Target>,
-    Query(near): Query<Near>,
-) -> Answer<AgentView> {
-    Ok(Json(doors.kernel.agent_resume(&who, &near.place(target)).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(target): UrlPath<Target>,
+    UrlQuery(near): UrlQuery<ProjectQuery>,
+) -> HandlerResult<AgentView> {
+    Ok(Json(app.kernel.agent_resume(&who, &near.with_target(target)).await?))
 }
 
 /// `GET /logs`
 pub(super) async fn log(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(page): Query<LogPage>,
-) -> Answer<LogReply> {
-    let LogPage { target, project, attempt, after } = page;
-    let place = Place { target, project };
-    Ok(Json(doors.kernel.log_read(&who, &place, attempt, after).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(page): UrlQuery<LogPageQuery>,
+) -> HandlerResult<LogReply> {
+    let LogPageQuery { target, project, attempt, after } = page;
+    let place = InstanceSelector { target, project };
+    Ok(Json(app.kernel.log_read(&who, &place, attempt, after).await?))
 }

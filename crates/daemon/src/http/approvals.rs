@@ -11,10 +11,10 @@ use axum::{Json, extract::State};
 use serde_json::json;
 
 use super::{
-    Doors,
-    once::IdempotencyKey,
-    refusal::Answer,
-    request::{Body, Path, Query, Scope, Who},
+    AppState,
+    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    idempotency::IdempotencyKey,
+    problem_response::HandlerResult,
     route::{
         Route,
         Verb::{Get, Post},
@@ -25,8 +25,8 @@ use super::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/approvals", list, "What agents want to do and wait for.")
-            .asks::<Scope>()
-            .gives::<Vec<ApprovalView>>(),
+            .query_params::<ScopeQuery>()
+            .returns::<Vec<ApprovalView>>(),
         Route::new(
             Approve,
             Post,
@@ -34,46 +34,46 @@ pub(super) fn routes() -> Vec<Route> {
             approve,
             "Lets what an agent asked for happen, once.",
         )
-        .named::<ApprovalId>()
-        .takes_once::<ConsentRequest>()
-        .gives::<ApprovalView>(),
+        .path_param::<ApprovalId>()
+        .idempotent_body::<ConsentRequest>()
+        .returns::<ApprovalView>(),
         Route::new(Approve, Post, "/approvals/{id}/deny", deny, "Refuses what an agent asked for.")
-            .named::<ApprovalId>()
-            .takes_once::<ConsentRequest>()
-            .gives::<ApprovalView>(),
+            .path_param::<ApprovalId>()
+            .idempotent_body::<ConsentRequest>()
+            .returns::<ApprovalView>(),
     ]
 }
 
 /// `GET /approvals`
 pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<Vec<ApprovalView>> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Vec<ApprovalView>> {
     let breadth = scope.breadth();
-    Ok(Json(doors.kernel.approval_list(&who, &scope.place(), breadth).await?))
+    Ok(Json(app.kernel.approval_list(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /approvals/{id}/approve`
 pub(super) async fn approve(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Path(id): Path<ApprovalId>,
-    Body(request): Body<ConsentRequest>,
-) -> Answer<ApprovalView> {
+    UrlPath(id): UrlPath<ApprovalId>,
+    JsonBody(request): JsonBody<ConsentRequest>,
+) -> HandlerResult<ApprovalView> {
     let key = key.effect("approve", || json!({ "approval": id, "request": request }))?;
-    Ok(Json(doors.kernel.approval_answer(&who, key, id, Consent::Approved, request).await?))
+    Ok(Json(app.kernel.approval_answer(&who, key, id, Consent::Approved, request).await?))
 }
 
 /// `POST /approvals/{id}/deny`
 pub(super) async fn deny(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Path(id): Path<ApprovalId>,
-    Body(request): Body<ConsentRequest>,
-) -> Answer<ApprovalView> {
+    UrlPath(id): UrlPath<ApprovalId>,
+    JsonBody(request): JsonBody<ConsentRequest>,
+) -> HandlerResult<ApprovalView> {
     let key = key.effect("deny", || json!({ "approval": id, "request": request }))?;
-    Ok(Json(doors.kernel.approval_answer(&who, key, id, Consent::Denied, request).await?))
+    Ok(Json(app.kernel.approval_answer(&who, key, id, Consent::Denied, request).await?))
 }

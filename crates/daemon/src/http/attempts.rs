@@ -9,27 +9,27 @@ use agent_worker_protocol::{
 use axum::{Json, extract::State};
 
 use super::{
-    Doors,
-    refusal::Answer,
-    request::{Body, Holder, Path},
+    AppState,
+    extractors::{JsonBody, TokenHolder, UrlPath},
+    problem_response::HandlerResult,
 };
 
 /// `POST /attempts/{id}/events`
 pub(super) async fn report(
-    State(doors): State<Arc<Doors>>,
-    Holder(who): Holder,
-    Path(attempt): Path<AttemptId>,
-    Body(request): Body<EventsRequest>,
-) -> Answer<EventsReply> {
-    Ok(Json(doors.kernel.attempt_report(&who, attempt, request).await?))
+    State(app): State<Arc<AppState>>,
+    TokenHolder(who): TokenHolder,
+    UrlPath(attempt): UrlPath<AttemptId>,
+    JsonBody(request): JsonBody<EventsRequest>,
+) -> HandlerResult<EventsReply> {
+    Ok(Json(app.kernel.attempt_report(&who, attempt, request).await?))
 }
 
 /// `POST /attempts/{id}/approvals`
 pub(super) async fn permit(
-    State(doors): State<Arc<Doors>>,
-    Holder(who): Holder,
-    Path(attempt): Path<AttemptId>,
-    Body(request): Body<PermitRequest>,
-) -> Answer<PermitReply> {
-    Ok(Json(doors.kernel.permit(&who, attempt, request).await?))
+    State(app): State<Arc<AppState>>,
+    TokenHolder(who): TokenHolder,
+    UrlPath(attempt): UrlPath<AttemptId>,
+    JsonBody(request): JsonBody<PermitRequest>,
+) -> HandlerResult<PermitReply> {
+    Ok(Json(app.kernel.permit_call(&who, attempt, request).await?))
 }

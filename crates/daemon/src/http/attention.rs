@@ -2,57 +2,57 @@
 
 use std::sync::Arc;
 
-use agent_worker_kernel::Burial;
+use agent_worker_kernel::DeadLetterAction;
 use agent_worker_protocol::api::{AttentionItem, DeadLetter, DeadReply, DeadRequest};
 use axum::{Json, extract::State};
 
 use super::{
-    Doors,
-    once::IdempotencyKey,
-    refusal::Answer,
-    request::{Body, Query, Scope, Who},
+    AppState,
+    extractors::{JsonBody, Requester, ScopeQuery, UrlQuery},
+    idempotency::IdempotencyKey,
+    problem_response::HandlerResult,
 };
 
 /// `GET /attention`
 pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<Vec<AttentionItem>> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Vec<AttentionItem>> {
     let breadth = scope.breadth();
-    Ok(Json(doors.kernel.attention(&who, &scope.place(), breadth).await?))
+    Ok(Json(app.kernel.attention(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `GET /dead`
 pub(super) async fn dead(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<Vec<DeadLetter>> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Vec<DeadLetter>> {
     let breadth = scope.breadth();
-    Ok(Json(doors.kernel.dead_list(&who, &scope.place(), breadth).await?))
+    Ok(Json(app.kernel.dead_letter_list(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /dead/redrive`
 pub(super) async fn redrive(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Body(request): Body<DeadRequest>,
-) -> Answer<DeadReply> {
+    JsonBody(request): JsonBody<DeadRequest>,
+) -> HandlerResult<DeadReply> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("dead_redrive", args)?;
-    Ok(Json(doors.kernel.dead_bury(&who, key, request, Burial::Redrive).await?))
+    Ok(Json(app.kernel.dead_letter_resolve(&who, key, request, DeadLetterAction::Redrive).await?))
 }
 
 /// `POST /dead/drop`
 pub(super) async fn drop(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Body(request): Body<DeadRequest>,
-) -> Answer<DeadReply> {
+    JsonBody(request): JsonBody<DeadRequest>,
+) -> HandlerResult<DeadReply> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("dead_drop", args)?;
-    Ok(Json(doors.kernel.dead_bury(&who, key, request, Burial::Drop).await?))
+    Ok(Json(app.kernel.dead_letter_resolve(&who, key, request, DeadLetterAction::Drop).await?))
 }

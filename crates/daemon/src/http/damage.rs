@@ -8,12 +8,12 @@ use agent_worker_store::DamagedRow;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 /// More rows than this are only counted.
-const MOST_NAMED: usize = 20;
+const MAX_NAMED_ROWS: usize = 20;
 
 /// Adds one header for each row.
-pub(super) fn name(left_out: &[DamagedRow], headers: &mut HeaderMap) {
-    let named = left_out.iter().take(MOST_NAMED).map(ToString::to_string);
-    let rest = left_out.len().saturating_sub(MOST_NAMED);
+pub(super) fn add_damage_headers(left_out: &[DamagedRow], headers: &mut HeaderMap) {
+    let named = left_out.iter().take(MAX_NAMED_ROWS).map(ToString::to_string);
+    let rest = left_out.len().saturating_sub(MAX_NAMED_ROWS);
     let more = (rest > 0).then(|| format!("{rest} more rows are damaged"));
     for text in named.chain(more) {
         // A key may be anything; a header is ASCII.

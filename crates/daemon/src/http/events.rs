@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_kernel::{self as kernel, Feed, Place, Watched};
+use agent_worker_kernel::{self as kernel, EventSubscription, InstanceSelector, WatchSubject};
 use agent_worker_protocol::{Code, Event, Position, Problem, RunId, Target};
 use axum::{
     Extension,
@@ -25,24 +25,24 @@ use serde::Deserialize;
 use tokio_util::sync::ReusableBoxFuture;
 
 use super::{
-    Doors,
-    refusal::Refusal,
-    request::{Query, Who},
+    AppState,
+    extractors::{Requester, UrlQuery},
+    problem_response::ProblemResponse,
 };
-use crate::{pacing::EndlessStream, shutdown::Shutdown};
+use crate::{backpressure::EndlessStream, shutdown::Shutdown};
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// What to watch, and from where on.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Watch {
+pub(super) struct EventWatchQuery {
     /// One run, from its beginning to its end.
     run: Option<RunId>,
     /// When the stream of a run ends by itself; absent: `end`.
     #[serde(default)]
-    until: Until,
+    until: EventStreamEnd,
     /// A person reads it who can answer questions: while they do, a run in which only questions are left does not pause.
     #[serde(default)]
     person: bool,
@@ -61,7 +61,8 @@ pub(super) struct Watch {
 /// When the stream of a run ends by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Until {
+#[schemars(rename = "Until")]
+enum EventStreamEnd {
     /// With the run.
     #[default]
     End,
@@ -70,29 +71,35 @@ enum Until {
 }
 
 /// `GET /events`
-pub(super) async fn watch(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(watch): Query<Watch>,
+pub(super) async fn watch_events(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(watch): UrlQuery<EventWatchQuery>,
     headers: HeaderMap,
-) -> Result<impl IntoResponse, Refusal> {
+) -> Result<impl IntoResponse, ProblemResponse> {
     let after = last_event_id(&headers)?.or(watch.after);
     let watched = match (watch.run, watch.until) {
-        (Some(run), Until::End) => Watched::Run(run),
-        (Some(run), Until::Rest) => Watched::RunToRest(run),
-        (None, _) => Watched::Instance(Place { target: watch.target, project: watch.project }),
+        (Some(run), EventStreamEnd::End) => WatchSubject::Run(run),
+        (Some(run), EventStreamEnd::Rest) => WatchSubject::RunUntilIdle(run),
+        (None, _) => WatchSubject::Instance(InstanceSelector {
+            target: watch.target,
+            project: watch.project,
+        }),
     };
-    let feed = doors.kernel.watch(&who, watched, after).await?;
-    let feed = if watch.person { feed.by_a_person(&who) } else { feed };
-    Ok(tell(feed, &doors.shutdown))
+    let feed = app.kernel.watch(&who, watched, after).await?;
+    let feed = if watch.person { feed.with_presence_of(&who) } else { feed };
+    Ok(stream_feed(feed, &app.shutdown))
 }
 
 /// Streams a feed. The response header names the position the stream starts after, so that a reader that is cut off before
 /// its first event resumes without a gap.
-pub(super) fn tell(feed: Feed, shutdown: &Shutdown) -> impl IntoResponse + use<> {
+pub(super) fn stream_feed(
+    feed: EventSubscription,
+    shutdown: &Shutdown,
+) -> impl IntoResponse + use<> {
     let start = feed.position().to_string();
-    let stream = Telling::new(feed, shutdown.clone());
-    let events = Sse::new(stream).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE));
+    let stream = FeedStream::new(feed, shutdown.clone());
+    let events = Sse::new(stream).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE_INTERVAL));
     (Extension(EndlessStream), [(LAST_EVENT_ID, start)], events)
 }
 
@@ -105,22 +112,22 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
 }
 
 /// A feed on its way to one reader.
-struct Telling {
+struct FeedStream {
     /// None once there is nothing more to tell.
-    next: Option<ReusableBoxFuture<'static, Told>>,
+    next: Option<ReusableBoxFuture<'static, FeedOutput>>,
     shutdown: Shutdown,
 }
 
-type Told = (Feed, Result<Option<Event>, kernel::Error>);
+type FeedOutput = (EventSubscription, Result<Option<Event>, kernel::Error>);
 
-impl Telling {
-    fn new(feed: Feed, shutdown: Shutdown) -> Self {
-        let next = ReusableBoxFuture::new(next(feed, shutdown.clone()));
+impl FeedStream {
+    fn new(feed: EventSubscription, shutdown: Shutdown) -> Self {
+        let next = ReusableBoxFuture::new(next_event(feed, shutdown.clone()));
         Self { next: Some(next), shutdown }
     }
 }
 
-async fn next(mut feed: Feed, shutdown: Shutdown) -> Told {
+async fn next_event(mut feed: EventSubscription, shutdown: Shutdown) -> FeedOutput {
     let next = tokio::select! {
         next = feed.next() => next,
         () = shutdown.streams_closed() => Ok(None),
@@ -128,7 +135,7 @@ async fn next(mut feed: Feed, shutdown: Shutdown) -> Told {
     (feed, next)
 }
 
-impl Stream for Telling {
+impl Stream for FeedStream {
     type Item = Result<sse::Event, axum::Error>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -137,8 +144,8 @@ impl Stream for Telling {
         let (feed, told) = ready!(future.poll(cx));
         match told {
             Ok(Some(event)) => {
-                future.set(next(feed, this.shutdown.clone()));
-                return Poll::Ready(Some(written(&event)));
+                future.set(next_event(feed, this.shutdown.clone()));
+                return Poll::Ready(Some(to_sse_event(&event)));
             }
             Ok(None) => {}
             Err(error) => tracing::error!(%error, "a stream of events broke off"),
@@ -149,7 +156,7 @@ impl Stream for Telling {
 }
 
 /// An event as it is written. One that is not stored has no id: there is nothing to resume after.
-fn written(event: &Event) -> Result<sse::Event, axum::Error> {
+fn to_sse_event(event: &Event) -> Result<sse::Event, axum::Error> {
     let written = sse::Event::default().event(event.kind.word()).json_data(event)?;
     Ok(match event.pos {
         Some(position) => written.id(position.to_string()),

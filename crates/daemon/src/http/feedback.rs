@@ -6,24 +6,24 @@ use agent_worker_protocol::api::{FeedbackRequest, FeedbackView};
 use axum::{Json, extract::State};
 
 use super::{
-    Doors,
-    refusal::Answer,
-    request::{Body, Who},
+    AppState,
+    extractors::{JsonBody, Requester},
+    problem_response::HandlerResult,
 };
 
 /// `POST /feedback`
-pub(super) async fn say(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Body(request): Body<FeedbackRequest>,
-) -> Answer<FeedbackView> {
-    Ok(Json(doors.kernel.feedback(&who, None, request).await?))
+pub(super) async fn submit(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    JsonBody(request): JsonBody<FeedbackRequest>,
+) -> HandlerResult<FeedbackView> {
+    Ok(Json(app.kernel.feedback_submit(&who, None, request).await?))
 }
 
 /// `GET /feedback`
 pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-) -> Answer<Vec<FeedbackView>> {
-    Ok(Json(doors.kernel.feedback_list(&who).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+) -> HandlerResult<Vec<FeedbackView>> {
+    Ok(Json(app.kernel.feedback_list(&who).await?))
 }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use agent_worker_host::Process;
-use agent_worker_kernel::{Principal, Tally};
+use agent_worker_kernel::{ActivityCounts, Principal};
 use agent_worker_protocol::{
     Permission,
     api::{Health, HealthDetail, HealthStatus, ShutdownRequest, StoreReport},
@@ -12,64 +12,70 @@ use agent_worker_store::StoreFault;
 use axum::{Json, extract::State, http::StatusCode};
 
 use super::{
-    Doors,
-    refusal::{Answer, Refusal},
-    request::{Body, Who},
+    AppState,
+    extractors::{JsonBody, Requester},
+    problem_response::{HandlerResult, ProblemResponse},
 };
 
 /// How long the disk may take for a pulse.
-const PULSE_PATIENCE: Duration = Duration::from_secs(5);
+const PULSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// `GET /health`: what it says was true within the last second, because a write is tried.
-pub(super) async fn health(State(doors): State<Arc<Doors>>, Who(who): Who) -> Json<Health> {
-    let writes = writes(&doors).await;
-    let status = match (&writes, doors.kernel.is_draining()) {
-        (Writes::Refused(_), _) => HealthStatus::ReadOnly,
-        (Writes::Stored | Writes::RefusedForTeams(_), true) => HealthStatus::Draining,
-        (Writes::RefusedForTeams(_), false) => HealthStatus::Degraded,
-        (Writes::Stored, false) => HealthStatus::Ok,
+pub(super) async fn health(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+) -> Json<Health> {
+    let writes = probe_writes(&app).await;
+    let status = match (&writes, app.kernel.is_draining()) {
+        (WriteHealth::Refused(_), _) => HealthStatus::ReadOnly,
+        (WriteHealth::Stored | WriteHealth::RefusedForTeams(_), true) => HealthStatus::Draining,
+        (WriteHealth::RefusedForTeams(_), false) => HealthStatus::Degraded,
+        (WriteHealth::Stored, false) => HealthStatus::Ok,
     };
     let detail = match who {
-        Principal::User => Some(detail(&doors, writes.trouble()).await),
-        Principal::Agent(_) | Principal::Client(_) | Principal::Nobody => None,
+        Principal::User => Some(health_detail(&app, writes.into_refusal()).await),
+        Principal::Agent(_) | Principal::Client(_) | Principal::Anonymous => None,
     };
-    Json(Health { status, version: doors.health.version.clone(), detail })
+    Json(Health { status, version: app.health.version.clone(), detail })
 }
 
 /// `POST /shutdown`: the answer is that it was heard.
 pub(super) async fn shutdown(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Body(request): Body<ShutdownRequest>,
-) -> Result<StatusCode, Refusal> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    JsonBody(request): JsonBody<ShutdownRequest>,
+) -> Result<StatusCode, ProblemResponse> {
     who.require(Permission::Shutdown)?;
-    doors.shutdown.ask(request.mode);
+    app.shutdown.request(request.mode);
     Ok(StatusCode::ACCEPTED)
 }
 
 /// `GET /doctor`
-pub(super) async fn doctor(State(doors): State<Arc<Doors>>, Who(who): Who) -> Answer<StoreReport> {
-    Ok(Json(doors.kernel.store_check(&who).await?))
+pub(super) async fn doctor(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+) -> HandlerResult<StoreReport> {
+    Ok(Json(app.kernel.store_check(&who).await?))
 }
 
 /// Whether the store takes writes at the moment.
-enum Writes {
+enum WriteHealth {
     Stored,
     /// For some teams.
-    RefusedForTeams(Trouble),
+    RefusedForTeams(WriteRefusal),
     /// For all.
-    Refused(Trouble),
+    Refused(WriteRefusal),
 }
 
 /// The reason why writes are refused, and the copies of databases that were taken away.
 #[derive(Default)]
-struct Trouble {
+struct WriteRefusal {
     why: String,
     rescued: Vec<PathBuf>,
 }
 
-impl Writes {
-    fn trouble(self) -> Option<Trouble> {
+impl WriteHealth {
+    fn into_refusal(self) -> Option<WriteRefusal> {
         match self {
             Self::Stored => None,
             Self::RefusedForTeams(trouble) | Self::Refused(trouble) => Some(trouble),
@@ -77,36 +83,36 @@ impl Writes {
     }
 }
 
-impl From<String> for Trouble {
+impl From<String> for WriteRefusal {
     fn from(why: String) -> Self {
         Self { why, rescued: Vec::new() }
     }
 }
 
 /// Tries a write.
-async fn writes(doors: &Doors) -> Writes {
-    if let Some(trouble) = &doors.health.trouble {
-        return Writes::Refused(trouble.clone().into());
+async fn probe_writes(app: &AppState) -> WriteHealth {
+    if let Some(trouble) = &app.health.store_problem {
+        return WriteHealth::Refused(trouble.clone().into());
     }
-    let failure = match tokio::time::timeout(PULSE_PATIENCE, doors.kernel.pulse()).await {
+    let failure = match tokio::time::timeout(PULSE_TIMEOUT, app.kernel.check_store_writes()).await {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error.to_string()),
-        Err(_) => Some(format!("the disk did not take a write within {PULSE_PATIENCE:?}")),
+        Err(_) => Some(format!("the disk did not take a write within {PULSE_TIMEOUT:?}")),
     };
-    let faults = doors.kernel.faults().await.unwrap_or_default();
-    match (judged(&faults), failure) {
-        (writes @ Writes::Refused(_), _) | (writes, None) => writes,
-        (Writes::Stored | Writes::RefusedForTeams(_), Some(failure)) => {
-            Writes::Refused(failure.into())
+    let faults = app.kernel.faults().await.unwrap_or_default();
+    match (writes_from_faults(&faults), failure) {
+        (writes @ WriteHealth::Refused(_), _) | (writes, None) => writes,
+        (WriteHealth::Stored | WriteHealth::RefusedForTeams(_), Some(failure)) => {
+            WriteHealth::Refused(failure.into())
         }
     }
 }
 
 /// The meaning of the faults that a write has left: a full disk may take a small write and refuse a larger one.
-fn judged(faults: &[StoreFault]) -> Writes {
+fn writes_from_faults(faults: &[StoreFault]) -> WriteHealth {
     let rescued = faults.iter().filter_map(|fault| fault.copy.clone()).collect();
     if let Some(own) = faults.iter().find(|fault| fault.database.is_none()) {
-        return Writes::Refused(Trouble { why: own.why.clone(), rescued });
+        return WriteHealth::Refused(WriteRefusal { why: own.why.clone(), rescued });
     }
     let shown = |fault: &StoreFault| {
         let database = fault.database.as_ref().map(|path| path.display().to_string());
@@ -114,21 +120,22 @@ fn judged(faults: &[StoreFault]) -> Writes {
     };
     let teams: Vec<String> = faults.iter().map(shown).collect();
     if teams.is_empty() {
-        return Writes::Stored;
+        return WriteHealth::Stored;
     }
-    Writes::RefusedForTeams(Trouble { why: teams.join("; "), rescued })
+    WriteHealth::RefusedForTeams(WriteRefusal { why: teams.join("; "), rescued })
 }
 
-async fn detail(doors: &Doors, trouble: Option<Trouble>) -> HealthDetail {
-    let (tally, trouble) = match doors.kernel.tally().await {
+async fn health_detail(app: &AppState, trouble: Option<WriteRefusal>) -> HealthDetail {
+    let (tally, trouble) = match app.kernel.activity_counts().await {
         Ok(tally) => (tally, trouble),
         // How it is must be told above all when nothing else can be read.
-        Err(error) => {
-            (Tally { runs: 0, attempts: 0 }, trouble.or_else(|| Some(error.to_string().into())))
-        }
+        Err(error) => (
+            ActivityCounts { runs: 0, attempts: 0 },
+            trouble.or_else(|| Some(error.to_string().into())),
+        ),
     };
-    let (trouble, rescued) = trouble.map(|Trouble { why, rescued }| (why, rescued)).unzip();
-    let facts = &doors.health;
+    let (trouble, rescued) = trouble.map(|WriteRefusal { why, rescued }| (why, rescued)).unzip();
+    let facts = &app.health;
     HealthDetail {
         pid: facts.pid,
         start_time: Process::of(facts.pid).map(|process| process.start_time),
@@ -139,8 +146,8 @@ async fn detail(doors: &Doors, trouble: Option<Trouble>) -> HealthDetail {
         workers: tally.attempts,
         trouble,
         rescued: rescued.unwrap_or_default(),
-        damaged: doors.kernel.damage().await,
-        tracking: doors.kernel.process_tracking(),
+        damaged: app.kernel.damaged_rows().await,
+        tracking: app.kernel.process_tracking(),
     }
 }
 
@@ -155,10 +162,10 @@ mod tests {
             why: "full".to_owned(),
             copy: None,
         };
-        let shown = |faults: &[StoreFault]| match judged(faults) {
-            Writes::Stored => "stored".to_owned(),
-            Writes::RefusedForTeams(trouble) => format!("teams: {}", trouble.why),
-            Writes::Refused(trouble) => format!("all: {}", trouble.why),
+        let shown = |faults: &[StoreFault]| match writes_from_faults(faults) {
+            WriteHealth::Stored => "stored".to_owned(),
+            WriteHealth::RefusedForTeams(trouble) => format!("teams: {}", trouble.why),
+            WriteHealth::Refused(trouble) => format!("all: {}", trouble.why),
         };
         for (faults, expected) in [
             (vec![], "stored"),

@@ -6,26 +6,26 @@ use agent_worker_protocol::api::{AckReply, AckRequest, InboxReply};
 use axum::{Json, extract::State};
 
 use super::{
-    Doors,
-    refusal::Answer,
-    request::{Body, Query, Scope, Who},
+    AppState,
+    extractors::{JsonBody, Requester, ScopeQuery, UrlQuery},
+    problem_response::HandlerResult,
 };
 
 /// `GET /inbox`
-pub(super) async fn look(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<InboxReply> {
-    Ok(Json(doors.kernel.inbox_look(&who, &scope.place()).await?))
+pub(super) async fn show(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<InboxReply> {
+    Ok(Json(app.kernel.inbox_peek(&who, &scope.into_target()).await?))
 }
 
 /// `POST /inbox/ack`
 pub(super) async fn ack(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Body(AckRequest { until }): Body<AckRequest>,
-) -> Answer<AckReply> {
-    let with_this_turn = doors.kernel.inbox_ack(&who, until).await?.with_this_turn;
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    JsonBody(AckRequest { until }): JsonBody<AckRequest>,
+) -> HandlerResult<AckReply> {
+    let with_this_turn = app.kernel.inbox_ack(&who, until).await?.with_this_turn;
     Ok(Json(AckReply { with_this_turn }))
 }

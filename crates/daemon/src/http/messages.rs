@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent_worker_kernel::{Place, Reading};
+use agent_worker_kernel::{ChannelQuery, InstanceSelector};
 use agent_worker_protocol::{
     Seq, Target,
     api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
@@ -12,24 +12,24 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Doors,
-    once::IdempotencyKey,
-    refusal::Answer,
-    request::{Body, Path, Query, Scope, Who},
-    since::Since,
+    AppState,
+    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    idempotency::IdempotencyKey,
+    problem_response::HandlerResult,
+    since_filter::SinceFilter,
 };
 
 /// What to read of which channel.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Page {
+pub(super) struct MessagePageQuery {
     /// Which instance.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
     /// Only after this: a message's number or a time.
     #[schemars(with = "Option<String>")]
-    since: Option<Since>,
+    since: Option<SinceFilter>,
     /// At most so many.
     limit: Option<u32>,
     /// Only those that contain this text.
@@ -50,36 +50,39 @@ pub(super) struct Page {
 
 /// `POST /messages`: answered when it is on disk.
 pub(super) async fn send(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Body(request): Body<SendRequest>,
-) -> Answer<SendReply> {
+    JsonBody(request): JsonBody<SendRequest>,
+) -> HandlerResult<SendReply> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("channel_send", args)?;
-    Ok(Json(doors.kernel.send(&who, key, request).await?))
+    Ok(Json(app.kernel.send(&who, key, request).await?))
 }
 
 /// `GET /messages`
 pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(page): Query<Page>,
-) -> Answer<MessagesReply> {
-    let Page { target, project, since, limit, search, thread, receipts, all_runs, .. } = page;
-    let since_seq = since.and_then(Since::seq);
-    let reading = Reading { since: since_seq, limit, search, thread, all_runs, receipts };
-    let mut reply = doors.kernel.messages(&who, &Place { target, project }, reading).await?;
-    since.inspect(|since| since.retain(&mut reply));
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(page): UrlQuery<MessagePageQuery>,
+) -> HandlerResult<MessagesReply> {
+    let MessagePageQuery {
+        target, project, since, limit, search, thread, receipts, all_runs, ..
+    } = page;
+    let since_seq = since.and_then(SinceFilter::seq);
+    let reading = ChannelQuery { since: since_seq, limit, search, thread, all_runs, receipts };
+    let mut reply =
+        app.kernel.messages(&who, &InstanceSelector { target, project }, reading).await?;
+    since.inspect(|since| since.retain_newer(&mut reply));
     Ok(Json(reply))
 }
 
 /// `GET /messages/{seq}/receipts`
 pub(super) async fn receipts(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(seq): Path<Seq>,
-    Query(scope): Query<Scope>,
-) -> Answer<ReceiptsReply> {
-    Ok(Json(doors.kernel.receipts(&who, &scope.place(), seq).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(seq): UrlPath<Seq>,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<ReceiptsReply> {
+    Ok(Json(app.kernel.receipts(&who, &scope.into_target(), seq).await?))
 }

@@ -12,11 +12,11 @@ use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
-    route::{Gives, Key, May, Route},
+    route::{IdempotencySupport, ResponseKind, Route, RouteAccess},
     routes::routes,
 };
 
-const ABOUT: &str = "On the Unix socket in the daemon's home you are the user. On the loopback port, and from anything \
+const API_DESCRIPTION: &str = "On the Unix socket in the daemon's home you are the user. On the loopback port, and from anything \
 that is not you, a token is needed. Every error is a Problem, except that `/mcp` also gives those of its protocol.";
 
 /// `GET /openapi.json`
@@ -35,12 +35,12 @@ pub(crate) fn document() -> Value {
     let mut paths = Map::new();
     for route in routes() {
         let path = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
-        path[route.verb.word().to_lowercase()] = operation(&route, &mut generator);
+        path[route.verb.as_str().to_lowercase()] = operation(&route, &mut generator);
     }
     let problem = json_content(&generator.subschema_for::<Problem>());
     json!({
         "openapi": "3.1.0",
-        "info": {"title": "agent-worker", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT},
+        "info": {"title": "agent-worker", "version": env!("CARGO_PKG_VERSION"), "description": API_DESCRIPTION},
         "servers": [{"url": "http://127.0.0.1:5099", "description": "`agent-worker daemon status` tells the port"}],
         "paths": paths,
         "components": {
@@ -56,26 +56,26 @@ pub(crate) fn document() -> Value {
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let noun = route.path.split('/').nth(1).unwrap_or_default();
     let token = || json!([{"token": []}, {}]);
-    let (who, security) = match route.may {
-        May::Anybody => ("Anybody may.".to_owned(), json!([])),
-        May::Known => ("Whoever is known may.".to_owned(), token()),
-        May::Needs(what) => (format!("A client's token must allow `{what}`."), token()),
-        May::NeedsEither(one, other) => {
+    let (who, security) = match route.access {
+        RouteAccess::Anybody => ("Anybody may.".to_owned(), json!([])),
+        RouteAccess::Identified => ("Whoever is known may.".to_owned(), token()),
+        RouteAccess::Requires(what) => (format!("A client's token must allow `{what}`."), token()),
+        RouteAccess::RequiresEither(one, other) => {
             (format!("A client's token must allow `{one}` or `{other}`."), token())
         }
-        May::User => ("The user alone may.".to_owned(), json!([])),
-        May::Workers => ("Agents alone may.".to_owned(), token()),
+        RouteAccess::User => ("The user alone may.".to_owned(), json!([])),
+        RouteAccess::Workers => ("Agents alone may.".to_owned(), token()),
     };
     let mut operation = json!({
         "operationId": id(route),
-        "summary": route.about,
+        "summary": route.summary,
         "description": who,
         "tags": [noun.trim_end_matches(".json")],
         "security": security,
         "parameters": parameters(route, generator),
         "responses": responses(route, generator),
     });
-    if let Some(body) = route.body {
+    if let Some(body) = route.body_schema {
         let content = json_content(&body(generator));
         operation["requestBody"] = json!({"required": true, "content": content});
     }
@@ -86,21 +86,21 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
 fn id(route: &Route) -> String {
     let words = route.path.split(|c: char| !c.is_ascii_alphanumeric());
     let words = words.filter(|word| !word.is_empty());
-    words.fold(route.verb.word().to_lowercase(), |id, word| format!("{id}_{word}"))
+    words.fold(route.verb.as_str().to_lowercase(), |id, word| format!("{id}_{word}"))
 }
 
 fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     let mut parameters = Vec::new();
-    if let (Some(schema), Some(name)) = (route.name, name(route.path)) {
+    if let (Some(schema), Some(name)) = (route.path_schema, name(route.path)) {
         let schema = schema(generator);
         parameters.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
     }
-    if let Some(query) = route.query {
+    if let Some(query) = route.query_schema {
         let fields = query(generator).remove("properties").unwrap_or_default();
         let fields = fields.as_object().into_iter().flatten();
         parameters.extend(fields.map(|(name, schema)| field(name, schema.clone())));
     }
-    if route.key == Key::Taken {
+    if route.idempotency == IdempotencySupport::Supported {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 200},
             "description": "Asked twice with the same key, it happens once.",
@@ -133,13 +133,13 @@ fn field(name: &str, mut schema: Value) -> Value {
 }
 
 fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
-    let (status, answer) = match route.gives {
-        Gives::Status(status) => (status, json!({"description": "It was heard."})),
-        Gives::Json(schema) => {
+    let (status, answer) = match route.response {
+        ResponseKind::Status(status) => (status, json!({"description": "It was heard."})),
+        ResponseKind::Json(schema) => {
             let content = json_content(&schema(generator));
             (StatusCode::OK, json!({"description": "The answer.", "content": content}))
         }
-        Gives::Events => {
+        ResponseKind::Events => {
             let event = generator.subschema_for::<Event>();
             let schema = json!({
                 "type": "string", "contentMediaType": "application/json", "contentSchema": event,
@@ -151,8 +151,8 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
                 json!({"description": about, "content": {"text/event-stream": {"schema": schema}}}),
             )
         }
-        Gives::Messages => (StatusCode::OK, messages(json!({}))),
-        Gives::MessageOrMessages => {
+        ResponseKind::Messages => (StatusCode::OK, messages(json!({}))),
+        ResponseKind::JsonOrMessages => {
             let one = generator.subschema_for::<Map<String, Value>>();
             (StatusCode::OK, messages(json_content(&one)))
         }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent_worker_kernel::{Ballots, Place};
+use agent_worker_kernel::{InstanceSelector, ProposalFilter};
 use agent_worker_protocol::{
     Proposal, ProposalId, QuestionId, Target,
     api::{
@@ -16,16 +16,16 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Doors,
-    once::IdempotencyKey,
-    refusal::Answer,
-    request::{Body, Path, Query, Scope, Who},
+    AppState,
+    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    idempotency::IdempotencyKey,
+    problem_response::HandlerResult,
 };
 
 /// Whose proposals, and which of them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct ProposalListQuery {
     /// Which instance.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
@@ -37,79 +37,79 @@ pub(super) struct Which {
 
 /// `GET /proposals`
 pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(which): Query<Which>,
-) -> Answer<ProposalsReply> {
-    let Which { target, project, all } = which;
-    let which = if all { Ballots::All } else { Ballots::Open };
-    Ok(Json(doors.kernel.proposals(&who, &Place { target, project }, which).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(which): UrlQuery<ProposalListQuery>,
+) -> HandlerResult<ProposalsReply> {
+    let ProposalListQuery { target, project, all } = which;
+    let which = if all { ProposalFilter::All } else { ProposalFilter::Open };
+    Ok(Json(app.kernel.proposals(&who, &InstanceSelector { target, project }, which).await?))
 }
 
 /// `GET /proposals/{id}`
 pub(super) async fn show(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(id): Path<ProposalId>,
-    Query(scope): Query<Scope>,
-) -> Answer<Proposal> {
-    Ok(Json(doors.kernel.proposal(&who, &scope.place(), id).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(id): UrlPath<ProposalId>,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Proposal> {
+    Ok(Json(app.kernel.proposal(&who, &scope.into_target(), id).await?))
 }
 
 /// `POST /proposals`
 pub(super) async fn create(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Body(request): Body<ProposalRequest>,
-) -> Answer<ProposalOutcome> {
+    JsonBody(request): JsonBody<ProposalRequest>,
+) -> HandlerResult<ProposalOutcome> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("proposal_create", args)?;
-    Ok(Json(doors.kernel.propose(&who, key, request).await?))
+    Ok(Json(app.kernel.propose(&who, key, request).await?))
 }
 
 /// `POST /proposals/{id}/vote`
 pub(super) async fn vote(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Path(id): Path<ProposalId>,
-    Body(request): Body<VoteRequest>,
-) -> Answer<ProposalOutcome> {
+    UrlPath(id): UrlPath<ProposalId>,
+    JsonBody(request): JsonBody<VoteRequest>,
+) -> HandlerResult<ProposalOutcome> {
     let key = key.effect("vote", || json!({ "proposal": id, "request": request }))?;
-    Ok(Json(doors.kernel.vote(&who, key, id, request).await?))
+    Ok(Json(app.kernel.vote(&who, key, id, request).await?))
 }
 
 /// `POST /proposals/{id}/cancel`
 pub(super) async fn cancel(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Path(id): Path<ProposalId>,
-    Body(request): Body<CancelRequest>,
-) -> Answer<ProposalOutcome> {
+    UrlPath(id): UrlPath<ProposalId>,
+    JsonBody(request): JsonBody<CancelRequest>,
+) -> HandlerResult<ProposalOutcome> {
     let key = key.effect("proposal_cancel", || json!({ "proposal": id, "request": request }))?;
-    Ok(Json(doors.kernel.proposal_cancel(&who, key, id, request).await?))
+    Ok(Json(app.kernel.proposal_cancel(&who, key, id, request).await?))
 }
 
 /// `GET /questions`
 pub(super) async fn questions(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<Vec<QuestionView>> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Vec<QuestionView>> {
     let breadth = scope.breadth();
-    Ok(Json(doors.kernel.question_list(&who, &scope.place(), breadth).await?))
+    Ok(Json(app.kernel.question_list(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /questions/{id}/answer`
-pub(super) async fn answer(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+pub(super) async fn answer_question(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Path(id): Path<QuestionId>,
-    Body(request): Body<AnswerRequest>,
-) -> Answer<SendReply> {
+    UrlPath(id): UrlPath<QuestionId>,
+    JsonBody(request): JsonBody<AnswerRequest>,
+) -> HandlerResult<SendReply> {
     let key = key.effect("answer", || json!({ "question": id, "request": request }))?;
-    Ok(Json(doors.kernel.question_answer(&who, key, id, request).await?))
+    Ok(Json(app.kernel.question_answer(&who, key, id, request).await?))
 }

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
-use agent_worker_kernel::Place;
+use agent_worker_kernel::InstanceSelector;
 use agent_worker_protocol::{
     Code, Problem, ResourceId, Target,
     api::{ResourceEntry, ResourceKept, ResourceRequest, ResourceText},
@@ -12,15 +12,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Doors,
-    refusal::Answer,
-    request::{Body, Path, Query, Scope, Who},
+    AppState,
+    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    problem_response::HandlerResult,
 };
 
 /// Whose resource, and which part of it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Part {
+pub(super) struct ResourceRangeQuery {
     /// Which instance.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
@@ -32,42 +32,42 @@ pub(super) struct Part {
 
 /// `GET /resources/{id}`
 pub(super) async fn read(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(id): Path<ResourceId>,
-    Query(part): Query<Part>,
-) -> Answer<ResourceText> {
-    let Part { target, project, range } = part;
-    let range = range.as_deref().map(bytes).transpose()?;
-    let place = Place { target, project };
-    Ok(Json(doors.kernel.resource_read(&who, &place, id, range).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(id): UrlPath<ResourceId>,
+    UrlQuery(part): UrlQuery<ResourceRangeQuery>,
+) -> HandlerResult<ResourceText> {
+    let ResourceRangeQuery { target, project, range } = part;
+    let range = range.as_deref().map(parse_byte_range).transpose()?;
+    let place = InstanceSelector { target, project };
+    Ok(Json(app.kernel.resource_read(&who, &place, id, range).await?))
 }
 
 /// `GET /resources`
 pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<Vec<ResourceEntry>> {
-    Ok(Json(doors.kernel.resource_list(&who, &scope.place()).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Vec<ResourceEntry>> {
+    Ok(Json(app.kernel.resource_list(&who, &scope.into_target()).await?))
 }
 
 /// `POST /resources`: the same content is the same resource, however often it comes.
 pub(super) async fn create(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Body(request): Body<ResourceRequest>,
-) -> Answer<ResourceKept> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    JsonBody(request): JsonBody<ResourceRequest>,
+) -> HandlerResult<ResourceKept> {
     let ResourceRequest { target, project, content, r#type } = request;
-    let place = Place { target, project };
-    Ok(Json(doors.kernel.resource_create(&who, &place, r#type, content).await?))
+    let place = InstanceSelector { target, project };
+    Ok(Json(app.kernel.resource_create(&who, &place, r#type, content).await?))
 }
 
 /// Reads `from..to` and `from..`.
-fn bytes(range: &str) -> Result<Range<u64>, Problem> {
+fn parse_byte_range(range: &str) -> Result<Range<u64>, Problem> {
     let bad = || {
         let message = format!("`{}` is not a range of bytes", range.escape_debug());
-        Problem::new(Code::BadRequest, message).hint("write it as `0..65536` or `65536..`")
+        Problem::new(Code::BadRequest, message).with_hint("write it as `0..65536` or `65536..`")
     };
     let (from, to) = range.split_once("..").ok_or_else(bad)?;
     let from = from.parse().map_err(|_| bad())?;
@@ -92,7 +92,7 @@ mod tests {
             ("", None),
             ("0..99999999999999999999", None),
         ] {
-            assert_eq!(bytes(text).ok(), expected, "{text}");
+            assert_eq!(parse_byte_range(text).ok(), expected, "{text}");
         }
     }
 }

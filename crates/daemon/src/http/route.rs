@@ -14,7 +14,7 @@ use axum::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use super::{Doors, gate};
+use super::{AppState, admission};
 
 /// One route.
 pub(super) struct Route {
@@ -22,21 +22,21 @@ pub(super) struct Route {
     /// As the router spells it: `/runs/{id}`, `/documents/{*path}`.
     pub(super) path: &'static str,
     /// What it is for.
-    pub(super) about: &'static str,
-    pub(super) may: May,
+    pub(super) summary: &'static str,
+    pub(super) access: RouteAccess,
     /// What stands for the name in the path.
-    pub(super) name: Option<SchemaOf>,
+    pub(super) path_schema: Option<SchemaFn>,
     /// What may follow `?`.
-    pub(super) query: Option<SchemaOf>,
-    pub(super) key: Key,
-    pub(super) body: Option<SchemaOf>,
-    pub(super) gives: Gives,
+    pub(super) query_schema: Option<SchemaFn>,
+    pub(super) idempotency: IdempotencySupport,
+    pub(super) body_schema: Option<SchemaFn>,
+    pub(super) response: ResponseKind,
     /// Who answers; none where another room does.
-    handler: Option<MethodRouter<Arc<Doors>>>,
+    handler: Option<MethodRouter<Arc<AppState>>>,
 }
 
 /// How a type is described.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+pub(super) type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
 /// What is done with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +48,15 @@ pub(super) enum Verb {
 
 /// Who may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum May {
+pub(super) enum RouteAccess {
     /// Whoever comes.
     Anybody,
     /// Whoever has a name: the user, clients, agents. What they get depends on it.
-    Known,
+    Identified,
     /// The user, clients whose token allows it, and agents as far as it goes for them in their own instance.
-    Needs(Permission),
+    Requires(Permission),
     /// The same with a token that allows one of the two; which of them decides what is done.
-    NeedsEither(Permission, Permission),
+    RequiresEither(Permission, Permission),
     /// The user alone.
     User,
     /// Agents alone: those at work.
@@ -65,126 +65,131 @@ pub(super) enum May {
 
 /// Whether an `Idempotency-Key` makes it happen once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
-    Taken,
+pub(super) enum IdempotencySupport {
+    Supported,
     Ignored,
 }
 
 /// What is answered.
 #[derive(Clone, Copy)]
-pub(super) enum Gives {
+pub(super) enum ResponseKind {
     /// A status and no more.
     Status(StatusCode),
     /// A document.
-    Json(SchemaOf),
+    Json(SchemaFn),
     /// Server-sent events.
     Events,
     /// Messages of the Model Context Protocol, as server-sent events.
     Messages,
     /// One such message as a document, or several as server-sent events.
-    MessageOrMessages,
+    JsonOrMessages,
 }
 
 impl Route {
     /// A route. What it gives is an object of no particular shape until told otherwise.
     pub(super) fn new<H, T>(
-        may: impl Into<May>,
+        may: impl Into<RouteAccess>,
         verb: Verb,
         path: &'static str,
         handler: H,
         about: &'static str,
     ) -> Self
     where
-        H: Handler<T, Arc<Doors>>,
+        H: Handler<T, Arc<AppState>>,
         T: 'static,
     {
         let handler = Some(on(verb.filter(), handler));
-        Self { handler, ..Self::elsewhere(may, verb, path, about) }
+        Self { handler, ..Self::documented_only(may, verb, path, about) }
     }
 
     /// A route that another room answers.
-    pub(super) fn elsewhere(
-        may: impl Into<May>,
+    pub(super) fn documented_only(
+        may: impl Into<RouteAccess>,
         verb: Verb,
         path: &'static str,
-        about: &'static str,
+        summary: &'static str,
     ) -> Self {
         Self {
             verb,
             path,
-            about,
-            may: may.into(),
-            name: None,
-            query: None,
-            key: Key::Ignored,
-            body: None,
-            gives: Gives::Json(schema::<Map<String, Value>>),
+            summary,
+            access: may.into(),
+            path_schema: None,
+            query_schema: None,
+            idempotency: IdempotencySupport::Ignored,
+            body_schema: None,
+            response: ResponseKind::Json(schema::<Map<String, Value>>),
             handler: None,
         }
     }
 
-    pub(super) fn named<T: JsonSchema>(self) -> Self {
-        Self { name: Some(schema::<T>), ..self }
+    pub(super) fn path_param<T: JsonSchema>(self) -> Self {
+        Self { path_schema: Some(schema::<T>), ..self }
     }
 
-    pub(super) fn asks<T: JsonSchema>(self) -> Self {
-        Self { query: Some(T::json_schema), ..self }
+    pub(super) fn query_params<T: JsonSchema>(self) -> Self {
+        Self { query_schema: Some(T::json_schema), ..self }
     }
 
     /// Takes a body, once for each `Idempotency-Key`.
-    pub(super) fn takes_once<T: JsonSchema>(self) -> Self {
-        Self { key: Key::Taken, ..self.takes::<T>() }
+    pub(super) fn idempotent_body<T: JsonSchema>(self) -> Self {
+        Self { idempotency: IdempotencySupport::Supported, ..self.json_body::<T>() }
     }
 
-    pub(super) fn takes<T: JsonSchema>(self) -> Self {
-        Self { body: Some(schema::<T>), ..self }
+    pub(super) fn json_body<T: JsonSchema>(self) -> Self {
+        Self { body_schema: Some(schema::<T>), ..self }
     }
 
-    pub(super) fn gives<T: JsonSchema>(self) -> Self {
-        Self { gives: Gives::Json(schema::<T>), ..self }
+    pub(super) fn returns<T: JsonSchema>(self) -> Self {
+        Self { response: ResponseKind::Json(schema::<T>), ..self }
     }
 
-    pub(super) fn tells_events(self) -> Self {
-        Self { gives: Gives::Events, ..self }
+    pub(super) fn streams_events(self) -> Self {
+        Self { response: ResponseKind::Events, ..self }
     }
 
-    pub(super) fn tells_messages(self) -> Self {
-        Self { gives: Gives::Messages, ..self }
+    pub(super) fn streams_messages(self) -> Self {
+        Self { response: ResponseKind::Messages, ..self }
     }
 
-    pub(super) fn gives_messages(self) -> Self {
-        Self { gives: Gives::MessageOrMessages, ..self }
+    pub(super) fn returns_messages(self) -> Self {
+        Self { response: ResponseKind::JsonOrMessages, ..self }
     }
 
-    pub(super) fn says(self, status: StatusCode) -> Self {
-        Self { gives: Gives::Status(status), ..self }
+    pub(super) fn returns_status(self, status: StatusCode) -> Self {
+        Self { response: ResponseKind::Status(status), ..self }
     }
 
     /// Opens it, for those who may.
-    pub(super) fn mount(self, router: Router<Arc<Doors>>) -> Router<Arc<Doors>> {
-        match (self.handler, self.may) {
-            (Some(handler), May::Needs(what)) => {
-                router.route(self.path, handler.layer(from_fn_with_state(what, gate::granted)))
-            }
+    pub(super) fn mount(self, router: Router<Arc<AppState>>) -> Router<Arc<AppState>> {
+        match (self.handler, self.access) {
+            (Some(handler), RouteAccess::Requires(what)) => router.route(
+                self.path,
+                handler.layer(from_fn_with_state(what, admission::require_permission)),
+            ),
             // The kernel says by itself what is for the user or for agents alone, and what for either of two.
             (
                 Some(handler),
-                May::Anybody | May::Known | May::NeedsEither(..) | May::User | May::Workers,
+                RouteAccess::Anybody
+                | RouteAccess::Identified
+                | RouteAccess::RequiresEither(..)
+                | RouteAccess::User
+                | RouteAccess::Workers,
             ) => router.route(self.path, handler),
             (None, _) => router,
         }
     }
 }
 
-impl From<Permission> for May {
+impl From<Permission> for RouteAccess {
     fn from(what: Permission) -> Self {
-        Self::Needs(what)
+        Self::Requires(what)
     }
 }
 
 impl Verb {
     /// Its spelling in a request.
-    pub(super) const fn word(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",

@@ -6,29 +6,29 @@ use agent_worker_protocol::{
     Proposal, ProposalId, QuestionId, ResourceId, RunId, Seq, Target,
     api::{
         AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AnswerRequest,
-        AttentionItem, CancelRequest, Cleared, DeadLetter, DeadReply, DeadRequest, DocumentDiff,
+        AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest, DocumentDiff,
         DocumentEntry, DocumentNamed, DocumentRequest, DocumentText, DocumentWritten,
-        FeedbackRequest, FeedbackView, Health, InboxReply, InstanceRequest, InstanceView, LogReply,
-        MessagesReply, PermitReply, PermitRequest, ProposalOutcome, ProposalRequest,
-        ProposalsReply, QuestionView, ReceiptsReply, Removed, ResourceEntry, ResourceKept,
-        ResourceRequest, ResourceText, ResumeRequest, RunReport, RunRequest, RunStarted,
-        RunStopped, RunView, SendReply, SendRequest, ShutdownRequest, StatsView, StoreReport,
-        SuggestRequest, Suggested, SuggestionRequest, SuggestionView, TokenCreated, TokenRequest,
-        TokenView, VoteRequest,
+        FeedbackRequest, FeedbackView, Health, InboxReply, InstanceCleared, InstanceRemoved,
+        InstanceRequest, InstanceView, LogReply, MessagesReply, PermitReply, PermitRequest,
+        ProposalOutcome, ProposalRequest, ProposalsReply, QuestionView, ReceiptsReply,
+        ResourceEntry, ResourceKept, ResourceRequest, ResourceText, ResumeRequest, RunReport,
+        RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest, ShutdownRequest,
+        StatsView, StoreReport, SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView,
+        TokenCreated, TokenRequest, TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::{
-    agents, approvals, attempts, attention, documents, events, feedback, follow, health, inbox,
-    messages, openapi, proposals, request, resources,
+    agents, approvals, attempts, attention, documents, events, extractors, feedback, health, inbox,
+    messages, openapi, proposals, resources,
     route::{
-        May::{Anybody, Known, NeedsEither, User, Workers},
         Route,
+        RouteAccess::{Anybody, Identified, RequiresEither, User, Workers},
         Verb::{Delete, Get, Post},
     },
-    runs, tokens, workflows,
+    run_streams, runs, tokens, workflows,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -38,7 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
         agents(),
         agent(),
         runs(),
-        following(),
+        run_stream_routes(),
         messages(),
         attention(),
         documents(),
@@ -62,13 +62,13 @@ fn daemon() -> Vec<Route> {
             health::health,
             "How the daemon is; more for the user.",
         )
-        .gives::<Health>(),
+        .returns::<Health>(),
         Route::new(User, Get, "/doctor", health::doctor, "Looks through the whole store.")
-            .gives::<StoreReport>(),
+            .returns::<StoreReport>(),
         Route::new(Shutdown, Post, "/shutdown", health::shutdown, "Asks the daemon to stop.")
-            .takes::<ShutdownRequest>()
-            .says(StatusCode::ACCEPTED),
-        Route::new(Known, Get, "/openapi.json", openapi::show, "This document."),
+            .json_body::<ShutdownRequest>()
+            .returns_status(StatusCode::ACCEPTED),
+        Route::new(Identified, Get, "/openapi.json", openapi::show, "This document."),
     ]
 }
 
@@ -81,7 +81,7 @@ fn tokens() -> Vec<Route> {
             tokens::list,
             "Lists the clients' tokens, without the secrets.",
         )
-        .gives::<Vec<TokenView>>(),
+        .returns::<Vec<TokenView>>(),
         Route::new(
             User,
             Post,
@@ -89,11 +89,11 @@ fn tokens() -> Vec<Route> {
             tokens::create,
             "Makes a token; the secret is shown this once.",
         )
-        .takes::<TokenRequest>()
-        .gives::<TokenCreated>(),
+        .json_body::<TokenRequest>()
+        .returns::<TokenCreated>(),
         Route::new(User, Delete, "/tokens/{name}", tokens::revoke, "Takes a token back.")
-            .named::<String>()
-            .says(StatusCode::NO_CONTENT),
+            .path_param::<String>()
+            .returns_status(StatusCode::NO_CONTENT),
         Route::new(
             User,
             Get,
@@ -101,30 +101,41 @@ fn tokens() -> Vec<Route> {
             feedback::list,
             "What was said about the program itself.",
         )
-        .gives::<Vec<FeedbackView>>(),
+        .returns::<Vec<FeedbackView>>(),
         Route::new(
             Send,
             Post,
             "/feedback",
-            feedback::say,
+            feedback::submit,
             "Says something about the program itself.",
         )
-        .takes::<FeedbackRequest>()
-        .gives::<FeedbackView>(),
-        Route::elsewhere(Known, Post, "/mcp", "A message of the Model Context Protocol.")
-            .takes::<Map<String, Value>>()
-            .gives_messages(),
-        Route::elsewhere(Known, Get, "/mcp", "What a session is told besides its answers.")
-            .tells_messages(),
-        Route::elsewhere(Known, Delete, "/mcp", "Ends a session.").says(StatusCode::ACCEPTED),
+        .json_body::<FeedbackRequest>()
+        .returns::<FeedbackView>(),
+        Route::documented_only(
+            Identified,
+            Post,
+            "/mcp",
+            "A message of the Model Context Protocol.",
+        )
+        .json_body::<Map<String, Value>>()
+        .returns_messages(),
+        Route::documented_only(
+            Identified,
+            Get,
+            "/mcp",
+            "What a session is told besides its answers.",
+        )
+        .streams_messages(),
+        Route::documented_only(Identified, Delete, "/mcp", "Ends a session.")
+            .returns_status(StatusCode::ACCEPTED),
     ]
 }
 
 fn agents() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/agents", agents::list, "Who is there, and what each is doing.")
-            .asks::<request::Scope>()
-            .gives::<Vec<AgentView>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<AgentView>>(),
         Route::new(
             Agents,
             Post,
@@ -132,8 +143,8 @@ fn agents() -> Vec<Route> {
             agents::join,
             "Lets an agent join a live run, or stand alone.",
         )
-        .takes_once::<AgentRequest>()
-        .gives::<AgentView>(),
+        .idempotent_body::<AgentRequest>()
+        .returns::<AgentView>(),
         Route::new(
             Read,
             Get,
@@ -141,9 +152,9 @@ fn agents() -> Vec<Route> {
             agents::show,
             "One agent, with what explains it.",
         )
-        .named::<Target>()
-        .asks::<request::Near>()
-        .gives::<AgentDetail>(),
+        .path_param::<Target>()
+        .query_params::<extractors::ProjectQuery>()
+        .returns::<AgentDetail>(),
     ]
 }
 
@@ -156,13 +167,13 @@ fn agent() -> Vec<Route> {
             agents::remove,
             "Takes an agent out of its run.",
         )
-        .named::<Target>()
-        .asks::<request::Near>()
-        .gives::<AgentStopped>(),
+        .path_param::<Target>()
+        .query_params::<extractors::ProjectQuery>()
+        .returns::<AgentStopped>(),
         Route::new(Agents, Post, "/agents/{target}/stop", agents::stop, "Wakes an agent no more.")
-            .named::<Target>()
-            .asks::<request::NearStop>()
-            .gives::<AgentStopped>(),
+            .path_param::<Target>()
+            .query_params::<extractors::AgentStopQuery>()
+            .returns::<AgentStopped>(),
         Route::new(
             Agents,
             Post,
@@ -170,9 +181,9 @@ fn agent() -> Vec<Route> {
             agents::resume,
             "Wakes an agent again.",
         )
-        .named::<Target>()
-        .asks::<request::Near>()
-        .gives::<AgentView>(),
+        .path_param::<Target>()
+        .query_params::<extractors::ProjectQuery>()
+        .returns::<AgentView>(),
         Route::new(
             User,
             Get,
@@ -180,8 +191,8 @@ fn agent() -> Vec<Route> {
             agents::log,
             "What the worker of an agent's attempt printed, else of its last one.",
         )
-        .asks::<agents::LogPage>()
-        .gives::<LogReply>(),
+        .query_params::<agents::LogPageQuery>()
+        .returns::<LogReply>(),
         Route::new(
             Workers,
             Post,
@@ -189,9 +200,9 @@ fn agent() -> Vec<Route> {
             attempts::report,
             "What a worker reports.",
         )
-        .named::<AttemptId>()
-        .takes::<EventsRequest>()
-        .gives::<EventsReply>(),
+        .path_param::<AttemptId>()
+        .json_body::<EventsRequest>()
+        .returns::<EventsReply>(),
         Route::new(
             Workers,
             Post,
@@ -199,77 +210,77 @@ fn agent() -> Vec<Route> {
             attempts::permit,
             "Asks whether a call may happen, and waits for the answer for up to 40 s.",
         )
-        .named::<AttemptId>()
-        .takes::<PermitRequest>()
-        .gives::<PermitReply>(),
+        .path_param::<AttemptId>()
+        .json_body::<PermitRequest>()
+        .returns::<PermitReply>(),
     ]
 }
 
 fn runs() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/runs", runs::list, "Runs: live ones first, then newest first.")
-            .asks::<request::Scope>()
-            .gives::<Vec<RunView>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<RunView>>(),
         Route::new(Run, Post, "/runs", runs::start, "Starts a run, and answers when it exists.")
-            .takes::<RunRequest>()
-            .gives::<RunStarted>(),
+            .json_body::<RunRequest>()
+            .returns::<RunStarted>(),
         Route::new(Read, Get, "/runs/{id}", runs::show, "One run.")
-            .named::<RunId>()
-            .gives::<RunView>(),
+            .path_param::<RunId>()
+            .returns::<RunView>(),
         Route::new(Run, Post, "/runs/{id}/stop", runs::stop, "Ends a run and every process of it.")
-            .named::<RunId>()
-            .asks::<runs::Stop>()
-            .gives::<RunStopped>(),
+            .path_param::<RunId>()
+            .query_params::<runs::RunStopQuery>()
+            .returns::<RunStopped>(),
         Route::new(Run, Post, "/runs/{id}/pause", runs::pause, "Starts no more turns of a run.")
-            .named::<RunId>()
-            .gives::<RunView>(),
+            .path_param::<RunId>()
+            .returns::<RunView>(),
         Route::new(Run, Post, "/runs/{id}/resume", runs::resume, "Lets a paused run go on.")
-            .named::<RunId>()
-            .takes_once::<ResumeRequest>()
-            .gives::<RunView>(),
+            .path_param::<RunId>()
+            .idempotent_body::<ResumeRequest>()
+            .returns::<RunView>(),
         Route::new(Read, Get, "/stats", runs::stats, "What agents did, and how long it took.")
-            .asks::<request::Scope>()
-            .gives::<Vec<StatsView>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<StatsView>>(),
     ]
 }
 
-fn following() -> Vec<Route> {
+fn run_stream_routes() -> Vec<Route> {
     vec![
         Route::new(
             Read,
             Get,
             "/events",
-            events::watch,
+            events::watch_events,
             "A run to its end, or an instance from now on.",
         )
-        .asks::<events::Watch>()
-        .tells_events(),
+        .query_params::<events::EventWatchQuery>()
+        .streams_events(),
         Route::new(
             Run,
             Post,
             "/run",
-            follow::run,
+            run_streams::run,
             "Starts a run and tells its events until it rests.",
         )
-        .takes::<RunRequest>()
-        .tells_events(),
+        .json_body::<RunRequest>()
+        .streams_events(),
         Route::new(
             Run,
             Post,
             "/serve",
-            follow::serve,
+            run_streams::serve,
             "Starts a run and answers with what it came to.",
         )
-        .takes::<RunRequest>()
-        .gives::<RunReport>(),
+        .json_body::<RunRequest>()
+        .returns::<RunReport>(),
     ]
 }
 
 fn messages() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/messages", messages::list, "The newest messages, oldest first.")
-            .asks::<messages::Page>()
-            .gives::<MessagesReply>(),
+            .query_params::<messages::MessagePageQuery>()
+            .returns::<MessagesReply>(),
         Route::new(
             Send,
             Post,
@@ -277,8 +288,8 @@ fn messages() -> Vec<Route> {
             messages::send,
             "Sends a message; answers once it is stored.",
         )
-        .takes_once::<SendRequest>()
-        .gives::<SendReply>(),
+        .idempotent_body::<SendRequest>()
+        .returns::<SendReply>(),
         Route::new(
             Read,
             Get,
@@ -286,18 +297,18 @@ fn messages() -> Vec<Route> {
             messages::receipts,
             "Where a message is.",
         )
-        .named::<Seq>()
-        .asks::<request::Scope>()
-        .gives::<ReceiptsReply>(),
+        .path_param::<Seq>()
+        .query_params::<extractors::ScopeQuery>()
+        .returns::<ReceiptsReply>(),
         Route::new(
             Read,
             Get,
             "/inbox",
-            inbox::look,
+            inbox::show,
             "What waits for an agent; looking acks nothing.",
         )
-        .asks::<request::Scope>()
-        .gives::<InboxReply>(),
+        .query_params::<extractors::ScopeQuery>()
+        .returns::<InboxReply>(),
         Route::new(
             Workers,
             Post,
@@ -305,42 +316,42 @@ fn messages() -> Vec<Route> {
             inbox::ack,
             "Lets mail that was shown be done this turn.",
         )
-        .takes::<AckRequest>()
-        .gives::<AckReply>(),
+        .json_body::<AckRequest>()
+        .returns::<AckReply>(),
     ]
 }
 
 fn attention() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/attention", attention::list, "What waits for a person.")
-            .asks::<request::Scope>()
-            .gives::<Vec<AttentionItem>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<AttentionItem>>(),
         Route::new(Read, Get, "/dead", attention::dead, "Deliveries whose attempts are used up.")
-            .asks::<request::Scope>()
-            .gives::<Vec<DeadLetter>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<DeadLetter>>(),
         Route::new(Letters, Post, "/dead/redrive", attention::redrive, "Tries dead letters again.")
-            .takes_once::<DeadRequest>()
-            .gives::<DeadReply>(),
+            .idempotent_body::<DeadRequest>()
+            .returns::<DeadReply>(),
         Route::new(Letters, Post, "/dead/drop", attention::drop, "Gives dead letters up.")
-            .takes_once::<DeadRequest>()
-            .gives::<DeadReply>(),
+            .idempotent_body::<DeadRequest>()
+            .returns::<DeadReply>(),
     ]
 }
 
 fn documents() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/documents", documents::list, "The team's documents.")
-            .asks::<request::Scope>()
-            .gives::<Vec<DocumentEntry>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<DocumentEntry>>(),
         Route::new(
             Read,
             Get,
             "/document",
-            documents::named,
+            documents::default_document,
             "The document that is meant when none is named.",
         )
-        .asks::<request::Scope>()
-        .gives::<DocumentNamed>(),
+        .query_params::<extractors::ScopeQuery>()
+        .returns::<DocumentNamed>(),
         Route::new(
             Read,
             Get,
@@ -348,9 +359,9 @@ fn documents() -> Vec<Route> {
             documents::diff,
             "What changed between two revisions.",
         )
-        .named::<DocumentPath>()
-        .asks::<documents::Between>()
-        .gives::<DocumentDiff>(),
+        .path_param::<DocumentPath>()
+        .query_params::<documents::DocumentDiffQuery>()
+        .returns::<DocumentDiff>(),
         Route::new(
             Read,
             Get,
@@ -358,25 +369,25 @@ fn documents() -> Vec<Route> {
             documents::read,
             "A document, or an older revision.",
         )
-        .named::<DocumentPath>()
-        .asks::<documents::Which>()
-        .gives::<DocumentText>(),
+        .path_param::<DocumentPath>()
+        .query_params::<documents::DocumentReadQuery>()
+        .returns::<DocumentText>(),
         Route::new(Documents, Post, "/documents/{*path}", documents::write, "Writes a document.")
-            .named::<DocumentPath>()
-            .takes_once::<DocumentRequest>()
-            .gives::<DocumentWritten>(),
+            .path_param::<DocumentPath>()
+            .idempotent_body::<DocumentRequest>()
+            .returns::<DocumentWritten>(),
         Route::new(Read, Get, "/revisions/{*path}", documents::history, "A document's revisions.")
-            .named::<DocumentPath>()
-            .asks::<request::Scope>()
-            .gives::<Vec<DocumentEntry>>(),
+            .path_param::<DocumentPath>()
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<DocumentEntry>>(),
     ]
 }
 
 fn suggestions() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/suggestions", documents::suggestions, "Suggestions, newest first.")
-            .asks::<request::Scope>()
-            .gives::<Vec<SuggestionView>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<SuggestionView>>(),
         Route::new(
             Documents,
             Post,
@@ -384,29 +395,29 @@ fn suggestions() -> Vec<Route> {
             documents::suggest,
             "Suggests a change to the owner.",
         )
-        .takes_once::<SuggestRequest>()
-        .gives::<Suggested>(),
+        .idempotent_body::<SuggestRequest>()
+        .returns::<SuggestReply>(),
         Route::new(
             Documents,
             Post,
             "/suggestions/{seq}",
-            documents::answer,
+            documents::answer_suggestion,
             "Accepts or rejects one.",
         )
-        .named::<Seq>()
-        .takes_once::<SuggestionRequest>()
-        .gives::<SuggestionView>(),
+        .path_param::<Seq>()
+        .idempotent_body::<SuggestionRequest>()
+        .returns::<SuggestionView>(),
     ]
 }
 
 fn resources() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/resources", resources::list, "Long texts that are kept.")
-            .asks::<request::Scope>()
-            .gives::<Vec<ResourceEntry>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<ResourceEntry>>(),
         Route::new(Send, Post, "/resources", resources::create, "Keeps a long text.")
-            .takes::<ResourceRequest>()
-            .gives::<ResourceKept>(),
+            .json_body::<ResourceRequest>()
+            .returns::<ResourceKept>(),
         Route::new(
             Read,
             Get,
@@ -414,59 +425,59 @@ fn resources() -> Vec<Route> {
             resources::read,
             "A part of a text that was too long for a message.",
         )
-        .named::<ResourceId>()
-        .asks::<resources::Part>()
-        .gives::<ResourceText>(),
+        .path_param::<ResourceId>()
+        .query_params::<resources::ResourceRangeQuery>()
+        .returns::<ResourceText>(),
     ]
 }
 
 fn proposals() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/proposals", proposals::list, "What is voted on.")
-            .asks::<proposals::Which>()
-            .gives::<ProposalsReply>(),
+            .query_params::<proposals::ProposalListQuery>()
+            .returns::<ProposalsReply>(),
         Route::new(Send, Post, "/proposals", proposals::create, "Makes a proposal.")
-            .takes_once::<ProposalRequest>()
-            .gives::<ProposalOutcome>(),
+            .idempotent_body::<ProposalRequest>()
+            .returns::<ProposalOutcome>(),
         Route::new(Read, Get, "/proposals/{id}", proposals::show, "A proposal with its votes.")
-            .named::<ProposalId>()
-            .asks::<request::Scope>()
-            .gives::<Proposal>(),
+            .path_param::<ProposalId>()
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Proposal>(),
         Route::new(Approve, Post, "/proposals/{id}/vote", proposals::vote, "Votes, or votes anew.")
-            .named::<ProposalId>()
-            .takes_once::<VoteRequest>()
-            .gives::<ProposalOutcome>(),
+            .path_param::<ProposalId>()
+            .idempotent_body::<VoteRequest>()
+            .returns::<ProposalOutcome>(),
         Route::new(
-            NeedsEither(Send, Approve),
+            RequiresEither(Send, Approve),
             Post,
             "/proposals/{id}/cancel",
             proposals::cancel,
             "Takes a proposal back.",
         )
-        .named::<ProposalId>()
-        .takes_once::<CancelRequest>()
-        .gives::<ProposalOutcome>(),
+        .path_param::<ProposalId>()
+        .idempotent_body::<CancelRequest>()
+        .returns::<ProposalOutcome>(),
         Route::new(Read, Get, "/questions", proposals::questions, "What agents ask a person.")
-            .asks::<request::Scope>()
-            .gives::<Vec<QuestionView>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<QuestionView>>(),
         Route::new(
             Approve,
             Post,
             "/questions/{id}/answer",
-            proposals::answer,
+            proposals::answer_question,
             "Answers a question.",
         )
-        .named::<QuestionId>()
-        .takes_once::<AnswerRequest>()
-        .gives::<SendReply>(),
+        .path_param::<QuestionId>()
+        .idempotent_body::<AnswerRequest>()
+        .returns::<SendReply>(),
     ]
 }
 
 fn workflows() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/workflows", workflows::list, "Instances.")
-            .asks::<request::Scope>()
-            .gives::<Vec<InstanceView>>(),
+            .query_params::<extractors::ScopeQuery>()
+            .returns::<Vec<InstanceView>>(),
         Route::new(
             User,
             Post,
@@ -474,10 +485,10 @@ fn workflows() -> Vec<Route> {
             workflows::clear,
             "Hides what a channel says so far.",
         )
-        .takes_once::<InstanceRequest>()
-        .gives::<Cleared>(),
+        .idempotent_body::<InstanceRequest>()
+        .returns::<InstanceCleared>(),
         Route::new(User, Post, "/workflows/remove", workflows::remove, "Deletes an instance.")
-            .takes::<InstanceRequest>()
-            .gives::<Removed>(),
+            .json_body::<InstanceRequest>()
+            .returns::<InstanceRemoved>(),
     ]
 }

@@ -12,16 +12,16 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Doors,
-    once::IdempotencyKey,
-    refusal::Answer,
-    request::{Body, Path, Query, Scope, Who},
+    AppState,
+    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    idempotency::IdempotencyKey,
+    problem_response::HandlerResult,
 };
 
 /// How a run is stopped.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Stop {
+pub(super) struct RunStopQuery {
     /// Whether its processes get no time to end by themselves.
     #[serde(default)]
     now: bool,
@@ -29,74 +29,74 @@ pub(super) struct Stop {
 
 /// `POST /runs`
 pub(super) async fn start(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Body(request): Body<RunRequest>,
-) -> Answer<RunStarted> {
-    Ok(Json(doors.kernel.run_new(&who, request).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    JsonBody(request): JsonBody<RunRequest>,
+) -> HandlerResult<RunStarted> {
+    Ok(Json(app.kernel.run_new(&who, request).await?))
 }
 
 /// `GET /runs`
 pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<Vec<RunView>> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Vec<RunView>> {
     let breadth = scope.breadth();
-    Ok(Json(doors.kernel.run_views(&who, &scope.place(), breadth).await?))
+    Ok(Json(app.kernel.run_views(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `GET /runs/{id}`
 pub(super) async fn show(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(run): Path<RunId>,
-) -> Answer<RunView> {
-    Ok(Json(doors.kernel.run_view(&who, run).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(run): UrlPath<RunId>,
+) -> HandlerResult<RunView> {
+    Ok(Json(app.kernel.run_view(&who, run).await?))
 }
 
 /// `POST /runs/{id}/stop`: answers when every process of it is gone.
 pub(super) async fn stop(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(run): Path<RunId>,
-    Query(stop): Query<Stop>,
-) -> Answer<RunStopped> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(run): UrlPath<RunId>,
+    UrlQuery(stop): UrlQuery<RunStopQuery>,
+) -> HandlerResult<RunStopped> {
     let stopped = if stop.now {
-        doors.kernel.run_stop_now(&who, run).await?
+        app.kernel.run_stop_now(&who, run).await?
     } else {
-        doors.kernel.run_stop(&who, run).await?
+        app.kernel.run_stop(&who, run).await?
     };
     Ok(Json(stopped))
 }
 
 /// `POST /runs/{id}/pause`
 pub(super) async fn pause(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(run): Path<RunId>,
-) -> Answer<RunView> {
-    Ok(Json(doors.kernel.run_pause(&who, run).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(run): UrlPath<RunId>,
+) -> HandlerResult<RunView> {
+    Ok(Json(app.kernel.run_pause(&who, run).await?))
 }
 
 /// `POST /runs/{id}/resume`
 pub(super) async fn resume(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Path(run): Path<RunId>,
-    Body(request): Body<ResumeRequest>,
-) -> Answer<RunView> {
+    UrlPath(run): UrlPath<RunId>,
+    JsonBody(request): JsonBody<ResumeRequest>,
+) -> HandlerResult<RunView> {
     let key = key.effect("run_resume", || json!({ "run": run, "request": request }))?;
-    Ok(Json(doors.kernel.run_resume(&who, key, run, request).await?))
+    Ok(Json(app.kernel.run_resume(&who, key, run, request).await?))
 }
 
 /// `GET /stats`
 pub(super) async fn stats(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<Vec<StatsView>> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Vec<StatsView>> {
     let breadth = scope.breadth();
-    Ok(Json(doors.kernel.stats(&who, &scope.place(), breadth).await?))
+    Ok(Json(app.kernel.stats(&who, &scope.into_target(), breadth).await?))
 }

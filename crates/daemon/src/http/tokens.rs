@@ -6,32 +6,35 @@ use agent_worker_protocol::api::{TokenCreated, TokenRequest, TokenView};
 use axum::{Json, extract::State, http::StatusCode};
 
 use super::{
-    Doors,
-    refusal::{Answer, Refusal},
-    request::{Body, Path, Who},
+    AppState,
+    extractors::{JsonBody, Requester, UrlPath},
+    problem_response::{HandlerResult, ProblemResponse},
 };
 
 /// `POST /tokens`
 pub(super) async fn create(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Body(request): Body<TokenRequest>,
-) -> Answer<TokenCreated> {
-    Ok(Json(doors.kernel.token_create(&who, request).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    JsonBody(request): JsonBody<TokenRequest>,
+) -> HandlerResult<TokenCreated> {
+    Ok(Json(app.kernel.token_create(&who, request).await?))
 }
 
 /// `GET /tokens`
-pub(super) async fn list(State(doors): State<Arc<Doors>>, Who(who): Who) -> Answer<Vec<TokenView>> {
-    Ok(Json(doors.kernel.token_list(&who).await?))
+pub(super) async fn list(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+) -> HandlerResult<Vec<TokenView>> {
+    Ok(Json(app.kernel.token_list(&who).await?))
 }
 
 /// `DELETE /tokens/{name}`
 pub(super) async fn revoke(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Path(name): Path<String>,
-) -> Result<StatusCode, Refusal> {
-    doors.kernel.token_revoke(&who, name).await?;
-    doors.revocations.tell();
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(name): UrlPath<String>,
+) -> Result<StatusCode, ProblemResponse> {
+    app.kernel.token_revoke(&who, name).await?;
+    app.revocations.notify_streams();
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,48 +2,48 @@
 
 use std::sync::Arc;
 
-use agent_worker_kernel::Place;
-use agent_worker_protocol::api::{Cleared, InstanceRequest, InstanceView, Removed};
+use agent_worker_kernel::InstanceSelector;
+use agent_worker_protocol::api::{InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView};
 use axum::{Json, extract::State};
 
 use super::{
-    Doors,
-    once::IdempotencyKey,
-    refusal::Answer,
-    request::{Body, Query, Scope, Who},
+    AppState,
+    extractors::{JsonBody, Requester, ScopeQuery, UrlQuery},
+    idempotency::IdempotencyKey,
+    problem_response::HandlerResult,
 };
 
 /// `GET /workflows`
 pub(super) async fn list(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Query(scope): Query<Scope>,
-) -> Answer<Vec<InstanceView>> {
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(scope): UrlQuery<ScopeQuery>,
+) -> HandlerResult<Vec<InstanceView>> {
     let breadth = scope.breadth();
-    Ok(Json(doors.kernel.instance_views(&who, &scope.place(), breadth).await?))
+    Ok(Json(app.kernel.instance_views(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /workflows/clear`
 pub(super) async fn clear(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
     key: IdempotencyKey,
-    Body(request): Body<InstanceRequest>,
-) -> Answer<Cleared> {
+    JsonBody(request): JsonBody<InstanceRequest>,
+) -> HandlerResult<InstanceCleared> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("instance_clear", args)?;
-    Ok(Json(doors.kernel.instance_clear(&who, key, &place(request)).await?))
+    Ok(Json(app.kernel.instance_clear(&who, key, &request_target(request)).await?))
 }
 
 /// `POST /workflows/remove`
 pub(super) async fn remove(
-    State(doors): State<Arc<Doors>>,
-    Who(who): Who,
-    Body(request): Body<InstanceRequest>,
-) -> Answer<Removed> {
-    Ok(Json(doors.kernel.instance_remove(&who, &place(request)).await?))
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    JsonBody(request): JsonBody<InstanceRequest>,
+) -> HandlerResult<InstanceRemoved> {
+    Ok(Json(app.kernel.instance_remove(&who, &request_target(request)).await?))
 }
 
-fn place(request: InstanceRequest) -> Place {
-    Place { target: request.target, project: request.project }
+fn request_target(request: InstanceRequest) -> InstanceSelector {
+    InstanceSelector { target: request.target, project: request.project }
 }

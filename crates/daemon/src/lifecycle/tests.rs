@@ -8,16 +8,16 @@ use tokio::time::sleep;
 use super::*;
 
 /// A home whose lock somebody holds, and what the file says of its owner.
-fn held(signature: &str) -> (TempDir, Home, LockFile) {
+fn locked_home(signature: &str) -> (TempDir, DaemonHome, LockFile) {
     let folder = tempfile::tempdir().unwrap();
-    let home = Home::open(folder.path()).unwrap();
+    let home = DaemonHome::open(folder.path()).unwrap();
     let lock = LockFile::acquire(&home.lock()).unwrap();
     std::fs::write(home.lock(), signature).unwrap();
     (folder, home, lock)
 }
 
 /// The pid of a process that is over.
-fn dead() -> String {
+fn dead_pid() -> String {
     let mut process = Command::new("true").spawn().unwrap();
     process.wait().unwrap();
     process.id().to_string()
@@ -25,15 +25,15 @@ fn dead() -> String {
 
 #[tokio::test(start_paused = true)]
 async fn the_lock_of_a_dead_daemon_is_waited_for_while_its_last_child_holds_it() {
-    for signature in [dead(), String::new()] {
-        let (_folder, home, lock) = held(&signature);
+    for signature in [dead_pid(), String::new()] {
+        let (_folder, home, lock) = locked_home(&signature);
         let begun = Instant::now();
         let breath = Duration::from_millis(300);
         let last_child = async {
             sleep(breath).await;
             drop(lock);
         };
-        let (taken, ()) = tokio::join!(take_home(&home), last_child);
+        let (taken, ()) = tokio::join!(lock_home(&home), last_child);
         let _lock = taken.unwrap();
         assert!(begun.elapsed() >= breath, "{signature:?}: {:?}", begun.elapsed());
         let owner = LockFile::holder(&home.lock()).unwrap();
@@ -43,9 +43,9 @@ async fn the_lock_of_a_dead_daemon_is_waited_for_while_its_last_child_holds_it()
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_held_for_good_by_no_daemon_is_refused_in_time_and_named() {
-    let (_folder, home, _lock) = held(&dead());
+    let (_folder, home, _lock) = locked_home(&dead_pid());
     let begun = Instant::now();
-    let refused = take_home(&home).await.unwrap_err();
+    let refused = lock_home(&home).await.unwrap_err();
     let lock = home.lock().display().to_string();
     assert_eq!(
         refused.to_string(),
@@ -54,14 +54,17 @@ async fn a_lock_that_is_held_for_good_by_no_daemon_is_refused_in_time_and_named(
         )
     );
     let waited = begun.elapsed();
-    assert!(waited >= LAST_BREATH && waited <= LAST_BREATH + 2 * GLANCE, "{waited:?}");
+    assert!(
+        waited >= LOCK_RELEASE_TIMEOUT && waited <= LOCK_RELEASE_TIMEOUT + 2 * LOCK_POLL_INTERVAL,
+        "{waited:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_home_of_a_living_daemon_is_refused_at_once() {
-    let (_folder, home, _lock) = held(&std::process::id().to_string());
+    let (_folder, home, _lock) = locked_home(&std::process::id().to_string());
     let begun = Instant::now();
-    let refused = take_home(&home).await.unwrap_err();
+    let refused = lock_home(&home).await.unwrap_err();
     assert!(matches!(refused, Error::AlreadyRunning { pid, .. } if pid == std::process::id()));
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }

@@ -6,15 +6,15 @@ use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::{AgentName, api::AgentRequest};
 use serde::Deserialize;
 
-use super::call::{Call, Given, give, pairs};
+use super::call::{McpToolCall, McpToolResult, pairs, to_tool_result};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct AgentToolNoArgs {}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct New {
+struct AgentNewArgs {
     name: Option<AgentName>,
     backend: Option<String>,
     model: Option<String>,
@@ -25,34 +25,42 @@ struct New {
 }
 
 /// `agent_show`
-pub(super) async fn show(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Nothing {} = call.args()?;
-    give(kernel.agent_detail(who, &call.place).await)
+pub(super) async fn show(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let AgentToolNoArgs {} = call.args()?;
+    to_tool_result(kernel.agent_detail(who, &call.place).await)
 }
 
 /// `agent_new`
-pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let New { name, backend, model, system, cwd, env } = call.args()?;
+pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let AgentNewArgs { name, backend, model, system, cwd, env } = call.args()?;
     let (target, env) = (call.place.target, pairs(&env)?);
     let request =
         AgentRequest { name, backend, model, system, cwd, env, target, ..AgentRequest::default() };
-    give(kernel.agent_new(who, call.key, request).await)
+    to_tool_result(kernel.agent_new(who, call.key, request).await)
 }
 
 /// `agent_stop`
-pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Nothing {} = call.args()?;
-    give(kernel.agent_stop(who, &call.place).await)
+pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let AgentToolNoArgs {} = call.args()?;
+    to_tool_result(kernel.agent_stop(who, &call.place).await)
 }
 
 /// `agent_resume`
-pub(super) async fn resume(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Nothing {} = call.args()?;
-    give(kernel.agent_resume(who, &call.place).await)
+pub(super) async fn resume(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let AgentToolNoArgs {} = call.args()?;
+    to_tool_result(kernel.agent_resume(who, &call.place).await)
 }
 
 /// `agent_remove`
-pub(super) async fn remove(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Nothing {} = call.args()?;
-    give(kernel.agent_remove(who, &call.place).await)
+pub(super) async fn remove(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let AgentToolNoArgs {} = call.args()?;
+    to_tool_result(kernel.agent_remove(who, &call.place).await)
 }

@@ -1,21 +1,21 @@
 //! The channel, the inbox and the team, as tools.
 
-use agent_worker_kernel::{Breadth, Kernel, Principal, Reading};
+use agent_worker_kernel::{ChannelQuery, Kernel, ListingScope, Principal};
 use agent_worker_protocol::{AgentName, Code, Priority, Problem, Seq, api::SendRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::call::{Call, Failure, Given, give};
-use crate::http::Since;
+use super::call::{McpFailure, McpToolCall, McpToolResult, to_tool_result};
+use crate::http::SinceFilter;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Send {
+struct ChannelSendArgs {
     message: String,
     #[serde(default)]
-    to: Names,
+    to: LenientAgentNames,
     #[serde(default)]
-    cc: Names,
+    cc: LenientAgentNames,
     reply_to: Option<Seq>,
     #[serde(default)]
     priority: Priority,
@@ -23,8 +23,8 @@ struct Send {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Read {
-    since: Option<Since>,
+struct ChannelReadArgs {
+    since: Option<SinceFilter>,
     limit: Option<u32>,
     search: Option<String>,
     thread: Option<Seq>,
@@ -34,20 +34,20 @@ struct Read {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ack {
-    until: Since,
+struct InboxAckArgs {
+    until: SinceFilter,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct ChannelToolNoArgs {}
 
 /// Agents, as models write them: a list or one name, with or without `@`.
 #[derive(Default, Deserialize)]
 #[serde(try_from = "Value")]
-struct Names(Vec<AgentName>);
+struct LenientAgentNames(Vec<AgentName>);
 
-impl TryFrom<Value> for Names {
+impl TryFrom<Value> for LenientAgentNames {
     type Error = String;
     fn try_from(value: Value) -> Result<Self, String> {
         let texts = match value {
@@ -65,46 +65,64 @@ impl TryFrom<Value> for Names {
 }
 
 /// `channel_send`
-pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Send { message, to: Names(to), cc: Names(cc), reply_to, priority } = call.args()?;
+pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let ChannelSendArgs {
+        message,
+        to: LenientAgentNames(to),
+        cc: LenientAgentNames(cc),
+        reply_to,
+        priority,
+    } = call.args()?;
     let target = call.place.target;
     let request =
         SendRequest { target, project: None, message, to, cc, reply_to, alone: false, priority };
-    give(kernel.send(who, call.key, request).await)
+    to_tool_result(kernel.send(who, call.key, request).await)
 }
 
 /// `channel_read`
-pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Read { since, limit, search, thread, all_runs, receipts } = call.args()?;
+pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let ChannelReadArgs { since, limit, search, thread, all_runs, receipts } = call.args()?;
     let (all_runs, receipts) = (all_runs.unwrap_or_default(), receipts.unwrap_or_default());
-    let since_seq = since.and_then(Since::seq);
-    let reading = Reading { since: since_seq, limit, search, thread, all_runs, receipts };
+    let since_seq = since.and_then(SinceFilter::seq);
+    let reading = ChannelQuery { since: since_seq, limit, search, thread, all_runs, receipts };
     let mut reply = kernel.messages(who, &call.place, reading).await;
     if let (Some(since), Ok(reply)) = (since, &mut reply) {
-        since.retain(reply);
+        since.retain_newer(reply);
     }
-    give(reply)
+    to_tool_result(reply)
 }
 
 /// `inbox_check`
-pub(super) async fn inbox_check(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Nothing {} = call.args()?;
-    give(kernel.inbox_check(who).await)
+pub(super) async fn inbox_check(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let ChannelToolNoArgs {} = call.args()?;
+    to_tool_result(kernel.inbox_check(who).await)
 }
 
 /// `inbox_ack`
-pub(super) async fn inbox_ack(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Ack { until } = call.args()?;
+pub(super) async fn inbox_ack(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let InboxAckArgs { until } = call.args()?;
     let unclear = "`until` is the seq of a message that `inbox_check` showed";
-    let refusal = || Failure::Refused(Problem::new(Code::BadRequest, unclear));
-    give(kernel.inbox_ack(who, until.seq().ok_or_else(refusal)?).await)
+    let refusal = || McpFailure::Refused(Problem::new(Code::BadRequest, unclear));
+    to_tool_result(kernel.inbox_ack(who, until.seq().ok_or_else(refusal)?).await)
 }
 
 /// `workflow_agents`
-pub(super) async fn agents(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Nothing {} = call.args()?;
-    let agents = kernel.agent_views(who, &call.place, Breadth::All).await;
-    give(agents.map(|agents| json!({ "agents": agents })))
+pub(super) async fn agents(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let ChannelToolNoArgs {} = call.args()?;
+    let agents = kernel.agent_views(who, &call.place, ListingScope::All).await;
+    to_tool_result(agents.map(|agents| json!({ "agents": agents })))
 }
 
 #[cfg(test)]
@@ -122,9 +140,10 @@ mod tests {
             (json!([1]), None),
             (json!({"name": "coder"}), None),
         ] {
-            let names = Names::try_from(value.clone()).ok();
-            let names =
-                names.map(|Names(names)| names.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let names = LenientAgentNames::try_from(value.clone()).ok();
+            let names = names.map(|LenientAgentNames(names)| {
+                names.iter().map(ToString::to_string).collect::<Vec<_>>()
+            });
             assert_eq!(names, expected.map(|list| list.iter().map(ToString::to_string).collect()));
         }
     }

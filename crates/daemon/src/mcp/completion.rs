@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use agent_worker_kernel::{Breadth, Error, Kernel, Place, Principal};
+use agent_worker_kernel::{Error, InstanceSelector, Kernel, ListingScope, Principal};
 use agent_worker_protocol::{InstanceRef, Target};
 use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo};
 
-use super::shelf;
+use super::resource_catalog;
 
 /// What an argument of this name stands for, in prompts, templates and tools alike.
-enum Means {
+enum CompletionKind {
     Agents,
     Documents,
     Workflows,
     Tags,
-    Nothing,
+    Unknown,
 }
 
 /// The names that begin as the argument does.
@@ -24,7 +24,7 @@ pub(super) async fn complete(
     request: &CompleteRequestParams,
 ) -> Result<CompleteResult, Error> {
     let begun = request.argument.value.to_lowercase();
-    let names = names(kernel, who, request).await?;
+    let names = candidate_names(kernel, who, request).await?;
     let mut fitting = names.into_iter().filter(|name| name.to_lowercase().starts_with(&begun));
     let values: Vec<String> = fitting.by_ref().take(CompletionInfo::MAX_VALUES).collect();
     let rest = fitting.count();
@@ -35,45 +35,50 @@ pub(super) async fn complete(
     Ok(CompleteResult::new(info))
 }
 
-async fn names(
+async fn candidate_names(
     kernel: &Kernel,
     who: &Principal,
     request: &CompleteRequestParams,
 ) -> Result<BTreeSet<String>, Error> {
-    let instances = meant(shelf::instances(kernel, who).await?, request);
+    let instances =
+        matching_instances(resource_catalog::live_instances(kernel, who).await?, request);
     let mut names = BTreeSet::new();
-    match means(&request.argument.name) {
-        Means::Workflows => names.extend(instances.iter().map(|one| one.name.to_string())),
-        Means::Tags => names.extend(instances.iter().map(|one| one.tag.to_string())),
-        Means::Agents => {
+    match completion_kind(&request.argument.name) {
+        CompletionKind::Workflows => names.extend(instances.iter().map(|one| one.name.to_string())),
+        CompletionKind::Tags => names.extend(instances.iter().map(|one| one.tag.to_string())),
+        CompletionKind::Agents => {
             for instance in &instances {
-                let agents = kernel.agent_views(who, &place(instance), Breadth::All).await?;
+                let agents =
+                    kernel.agent_views(who, &instance_target(instance), ListingScope::All).await?;
                 names.extend(agents.into_iter().map(|agent| agent.name.to_string()));
             }
         }
-        Means::Documents => {
+        CompletionKind::Documents => {
             for instance in &instances {
-                let documents = kernel.document_list(who, &place(instance)).await?;
+                let documents = kernel.document_list(who, &instance_target(instance)).await?;
                 names.extend(documents.into_iter().map(|document| document.file.to_string()));
             }
         }
-        Means::Nothing => {}
+        CompletionKind::Unknown => {}
     }
     Ok(names)
 }
 
-fn means(argument: &str) -> Means {
+fn completion_kind(argument: &str) -> CompletionKind {
     match argument {
-        "agent" | "to" | "cc" => Means::Agents,
-        "file" | "path" => Means::Documents,
-        "workflow" => Means::Workflows,
-        "tag" => Means::Tags,
-        _ => Means::Nothing,
+        "agent" | "to" | "cc" => CompletionKind::Agents,
+        "file" | "path" => CompletionKind::Documents,
+        "workflow" => CompletionKind::Workflows,
+        "tag" => CompletionKind::Tags,
+        _ => CompletionKind::Unknown,
     }
 }
 
 /// Those instances that agree with what was filled in before.
-fn meant(instances: Vec<InstanceRef>, request: &CompleteRequestParams) -> Vec<InstanceRef> {
+fn matching_instances(
+    instances: Vec<InstanceRef>,
+    request: &CompleteRequestParams,
+) -> Vec<InstanceRef> {
     let before = |name: &str| request.context.as_ref()?.get_argument(name).cloned();
     let (workflow, tag) = (before("workflow"), before("tag"));
     let fits = |one: &InstanceRef| {
@@ -83,6 +88,6 @@ fn meant(instances: Vec<InstanceRef>, request: &CompleteRequestParams) -> Vec<In
     instances.into_iter().filter(fits).collect()
 }
 
-fn place(instance: &InstanceRef) -> Place {
-    Place { target: Some(Target::instance(instance)), project: None }
+fn instance_target(instance: &InstanceRef) -> InstanceSelector {
+    InstanceSelector { target: Some(Target::instance(instance)), project: None }
 }

@@ -1,6 +1,6 @@
 //! The team's documents, as tools.
 
-use agent_worker_kernel::{Base, Kernel, Place, Principal};
+use agent_worker_kernel::{DocumentBase, InstanceSelector, Kernel, Principal};
 use agent_worker_protocol::{
     DocumentPath, Revision, Seq,
     api::{SuggestRequest, SuggestionRequest, SuggestionView},
@@ -8,17 +8,17 @@ use agent_worker_protocol::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::{Call, Failure, Given, give, refused};
+use super::call::{McpFailure, McpToolCall, McpToolResult, kernel_refusal, to_tool_result};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Read {
+struct DocumentReadArgs {
     file: Option<DocumentPath>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Write {
+struct DocumentWriteArgs {
     content: String,
     file: Option<DocumentPath>,
     base_revision: Option<Revision>,
@@ -26,21 +26,21 @@ struct Write {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Append {
+struct DocumentAppendArgs {
     content: String,
     file: Option<DocumentPath>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Create {
+struct DocumentCreateArgs {
     file: DocumentPath,
     content: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Suggest {
+struct DocumentSuggestArgs {
     suggestion: String,
     file: Option<DocumentPath>,
     old: Option<String>,
@@ -49,7 +49,7 @@ struct Suggest {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct SuggestionAnswerArgs {
     suggestion: Seq,
     accept: bool,
     reason: Option<String>,
@@ -57,84 +57,104 @@ struct Answer {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct DocumentToolNoArgs {}
 
 /// `document_read`
-pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Read { file } = call.args()?;
-    let file = named(kernel, who, &call, file).await?;
-    give(kernel.document_read(who, &call.place, file, None).await)
+pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let DocumentReadArgs { file } = call.args()?;
+    let file = file_or_default(kernel, who, &call, file).await?;
+    to_tool_result(kernel.document_read(who, &call.place, file, None).await)
 }
 
 /// `document_write`: without `base_revision` it follows what this attempt last read.
-pub(super) async fn write(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Write { content, file, base_revision } = call.args()?;
-    let base = base_revision.map_or(Base::Seen, Base::Revision);
-    let file = named(kernel, who, &call, file).await?;
-    put(kernel, who, call, file, content, base).await
+pub(super) async fn write(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let DocumentWriteArgs { content, file, base_revision } = call.args()?;
+    let base = base_revision.map_or(DocumentBase::LastRead, DocumentBase::Revision);
+    let file = file_or_default(kernel, who, &call, file).await?;
+    write_document(kernel, who, call, file, content, base).await
 }
 
 /// `document_append`
-pub(super) async fn append(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Append { content, file } = call.args()?;
-    let file = named(kernel, who, &call, file).await?;
-    put(kernel, who, call, file, content, Base::Append).await
+pub(super) async fn append(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let DocumentAppendArgs { content, file } = call.args()?;
+    let file = file_or_default(kernel, who, &call, file).await?;
+    write_document(kernel, who, call, file, content, DocumentBase::Append).await
 }
 
 /// `document_create`
-pub(super) async fn create(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Create { file, content } = call.args()?;
-    put(kernel, who, call, file, content, Base::Absent).await
+pub(super) async fn create(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let DocumentCreateArgs { file, content } = call.args()?;
+    write_document(kernel, who, call, file, content, DocumentBase::Absent).await
 }
 
 /// `document_list`
-pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Nothing {} = call.args()?;
+pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let DocumentToolNoArgs {} = call.args()?;
     let list = kernel.document_list(who, &call.place).await;
-    give(list.map(|documents| json!({ "documents": documents })))
+    to_tool_result(list.map(|documents| json!({ "documents": documents })))
 }
 
 /// `document_suggest`
-pub(super) async fn suggest(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Suggest { suggestion, file, old, new } = call.args()?;
-    let Place { target, project } = call.place;
+pub(super) async fn suggest(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let DocumentSuggestArgs { suggestion, file, old, new } = call.args()?;
+    let InstanceSelector { target, project } = call.place;
     let request = SuggestRequest { target, project, file, suggestion, old, new };
-    give(kernel.suggest(who, call.key, request).await)
+    to_tool_result(kernel.suggest(who, call.key, request).await)
 }
 
 /// `suggestion_answer`
-pub(super) async fn answer(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Answer { suggestion, accept, reason } = call.args()?;
-    let Place { target, project } = call.place;
+pub(super) async fn answer_suggestion(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let SuggestionAnswerArgs { suggestion, accept, reason } = call.args()?;
+    let InstanceSelector { target, project } = call.place;
     let request = SuggestionRequest { target, project, accept, reason };
     let answered = kernel.suggestion_answer(who, call.key, suggestion, request).await;
     // What it says, whoever answers it has read.
-    give(answered.map(|SuggestionView { state, revision, .. }| match revision {
+    to_tool_result(answered.map(|SuggestionView { state, revision, .. }| match revision {
         Some(revision) => json!({ "state": state, "revision": revision }),
         None => json!({ "state": state }),
     }))
 }
 
 /// The document that is named, else the one that is meant.
-async fn named(
+async fn file_or_default(
     kernel: &Kernel,
     who: &Principal,
-    call: &Call,
+    call: &McpToolCall,
     file: Option<DocumentPath>,
-) -> Result<DocumentPath, Failure> {
+) -> Result<DocumentPath, McpFailure> {
     match file {
         Some(file) => Ok(file),
-        None => Ok(kernel.document_default(who, &call.place).await.map_err(refused)?.file),
+        None => Ok(kernel.document_default(who, &call.place).await.map_err(kernel_refusal)?.file),
     }
 }
 
-async fn put(
+async fn write_document(
     kernel: &Kernel,
     who: &Principal,
-    call: Call,
+    call: McpToolCall,
     file: DocumentPath,
     content: String,
-    base: Base,
-) -> Given {
-    give(kernel.document_write(who, call.key, &call.place, file, content, base).await)
+    base: DocumentBase,
+) -> McpToolResult {
+    to_tool_result(kernel.document_write(who, call.key, &call.place, file, content, base).await)
 }

@@ -8,120 +8,128 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use super::rpc::{Fault, Message};
+use super::rpc::{McpRpcError, McpRpcRequest};
 
 /// The revisions that are spoken, oldest first. Their names sort by age.
-const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", REQUESTS];
+const SUPPORTED_REVISIONS: [&str; 5] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", FIRST_STATELESS_REVISION];
 /// The first without it.
-const REQUESTS: &str = "2026-07-28";
+const FIRST_STATELESS_REVISION: &str = "2026-07-28";
 
-const REVISION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const REVISION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
+const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 
 /// How a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Era {
+pub(super) enum ProtocolEra {
     /// After `initialize`.
     Initialized,
     /// Since 2026-07-28.
-    Requests,
+    Stateless,
 }
 
 /// Why a request is not even looked into.
 #[derive(Debug)]
-pub(super) enum Objection {
+pub(super) enum EraError {
     /// Told as every door does.
     Problem(Problem),
     /// Told as the protocol does.
-    Fault(Fault),
+    RpcError(McpRpcError),
 }
 
-impl Era {
+impl ProtocolEra {
     /// Finds out how a client speaks that sent `message` under `headers`.
-    pub(super) fn of(headers: &HeaderMap, message: &Message) -> Result<Self, Objection> {
-        let head = revision(headers)?;
+    pub(super) fn of(headers: &HeaderMap, message: &McpRpcRequest) -> Result<Self, EraError> {
+        let head = revision_header(headers)?;
         let body = message.meta("protocolVersion").and_then(Value::as_str);
-        let unknown = |revision: &&str| !REVISIONS.contains(revision);
+        let unknown = |revision: &&str| !SUPPORTED_REVISIONS.contains(revision);
         if let (Some(other), None) = (head.filter(unknown), body) {
             let message = format!("the revision `{other}` of the protocol is not spoken here");
-            return Err(Objection::Problem(Problem::new(Code::BadRequest, message)));
+            return Err(EraError::Problem(Problem::new(Code::BadRequest, message)));
         }
-        if head.is_some_and(|head| head >= REQUESTS) {
-            agrees(headers, message)?;
+        if head.is_some_and(|head| head >= FIRST_STATELESS_REVISION) {
+            check_headers_match_body(headers, message)?;
         }
         match (head, body) {
-            (head, None) if head.is_some_and(|head| head >= REQUESTS) => {
-                Err(incomplete(message).into())
+            (head, None) if head.is_some_and(|head| head >= FIRST_STATELESS_REVISION) => {
+                Err(incomplete_meta_error(message).into())
             }
             (_, None) => Ok(Self::Initialized),
             (None, Some(_)) => {
-                Err(mismatch("`_meta` names a revision and the head does not").into())
+                Err(header_mismatch_error("`_meta` names a revision and the head does not").into())
             }
             (Some(head), Some(body)) if head != body => {
-                Err(mismatch(format!("the head says {head}, `_meta` says {body}")).into())
+                Err(header_mismatch_error(format!("the head says {head}, `_meta` says {body}"))
+                    .into())
             }
             (Some(_), Some(other)) if unknown(&other) => {
-                let data = json!({ "requested": other, "supported": REVISIONS });
-                let fault = Fault::new(
+                let data = json!({ "requested": other, "supported": SUPPORTED_REVISIONS });
+                let fault = McpRpcError::new(
                     StatusCode::BAD_REQUEST,
-                    Fault::UNKNOWN_REVISION,
+                    McpRpcError::UNKNOWN_REVISION,
                     "Unsupported protocol version",
                 );
                 Err(fault.data(data).into())
             }
-            (Some(_), Some(body)) if body < REQUESTS => Ok(Self::Initialized),
-            (Some(_), Some(_)) if is_complete(message) => Ok(Self::Requests),
-            (Some(_), Some(_)) => Err(incomplete(message).into()),
+            (Some(_), Some(body)) if body < FIRST_STATELESS_REVISION => Ok(Self::Initialized),
+            (Some(_), Some(_)) if has_complete_meta(message) => Ok(Self::Stateless),
+            (Some(_), Some(_)) => Err(incomplete_meta_error(message).into()),
         }
     }
 }
 
-impl From<Fault> for Objection {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+impl From<McpRpcError> for EraError {
+    fn from(fault: McpRpcError) -> Self {
+        Self::RpcError(fault)
     }
 }
 
-fn revision(headers: &HeaderMap) -> Result<Option<&str>, Objection> {
+fn revision_header(headers: &HeaderMap) -> Result<Option<&str>, EraError> {
     let unreadable = |_| {
         let message = "`MCP-Protocol-Version` is not a text";
-        Objection::Problem(Problem::new(Code::BadRequest, message))
+        EraError::Problem(Problem::new(Code::BadRequest, message))
     };
-    headers.get(REVISION).map(HeaderValue::to_str).transpose().map_err(unreadable)
+    headers.get(REVISION_HEADER).map(HeaderValue::to_str).transpose().map_err(unreadable)
 }
 
 /// Whether the head names what the body asks for.
-fn agrees(headers: &HeaderMap, message: &Message) -> Result<(), Fault> {
-    let method = single(headers, &METHOD)?;
+fn check_headers_match_body(
+    headers: &HeaderMap,
+    message: &McpRpcRequest,
+) -> Result<(), McpRpcError> {
+    let method = single_header(headers, &METHOD_HEADER)?;
     if method != Some(&message.method) {
         let (head, body) = (method.unwrap_or("nothing"), &message.method);
-        return Err(mismatch(format!("`Mcp-Method` says {head}, the body {body}")));
+        return Err(header_mismatch_error(format!("`Mcp-Method` says {head}, the body {body}")));
     }
     let key = match message.method.as_str() {
         "tools/call" => "name",
         _ => return Ok(()),
     };
     let Some(body) = message.params.get(key).and_then(Value::as_str) else { return Ok(()) };
-    let head = single(headers, &NAME)?.and_then(plain);
+    let head = single_header(headers, &NAME_HEADER)?.and_then(decode_header_value);
     if head.as_deref() != Some(body) {
         let head = head.unwrap_or_else(|| "nothing".to_owned());
-        return Err(mismatch(format!("`Mcp-Name` says {head}, the body {body}")));
+        return Err(header_mismatch_error(format!("`Mcp-Name` says {head}, the body {body}")));
     }
     Ok(())
 }
 
 /// Two of them could be read differently by whoever passes them on.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Fault> {
+fn single_header<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, McpRpcError> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (value, None) => Ok(value.and_then(|value| value.to_str().ok())),
-        (_, Some(_)) => Err(mismatch(format!("there are two `{name}`"))),
+        (_, Some(_)) => Err(header_mismatch_error(format!("there are two `{name}`"))),
     }
 }
 
 /// A value that does not fit into a header is written `=?base64?…?=`.
-fn plain(value: &str) -> Option<String> {
+fn decode_header_value(value: &str) -> Option<String> {
     let wrapped = value.strip_prefix("=?base64?").and_then(|value| value.strip_suffix("?="));
     match wrapped {
         Some(wrapped) => String::from_utf8(BASE64_STANDARD.decode(wrapped).ok()?).ok(),
@@ -129,21 +137,23 @@ fn plain(value: &str) -> Option<String> {
     }
 }
 
-fn is_complete(message: &Message) -> bool {
+fn has_complete_meta(message: &McpRpcRequest) -> bool {
     message.meta("clientCapabilities").is_some_and(Value::is_object)
 }
 
-fn incomplete(message: &Message) -> Fault {
+fn incomplete_meta_error(message: &McpRpcRequest) -> McpRpcError {
     let version = message.meta("protocolVersion").is_some_and(Value::is_string);
-    let missing = [("protocolVersion", version), ("clientCapabilities", is_complete(message))];
+    let missing =
+        [("protocolVersion", version), ("clientCapabilities", has_complete_meta(message))];
     let missing = missing.iter().filter(|(_, there)| !there);
-    let missing: Vec<_> = missing.map(|(key, _)| format!("{}{key}", Message::META)).collect();
+    let missing: Vec<_> =
+        missing.map(|(key, _)| format!("{}{key}", McpRpcRequest::META_PREFIX)).collect();
     let why = format!("`_meta` lacks {}", missing.join(" and "));
-    Fault::new(StatusCode::BAD_REQUEST, Fault::INVALID_PARAMS, why)
+    McpRpcError::new(StatusCode::BAD_REQUEST, McpRpcError::INVALID_PARAMS, why)
 }
 
-fn mismatch(why: impl Into<String>) -> Fault {
-    Fault::new(StatusCode::BAD_REQUEST, Fault::HEADER_MISMATCH, why)
+fn header_mismatch_error(why: impl Into<String>) -> McpRpcError {
+    McpRpcError::new(StatusCode::BAD_REQUEST, McpRpcError::HEADER_MISMATCH, why)
 }
 
 #[cfg(test)]
@@ -155,22 +165,22 @@ mod tests {
     fn what_stands_twice_in_a_head_agrees_with_nothing() {
         let body = format!(
             r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "x", "_meta":
-                {{"{meta}protocolVersion": "{REQUESTS}", "{meta}clientCapabilities": {{}}}}}}}}"#,
-            meta = Message::META
+                {{"{meta}protocolVersion": "{FIRST_STATELESS_REVISION}", "{meta}clientCapabilities": {{}}}}}}}}"#,
+            meta = McpRpcRequest::META_PREFIX
         );
-        let message = rpc::read(body.as_bytes()).unwrap();
+        let message = rpc::parse_request(body.as_bytes()).unwrap();
         let mut headers = HeaderMap::new();
-        headers.insert(REVISION, HeaderValue::from_static(REQUESTS));
-        headers.insert(METHOD, HeaderValue::from_static("tools/call"));
-        headers.insert(NAME, HeaderValue::from_static("x"));
-        assert_eq!(Era::of(&headers, &message).unwrap(), Era::Requests);
-        for name in [METHOD, NAME] {
+        headers.insert(REVISION_HEADER, HeaderValue::from_static(FIRST_STATELESS_REVISION));
+        headers.insert(METHOD_HEADER, HeaderValue::from_static("tools/call"));
+        headers.insert(NAME_HEADER, HeaderValue::from_static("x"));
+        assert_eq!(ProtocolEra::of(&headers, &message).unwrap(), ProtocolEra::Stateless);
+        for name in [METHOD_HEADER, NAME_HEADER] {
             let mut headers = headers.clone();
             headers.append(&name, headers[&name].clone());
-            let Err(Objection::Fault(fault)) = Era::of(&headers, &message) else {
+            let Err(EraError::RpcError(fault)) = ProtocolEra::of(&headers, &message) else {
                 panic!("{name} may stand there twice")
             };
-            assert_eq!(fault.error.code, Fault::HEADER_MISMATCH, "{name}");
+            assert_eq!(fault.error.code, McpRpcError::HEADER_MISMATCH, "{name}");
         }
     }
 }

@@ -4,11 +4,15 @@ use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::api::FeedbackRequest;
 use serde_json::json;
 
-use super::call::{Call, Given, give};
+use super::call::{McpToolCall, McpToolResult, to_tool_result};
 
 /// `feedback_submit`
-pub(super) async fn submit(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
+pub(super) async fn submit(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
     let request: FeedbackRequest = call.args()?;
-    let said = kernel.feedback(who, call.key, request).await;
-    give(said.map(|said| json!({ "ts": said.ts })))
+    let said = kernel.feedback_submit(who, call.key, request).await;
+    to_tool_result(said.map(|said| json!({ "ts": said.ts })))
 }

@@ -30,9 +30,9 @@ use serde_json::{Value, json};
 pub(super) use tools::tools;
 
 /// One red pixel.
-const IMAGE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
-const TEXT: &str = "test://static-text";
-const BINARY: &str = "test://static-binary";
+const IMAGE_BASE64: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+const TEXT_URI: &str = "test://static-text";
+const BINARY_URI: &str = "test://static-binary";
 
 /// What one daemon's fixtures remember: who listens.
 #[derive(Clone, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Fixtures {
 }
 
 /// What is not ours, and not an error either.
-type Answer<T> = Option<Result<T, ErrorData>>;
+type FixtureReply<T> = Option<Result<T, ErrorData>>;
 
 impl Fixtures {
     /// Calls a tool of the suite.
@@ -50,41 +50,46 @@ impl Fixtures {
         &self,
         request: &CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Answer<CallToolResponse> {
+    ) -> FixtureReply<CallToolResponse> {
         if !tools().iter().any(|tool| tool.name == request.name) {
             return None;
         }
-        if let Some(answer) = rounds::play(request, context) {
+        if let Some(answer) = rounds::play_next_round(request, context) {
             return Some(answer);
         }
-        let listeners: Vec<_> = self.listeners().values().cloned().collect();
-        Some(tools::call(request, context, &listeners).await)
+        let listeners: Vec<_> = self.lock_listeners().values().cloned().collect();
+        Some(tools::call_tool(request, context, &listeners).await)
     }
 
     /// Remembers who listens to lists that the suite changes.
-    pub(super) async fn listen(&self, context: &SubscriptionContext) -> Answer<()> {
+    pub(super) async fn hold_subscription(
+        &self,
+        context: &SubscriptionContext,
+    ) -> FixtureReply<()> {
         let accepted = context.accepted();
         if accepted.tools_list_changed.is_none() && accepted.prompts_list_changed.is_none() {
             return None;
         }
         let key = self.next.fetch_add(1, Ordering::Relaxed);
-        self.listeners().insert(key, context.sink().clone());
+        self.lock_listeners().insert(key, context.sink().clone());
         context.cancelled().await;
-        self.listeners().remove(&key);
+        self.lock_listeners().remove(&key);
         Some(Ok(()))
     }
 
-    fn listeners(&self) -> std::sync::MutexGuard<'_, HashMap<u64, SubscriptionSink>> {
+    fn lock_listeners(&self) -> std::sync::MutexGuard<'_, HashMap<u64, SubscriptionSink>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reads a resource of the suite.
-pub(super) fn read_resource(request: &ReadResourceRequestParams) -> Answer<ReadResourceResponse> {
+pub(super) fn read_resource(
+    request: &ReadResourceRequestParams,
+) -> FixtureReply<ReadResourceResponse> {
     let uri = request.uri.as_str();
     let content = match uri {
-        TEXT => json!({"uri": uri, "mimeType": "text/plain", "text": "a text that stays"}),
-        BINARY => json!({"uri": uri, "mimeType": "image/png", "blob": IMAGE}),
+        TEXT_URI => json!({"uri": uri, "mimeType": "text/plain", "text": "a text that stays"}),
+        BINARY_URI => json!({"uri": uri, "mimeType": "image/png", "blob": IMAGE_BASE64}),
         _ => {
             let id = uri.strip_prefix("test://template/")?.strip_suffix("/data")?;
             let text =
@@ -92,17 +97,17 @@ pub(super) fn read_resource(request: &ReadResourceRequestParams) -> Answer<ReadR
             json!({"uri": uri, "mimeType": "application/json", "text": text.to_string()})
         }
     };
-    let read = result::<ReadResourceResult>(json!({ "contents": [content] }));
+    let read = complete_result::<ReadResourceResult>(json!({ "contents": [content] }));
     Some(read.map(Into::into))
 }
 
 /// Takes note that one of the suite's resources is wanted, or no longer.
-pub(super) fn subscribe(uri: &str) -> Answer<()> {
+pub(super) fn subscribe(uri: &str) -> FixtureReply<()> {
     uri.starts_with("test://").then_some(Ok(()))
 }
 
 /// Gives a prompt of the suite.
-pub(super) fn get_prompt(request: &GetPromptRequestParams) -> Answer<GetPromptResponse> {
+pub(super) fn get_prompt(request: &GetPromptRequestParams) -> FixtureReply<GetPromptResponse> {
     let given = |name: &str| {
         let value = request.arguments.as_ref().and_then(|given| given.get(name));
         value.and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -116,20 +121,20 @@ pub(super) fn get_prompt(request: &GetPromptRequestParams) -> Answer<GetPromptRe
         }
         "test_prompt_with_embedded_resource" => {
             let uri = Some(given("resourceUri")).filter(|uri| !uri.is_empty());
-            let uri = uri.unwrap_or_else(|| TEXT.to_owned());
+            let uri = uri.unwrap_or_else(|| TEXT_URI.to_owned());
             let resource = json!({"uri": uri, "mimeType": "text/plain", "text": "embedded"});
             vec![json!({"type": "resource", "resource": resource}), text("Look at it.".to_owned())]
         }
         "test_prompt_with_image" => {
-            let image = json!({"type": "image", "data": IMAGE, "mimeType": "image/png"});
+            let image = json!({"type": "image", "data": IMAGE_BASE64, "mimeType": "image/png"});
             vec![image, text("Look at it.".to_owned())]
         }
-        rounds::PROMPT => return Some(rounds::prompt(request)),
+        rounds::PROMPT => return Some(rounds::get_round_prompt(request)),
         _ => return None,
     };
     let messages: Vec<_> =
         contents.into_iter().map(|content| json!({"role": "user", "content": content})).collect();
-    Some(result::<GetPromptResult>(json!({ "messages": messages })).map(Into::into))
+    Some(complete_result::<GetPromptResult>(json!({ "messages": messages })).map(Into::into))
 }
 
 /// What the suite wants a server to be able to do besides.
@@ -146,8 +151,8 @@ pub(super) fn capabilities(mut ours: ServerCapabilities) -> ServerCapabilities {
 
 pub(super) fn with_resources(mut list: ListResourcesResult) -> ListResourcesResult {
     list.resources.extend([
-        Resource::new(TEXT, "static text").with_mime_type("text/plain"),
-        Resource::new(BINARY, "static binary").with_mime_type("image/png"),
+        Resource::new(TEXT_URI, "static text").with_mime_type("text/plain"),
+        Resource::new(BINARY_URI, "static binary").with_mime_type("image/png"),
     ]);
     list
 }
@@ -169,19 +174,19 @@ pub(super) fn with_prompts(mut list: ListPromptsResult) -> ListPromptsResult {
         (rounds::PROMPT, vec![]),
     ] {
         let prompt = json!({"name": name, "description": "for testing", "arguments": arguments});
-        list.prompts.extend(made::<Prompt>(prompt));
+        list.prompts.extend(from_json::<Prompt>(prompt));
     }
     list
 }
 
 /// A result, whole.
-fn result<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
+fn complete_result<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
     value["resultType"] = "complete".into();
-    made(value)
+    from_json(value)
 }
 
 /// Something of the protocol, from how it is written.
-fn made<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
+fn from_json<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value)
         .map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }

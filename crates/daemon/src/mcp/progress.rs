@@ -6,15 +6,15 @@ use rmcp::{RoleServer, model::ProgressNotificationParam, service::RequestContext
 use tokio::time::{Instant, interval_at};
 
 /// How often.
-const EVERY: Duration = Duration::from_secs(5);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The answer, and until it is there how many seconds it has taken.
-pub(super) async fn telling<T>(
+pub(super) async fn with_progress<T>(
     context: &RequestContext<RoleServer>,
     answer: impl Future<Output = T>,
 ) -> T {
     let Some(token) = context.meta.get_progress_token() else { return answer.await };
-    let tell = |waited: Duration| {
+    let report = |waited: Duration| {
         let progress = ProgressNotificationParam::new(token.clone(), waited.as_secs_f64());
         let progress = progress.with_message(format!("waiting for {} s", waited.as_secs()));
         let peer = context.peer.clone();
@@ -23,21 +23,21 @@ pub(super) async fn telling<T>(
             let _ = peer.notify_progress(progress).await;
         }
     };
-    meanwhile(answer, tell).await
+    report_periodically(answer, report).await
 }
 
 /// The answer, with how long it takes told again and again.
-async fn meanwhile<T, F: Future<Output = ()>>(
+async fn report_periodically<T, F: Future<Output = ()>>(
     answer: impl Future<Output = T>,
-    mut tell: impl FnMut(Duration) -> F,
+    mut report: impl FnMut(Duration) -> F,
 ) -> T {
     let begun = Instant::now();
-    let mut again = interval_at(begun + EVERY, EVERY);
+    let mut again = interval_at(begun + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     let mut answer = pin!(answer);
     loop {
         tokio::select! {
             answer = &mut answer => return answer,
-            _ = again.tick() => tell(begun.elapsed()).await,
+            _ = again.tick() => report(begun.elapsed()).await,
         }
     }
 }
@@ -51,11 +51,11 @@ mod tests {
         for (takes, expected) in [(0, vec![]), (4, vec![]), (12, vec![5, 10])] {
             let mut told = Vec::new();
             let answer = tokio::time::sleep(Duration::from_secs(takes));
-            let tell = |waited: Duration| {
+            let report = |waited: Duration| {
                 told.push(waited.as_secs());
                 std::future::ready(())
             };
-            meanwhile(answer, tell).await;
+            report_periodically(answer, report).await;
             assert_eq!(told, expected, "{takes} s");
         }
     }

@@ -5,37 +5,37 @@ use rmcp::model::{
     PromptMessage, Role,
 };
 
-use super::call::Failure;
+use super::call::McpFailure;
 
 /// One part to play.
-struct Part {
+struct PromptSpec {
     name: &'static str,
     about: &'static str,
-    takes: &'static [Slot],
-    says: &'static str,
+    slots: &'static [PromptSlot],
+    text: &'static str,
 }
 
 /// What a part can be told: `{{name}}` in its text, with what stands there when nothing is given.
-struct Slot {
+struct PromptSlot {
     name: &'static str,
     about: &'static str,
-    unless_given: &'static str,
+    default: &'static str,
 }
 
 const AGENT: &str = "agent";
 /// Named like the argument of every document tool.
 const FILE: &str = "file";
 
-static PARTS: [Part; 3] = [
-    Part {
+static PROMPTS: [PromptSpec; 3] = [
+    PromptSpec {
         name: "coordinator",
         about: "Lead the team: split the work, hand it out, see it through.",
-        takes: &[Slot {
+        slots: &[PromptSlot {
             name: "goal",
             about: "what is to be reached",
-            unless_given: "what the channel asks for",
+            default: "what the channel asks for",
         }],
-        says: "You coordinate this team. The goal: {{goal}}.\n\
+        text: "You coordinate this team. The goal: {{goal}}.\n\
                1. Look who is there (workflow_agents) and what was said (channel_read).\n\
                2. Split the goal into pieces that one agent can finish alone. Write them down with document_append, \
                one line each: what, who, done when.\n\
@@ -44,29 +44,29 @@ static PARTS: [Part; 3] = [
                4. When an answer comes, check it against done before you hand out what follows.\n\
                5. When everything is done, say so in one message with the outcome, and stop.",
     },
-    Part {
+    PromptSpec {
         name: "reviewer",
         about: "Judge somebody's work and say what has to change.",
-        takes: &[
-            Slot { name: AGENT, about: "whose work", unless_given: "whoever asked" },
-            Slot { name: FILE, about: "which document", unless_given: "what they name" },
+        slots: &[
+            PromptSlot { name: AGENT, about: "whose work", default: "whoever asked" },
+            PromptSlot { name: FILE, about: "which document", default: "what they name" },
         ],
-        says: "You review the work of {{agent}}: {{file}}.\n\
+        text: "You review the work of {{agent}}: {{file}}.\n\
                1. Read what was asked for (channel_read) before what was made.\n\
                2. Look for what is wrong before what could be nicer: wrong results, lost data, untested claims.\n\
                3. Say each finding once: where, what happens, what would be right. No finding is a finding too: say \
                that you looked and at what.\n\
                4. Answer with channel_send, mention {{agent}}, and begin with `approved` or `changes needed`.",
     },
-    Part {
+    PromptSpec {
         name: "document_owner",
         about: "Keep a shared document true, whole and short.",
-        takes: &[Slot {
+        slots: &[PromptSlot {
             name: FILE,
             about: "which document",
-            unless_given: "that is meant when none is named",
+            default: "that is meant when none is named",
         }],
-        says: "You own the document {{file}}: others suggest, you write.\n\
+        text: "You own the document {{file}}: others suggest, you write.\n\
                1. document_read it before you change it, and pass its revision as base_revision.\n\
                2. Take in what is true and new, leave out what is said already, and delete what is no longer true.\n\
                3. When two agents contradict each other, do not choose in silence: ask both in the channel.\n\
@@ -76,36 +76,36 @@ static PARTS: [Part; 3] = [
 
 /// Lists the parts.
 pub(super) fn list() -> ListPromptsResult {
-    let argument = |slot: &Slot| {
-        PromptArgument::new(slot.name).with_description(slot.about).with_required(NEVER)
+    let argument = |slot: &PromptSlot| {
+        PromptArgument::new(slot.name).with_description(slot.about).with_required(NOT_REQUIRED)
     };
-    let prompt = |part: &Part| {
-        let takes = part.takes.iter().map(argument).collect();
+    let prompt = |part: &PromptSpec| {
+        let takes = part.slots.iter().map(argument).collect();
         Prompt::new(part.name, Some(part.about), Some(takes))
     };
-    ListPromptsResult::with_all_items(PARTS.iter().map(prompt).collect())
+    ListPromptsResult::with_all_items(PROMPTS.iter().map(prompt).collect())
 }
 
 /// No part must be told anything.
-const NEVER: bool = false;
+const NOT_REQUIRED: bool = false;
 
 /// The words of one, with what was given filled in.
-pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, Failure> {
-    let Some(part) = PARTS.iter().find(|part| part.name == request.name) else {
-        let all: Vec<_> = PARTS.iter().map(|part| part.name).collect();
+pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, McpFailure> {
+    let Some(part) = PROMPTS.iter().find(|part| part.name == request.name) else {
+        let all: Vec<_> = PROMPTS.iter().map(|part| part.name).collect();
         let why = format!("there is no prompt `{}`; there are {}", request.name, all.join(", "));
-        return Err(Failure::Malformed(why));
+        return Err(McpFailure::Malformed(why));
     };
     let none = JsonObject::new();
     let given = request.arguments.as_ref().unwrap_or(&none);
-    if let Some(other) = given.keys().find(|name| part.takes.iter().all(|slot| slot.name != *name))
+    if let Some(other) = given.keys().find(|name| part.slots.iter().all(|slot| slot.name != *name))
     {
-        return Err(Failure::Malformed(format!("`{}` takes no `{other}`", part.name)));
+        return Err(McpFailure::Malformed(format!("`{}` takes no `{other}`", part.name)));
     }
-    let mut text = part.says.to_owned();
-    for slot in part.takes {
+    let mut text = part.text.to_owned();
+    for slot in part.slots {
         let value = given.get(slot.name).and_then(|value| value.as_str()).map(str::trim);
-        let value = value.filter(|value| !value.is_empty()).unwrap_or(slot.unless_given);
+        let value = value.filter(|value| !value.is_empty()).unwrap_or(slot.default);
         text = text.replace(&format!("{{{{{}}}}}", slot.name), value);
     }
     let message = PromptMessage::new_text(Role::User, text);
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn every_slot_of_a_part_is_in_its_text_and_none_is_left_open() {
-        for part in &PARTS {
-            for slot in part.takes {
-                assert!(part.says.contains(&format!("{{{{{}}}}}", slot.name)), "{}", slot.name);
+        for part in &PROMPTS {
+            for slot in part.slots {
+                assert!(part.text.contains(&format!("{{{{{}}}}}", slot.name)), "{}", slot.name);
             }
             let got = get(&GetPromptRequestParams::new(part.name)).unwrap();
             let text = serde_json::to_string(&got).unwrap();
             assert!(!text.contains("{{"), "{text}");
-            assert!(part.says.len() < 1200, "{}: every word is paid for", part.name);
+            assert!(part.text.len() < 1200, "{}: every word is paid for", part.name);
         }
     }
 

@@ -4,31 +4,35 @@ use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::ResourceId;
 use serde::Deserialize;
 
-use super::call::{Call, Given, give};
+use super::call::{McpToolCall, McpToolResult, to_tool_result};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Create {
+struct ResourceCreateArgs {
     content: String,
     r#type: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Read {
+struct ResourceReadArgs {
     id: ResourceId,
     range: Option<(u64, u64)>,
 }
 
 /// `resource_create`: the same content is the same resource, whatever its key.
-pub(super) async fn create(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Create { content, r#type } = call.args()?;
-    give(kernel.resource_create(who, &call.place, r#type, content).await)
+pub(super) async fn create(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let ResourceCreateArgs { content, r#type } = call.args()?;
+    to_tool_result(kernel.resource_create(who, &call.place, r#type, content).await)
 }
 
 /// `resource_read`
-pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Read { id, range } = call.args()?;
+pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let ResourceReadArgs { id, range } = call.args()?;
     let range = range.map(|(start, end)| start..end);
-    give(kernel.resource_read(who, &call.place, id, range).await)
+    to_tool_result(kernel.resource_read(who, &call.place, id, range).await)
 }

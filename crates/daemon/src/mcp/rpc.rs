@@ -14,11 +14,11 @@ pub(super) type JsonObject = Map<String, Value>;
 
 /// What a client says.
 #[derive(Debug, Deserialize)]
-pub(super) struct Message {
+pub(super) struct McpRpcRequest {
     #[serde(rename = "jsonrpc")]
     _version: Version,
     /// A notification has none, and gets no answer.
-    pub(super) id: Option<Id>,
+    pub(super) id: Option<McpRequestId>,
     /// What is asked for.
     pub(super) method: String,
     /// With what.
@@ -26,13 +26,13 @@ pub(super) struct Message {
     pub(super) params: JsonObject,
 }
 
-impl Message {
+impl McpRpcRequest {
     /// What the names of the protocol's own facts begin with.
-    pub(super) const META: &str = "io.modelcontextprotocol/";
+    pub(super) const META_PREFIX: &str = "io.modelcontextprotocol/";
 
     /// What the message says of itself.
     pub(super) fn meta(&self, name: &str) -> Option<&Value> {
-        self.params.get("_meta")?.get(format!("{}{name}", Self::META))
+        self.params.get("_meta")?.get(format!("{}{name}", Self::META_PREFIX))
     }
 }
 
@@ -45,7 +45,7 @@ enum Version {
 /// How a client knows the answer to its question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Id {
+pub(super) enum McpRequestId {
     /// Most count.
     Number(i64),
     /// Some do not.
@@ -54,27 +54,27 @@ pub(super) enum Id {
 
 /// Why a question has no result.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct McpRpcError {
     pub(super) status: StatusCode,
-    pub(super) error: ErrorBody,
+    pub(super) error: McpRpcErrorBody,
 }
 
 /// The same, as it is written.
 #[derive(Debug, Serialize)]
-pub(super) struct ErrorBody {
+pub(super) struct McpRpcErrorBody {
     pub(super) code: i32,
     pub(super) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<Value>,
 }
 
-impl Fault {
+impl McpRpcError {
     pub(super) const INVALID_PARAMS: i32 = -32602;
     pub(super) const HEADER_MISMATCH: i32 = -32020;
     pub(super) const UNKNOWN_REVISION: i32 = -32022;
 
     pub(super) fn new(status: StatusCode, code: i32, message: impl Into<String>) -> Self {
-        let error = ErrorBody { code, message: message.into(), data: None };
+        let error = McpRpcErrorBody { code, message: message.into(), data: None };
         Self { status, error }
     }
 
@@ -85,37 +85,43 @@ impl Fault {
 }
 
 /// Reads one message. Answers to questions of ours are none: we ask nothing.
-pub(super) fn read(body: &[u8]) -> Result<Message, Problem> {
+pub(super) fn parse_request(body: &[u8]) -> Result<McpRpcRequest, Problem> {
     serde_json::from_slice(body).map_err(|error| {
         Problem::new(Code::BadRequest, format!("this is no request of the protocol: {error}"))
     })
 }
 
 /// Writes the answer to the question `id`.
-pub(super) fn answer(id: Option<Id>, outcome: Result<impl Serialize, Fault>) -> Response {
+pub(super) fn outcome_response(
+    id: Option<McpRequestId>,
+    outcome: Result<impl Serialize, McpRpcError>,
+) -> Response {
     match outcome {
-        Ok(result) => Json(Reply { jsonrpc: "2.0", id, result }).into_response(),
-        Err(fault) => refuse(id, fault),
+        Ok(result) => Json(McpRpcReply { jsonrpc: "2.0", id, result }).into_response(),
+        Err(fault) => error_response(id, fault),
     }
 }
 
 /// Says why there is none.
-pub(super) fn refuse(id: Option<Id>, Fault { status, error }: Fault) -> Response {
-    (status, Json(Failure { jsonrpc: "2.0", id, error })).into_response()
+pub(super) fn error_response(
+    id: Option<McpRequestId>,
+    McpRpcError { status, error }: McpRpcError,
+) -> Response {
+    (status, Json(McpRpcErrorReply { jsonrpc: "2.0", id, error })).into_response()
 }
 
 #[derive(Serialize)]
-struct Reply<T> {
+struct McpRpcReply<T> {
     jsonrpc: &'static str,
-    id: Option<Id>,
+    id: Option<McpRequestId>,
     result: T,
 }
 
 #[derive(Serialize)]
-struct Failure {
+struct McpRpcErrorReply {
     jsonrpc: &'static str,
-    id: Option<Id>,
-    error: ErrorBody,
+    id: Option<McpRequestId>,
+    error: McpRpcErrorBody,
 }
 
 #[cfg(test)]
@@ -125,10 +131,10 @@ mod tests {
     #[test]
     fn a_question_has_an_id_and_a_notification_none() {
         for (body, expected) in [
-            (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, Some(Some(Id::Number(7)))),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, Some(Some(McpRequestId::Number(7)))),
             (
                 r#"{"jsonrpc":"2.0","id":"a","method":"ping","params":{}}"#,
-                Some(Some(Id::Text("a".into()))),
+                Some(Some(McpRequestId::Text("a".into()))),
             ),
             (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, Some(None)),
             (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, None),
@@ -141,7 +147,11 @@ mod tests {
             (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, None),
             ("", None),
         ] {
-            assert_eq!(read(body.as_bytes()).ok().map(|message| message.id), expected, "{body}");
+            assert_eq!(
+                parse_request(body.as_bytes()).ok().map(|message| message.id),
+                expected,
+                "{body}"
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agent_worker_kernel::{Breadth, Kernel, Principal};
+use agent_worker_kernel::{Kernel, ListingScope, Principal};
 use agent_worker_protocol::{
     Code, Problem, RunId, RunMode, Span, Tag,
     api::{ResumeRequest, RunRequest},
@@ -10,15 +10,15 @@ use agent_worker_protocol::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::{Call, Failure, Given, give, pairs};
+use super::call::{McpFailure, McpToolCall, McpToolResult, pairs, to_tool_result};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct RunToolNoArgs {}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Start {
+struct RunStartArgs {
     file: PathBuf,
     tag: Option<Tag>,
     cwd: Option<PathBuf>,
@@ -30,13 +30,13 @@ struct Start {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Which {
+struct RunIdArgs {
     run: RunId,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Resume {
+struct RunResumeArgs {
     run: RunId,
     turns: Option<u32>,
     hops: Option<u32>,
@@ -44,46 +44,62 @@ struct Resume {
 }
 
 /// `workflow_list`
-pub(super) async fn workflows(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Nothing {} = call.args()?;
-    let list = kernel.instance_views(who, &call.place, Breadth::All).await;
-    give(list.map(|workflows| json!({ "workflows": workflows })))
+pub(super) async fn workflows(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let RunToolNoArgs {} = call.args()?;
+    let list = kernel.instance_views(who, &call.place, ListingScope::All).await;
+    to_tool_result(list.map(|workflows| json!({ "workflows": workflows })))
 }
 
 /// `run_list`
-pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Nothing {} = call.args()?;
-    let list = kernel.run_views(who, &call.place, Breadth::All).await;
-    give(list.map(|runs| json!({ "runs": runs })))
+pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let RunToolNoArgs {} = call.args()?;
+    let list = kernel.run_views(who, &call.place, ListingScope::All).await;
+    to_tool_result(list.map(|runs| json!({ "runs": runs })))
 }
 
 /// `run_status`
-pub(super) async fn status(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Which { run } = call.args()?;
-    give(kernel.run_view(who, run).await)
+pub(super) async fn status(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let RunIdArgs { run } = call.args()?;
+    to_tool_result(kernel.run_view(who, run).await)
 }
 
 /// `run_start`
-pub(super) async fn start(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Start { file, tag, cwd, params, env } = call.args()?;
+pub(super) async fn start(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let RunStartArgs { file, tag, cwd, params, env } = call.args()?;
     if call.key.is_some() {
         let message = "a run is begun by every call; while it lives another is refused";
-        return Err(Failure::Refused(Problem::new(Code::BadRequest, message)));
+        return Err(McpFailure::Refused(Problem::new(Code::BadRequest, message)));
     }
     let cwd = cwd.or_else(|| file.parent().map(PathBuf::from)).unwrap_or_default();
     let (params, env, mode) = (pairs(&params)?, pairs(&env)?, RunMode::Run);
     let request = RunRequest { file, cwd, tag, mode, params, env, replace: false };
-    give(kernel.run_new(who, request).await)
+    to_tool_result(kernel.run_new(who, request).await)
 }
 
 /// `run_stop`
-pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Which { run } = call.args()?;
-    give(kernel.run_stop(who, run).await)
+pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
+    let RunIdArgs { run } = call.args()?;
+    to_tool_result(kernel.run_stop(who, run).await)
 }
 
 /// `run_resume`
-pub(super) async fn resume(kernel: &Kernel, who: &Principal, mut call: Call) -> Given {
-    let Resume { run, turns, hops, wall } = call.args()?;
-    give(kernel.run_resume(who, call.key, run, ResumeRequest { hops, turns, wall }).await)
+pub(super) async fn resume(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let RunResumeArgs { run, turns, hops, wall } = call.args()?;
+    to_tool_result(kernel.run_resume(who, call.key, run, ResumeRequest { hops, turns, wall }).await)
 }

@@ -6,16 +6,16 @@ use super::rpc::JsonObject;
 
 /// One field of what a tool takes or gives.
 #[derive(Clone, Copy)]
-pub(super) struct Field {
+pub(super) struct ToolField {
     name: &'static str,
-    kind: Kind,
-    need: Need,
+    kind: ToolFieldKind,
+    presence: FieldPresence,
     about: &'static str,
 }
 
 /// What a field holds.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum ToolFieldKind {
     /// A text.
     Text,
     /// A whole number.
@@ -27,28 +27,28 @@ pub(super) enum Kind {
     /// Whole numbers.
     Numbers,
     /// Objects that are described elsewhere.
-    Things,
+    Objects,
     /// Objects with these fields.
-    List(&'static [Field]),
+    ObjectsWithFields(&'static [ToolField]),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
-    Always,
-    Sometimes,
+enum FieldPresence {
+    Required,
+    Optional,
 }
 
 /// A field that must be there.
-pub(super) const fn needed(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, need: Need::Always, about: "" }
+pub(super) const fn required(name: &'static str, kind: ToolFieldKind) -> ToolField {
+    ToolField { name, kind, presence: FieldPresence::Required, about: "" }
 }
 
 /// A field that may be left out.
-pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, need: Need::Sometimes, about: "" }
+pub(super) const fn optional(name: &'static str, kind: ToolFieldKind) -> ToolField {
+    ToolField { name, kind, presence: FieldPresence::Optional, about: "" }
 }
 
-impl Field {
+impl ToolField {
     /// Says what its name does not.
     pub(super) const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
@@ -56,14 +56,14 @@ impl Field {
 
     fn schema(&self) -> Value {
         let mut schema = match self.kind {
-            Kind::Text => json!({"type": "string"}),
-            Kind::Number => json!({"type": "integer"}),
-            Kind::Flag => json!({"type": "boolean"}),
-            Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
-            Kind::Numbers => json!({"type": "array", "items": {"type": "integer"}}),
-            Kind::Things => json!({"type": "array", "items": {"type": "object"}}),
-            Kind::List(fields) => {
-                json!({"type": "array", "items": {"type": "object", "required": names(fields)}})
+            ToolFieldKind::Text => json!({"type": "string"}),
+            ToolFieldKind::Number => json!({"type": "integer"}),
+            ToolFieldKind::Flag => json!({"type": "boolean"}),
+            ToolFieldKind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            ToolFieldKind::Numbers => json!({"type": "array", "items": {"type": "integer"}}),
+            ToolFieldKind::Objects => json!({"type": "array", "items": {"type": "object"}}),
+            ToolFieldKind::ObjectsWithFields(fields) => {
+                json!({"type": "array", "items": {"type": "object", "required": required_names(fields)}})
             }
         };
         if !self.about.is_empty() {
@@ -75,7 +75,7 @@ impl Field {
 
 /// What a tool gives. Nothing is required at the top: a refusal is an answer too, and some clients
 /// hold it against the same schema.
-pub(super) fn gives(fields: &[Field]) -> JsonObject {
+pub(super) fn output_schema(fields: &[ToolField]) -> JsonObject {
     let properties = fields.iter().map(|field| (field.name.to_owned(), field.schema()));
     let mut schema = JsonObject::new();
     schema.insert("type".into(), "object".into());
@@ -84,9 +84,9 @@ pub(super) fn gives(fields: &[Field]) -> JsonObject {
 }
 
 /// What a tool takes. That it takes nothing else is not worth its bytes: whoever tries is told.
-pub(super) fn takes(fields: &[Field]) -> JsonObject {
-    let mut schema = gives(fields);
-    let needed = names(fields);
+pub(super) fn input_schema(fields: &[ToolField]) -> JsonObject {
+    let mut schema = output_schema(fields);
+    let needed = required_names(fields);
     if !needed.is_empty() {
         schema.insert("required".into(), json!(needed));
     }
@@ -94,7 +94,7 @@ pub(super) fn takes(fields: &[Field]) -> JsonObject {
 }
 
 /// The fields that must be there. Of what a list holds only these are told: the rest explains itself to whoever reads one.
-fn names(fields: &[Field]) -> Vec<&'static str> {
-    let needed = fields.iter().filter(|field| field.need == Need::Always);
+fn required_names(fields: &[ToolField]) -> Vec<&'static str> {
+    let needed = fields.iter().filter(|field| field.presence == FieldPresence::Required);
     needed.map(|field| field.name).collect()
 }

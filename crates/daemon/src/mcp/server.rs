@@ -20,36 +20,36 @@ use rmcp::{
 use serde_json::json;
 
 use super::{
-    address::Address, call::Failure, completion, listening, perform, progress::telling, prompts,
-    seat::Seat, shelf, tools,
+    call::McpFailure, completion, progress::with_progress, prompts, resource_catalog,
+    resource_uri::ResourceUri, session::McpSession, subscription, tool_execution, tools,
 };
-use crate::{http::problem, shutdown::Shutdown};
+use crate::{http::client_problem, shutdown::Shutdown};
 
 /// Answers one request, or those of one session.
 #[derive(Clone)]
-pub(super) struct Server {
+pub(super) struct McpServer {
     kernel: Kernel,
     shutdown: Shutdown,
     /// Where what a session watches is kept.
-    seat: Option<Arc<Seat>>,
+    mcp_session: Option<Arc<McpSession>>,
     #[cfg(debug_assertions)]
     fixtures: Option<super::fixtures::Fixtures>,
 }
 
-impl Server {
+impl McpServer {
     pub(super) fn new(kernel: Kernel, shutdown: Shutdown) -> Self {
         Self {
             kernel,
             shutdown,
-            seat: None,
+            mcp_session: None,
             #[cfg(debug_assertions)]
             fixtures: None,
         }
     }
 
     /// The same for one session.
-    pub(super) fn seated(&self, seat: &Arc<Seat>) -> Self {
-        Self { seat: Some(Arc::clone(seat)), ..self.clone() }
+    pub(super) fn for_session(&self, mcp_session: &Arc<McpSession>) -> Self {
+        Self { mcp_session: Some(Arc::clone(mcp_session)), ..self.clone() }
     }
 
     /// The same with what the protocol's conformance suite asks for.
@@ -71,7 +71,7 @@ macro_rules! fixtures_first {
     };
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_completions()
@@ -97,8 +97,8 @@ impl ServerHandler for Server {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let mut info = self.negotiate_initialize(&request)?;
-        match &self.seat {
-            Some(seat) => seat.meet(context.peer),
+        match &self.mcp_session {
+            Some(mcp_session) => mcp_session.set_peer(context.peer),
             // Who holds no stream cannot be told of changes.
             None => {
                 if let Some(resources) = &mut info.capabilities.resources {
@@ -114,7 +114,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = serde_json::to_value(tools::list(&caller(&context)));
+        let tools = serde_json::to_value(tools::list_for(&caller(&context)));
         let tools = tools.and_then(serde_json::from_value::<Vec<Tool>>);
         let tools = tools.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         #[cfg(debug_assertions)]
@@ -139,16 +139,16 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         fixtures_first!(self, fixtures => fixtures.call_tool(&request, &context).await);
         let (tool, who) = (request.name.clone(), caller(&context));
-        let call = perform::call(&self.kernel, &who, &tool, request.arguments);
+        let call = tool_execution::call_tool_by_name(&self.kernel, &who, &tool, request.arguments);
         let given = tokio::select! {
-            given = telling(&context, call) => given,
+            given = with_progress(&context, call) => given,
             // Whoever asked has gone or thought better of it.
-            () = context.ct.cancelled() => Err(Failure::Refused(cancelled())),
+            () = context.ct.cancelled() => Err(McpFailure::Refused(cancelled_problem())),
         };
         match given {
             Ok(value) => Ok(CallToolResult::structured(value).into()),
-            Err(Failure::Refused(problem)) => Ok(refused(&problem).into()),
-            Err(Failure::Malformed(why)) => {
+            Err(McpFailure::Refused(problem)) => Ok(refusal_result(&problem).into()),
+            Err(McpFailure::Malformed(why)) => {
                 Err(ErrorData::invalid_params(format!("{tool}: {why}"), None))
             }
         }
@@ -160,13 +160,13 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        let list = shelf::list(&self.kernel, &caller(&context), cursor.as_deref()).await;
+        let list = resource_catalog::list(&self.kernel, &caller(&context), cursor.as_deref()).await;
         #[cfg(debug_assertions)]
         let list = list.map(|list| match &self.fixtures {
             Some(_) => super::fixtures::with_resources(list),
             None => list,
         });
-        list.map_err(failed)
+        list.map_err(failure_to_error_data)
     }
 
     async fn list_resource_templates(
@@ -174,7 +174,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let list = shelf::templates(&caller(&context));
+        let list = resource_catalog::templates(&caller(&context));
         #[cfg(debug_assertions)]
         let list = match &self.fixtures {
             Some(_) => super::fixtures::with_templates(list),
@@ -189,8 +189,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         fixtures_first!(self, _fixtures => super::fixtures::read_resource(&request));
-        let read = shelf::read(&self.kernel, &caller(&context), &request.uri).await;
-        read.map(Into::into).map_err(|failure| unread(&request.uri, failure))
+        let read = resource_catalog::read(&self.kernel, &caller(&context), &request.uri).await;
+        read.map(Into::into).map_err(|failure| resource_error(&request.uri, failure))
     }
 
     async fn subscribe(
@@ -199,9 +199,12 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         fixtures_first!(self, _fixtures => super::fixtures::subscribe(&request.uri));
-        let address = address(&request.uri)?;
-        let seat = self.seat.as_ref().ok_or_else(no_stream)?;
-        seat.subscribe(address).await.map_err(|error| unread(&request.uri, denied(&error)))
+        let address = parse_uri(&request.uri)?;
+        let mcp_session = self.mcp_session.as_ref().ok_or_else(no_stream_error)?;
+        mcp_session
+            .subscribe(address)
+            .await
+            .map_err(|error| resource_error(&request.uri, kernel_failure(&error)))
     }
 
     async fn unsubscribe(
@@ -210,8 +213,8 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         fixtures_first!(self, _fixtures => super::fixtures::subscribe(&request.uri));
-        let address = address(&request.uri)?;
-        self.seat.as_ref().ok_or_else(no_stream)?.unsubscribe(&address);
+        let address = parse_uri(&request.uri)?;
+        self.mcp_session.as_ref().ok_or_else(no_stream_error)?.unsubscribe(&address);
         Ok(())
     }
 
@@ -225,19 +228,19 @@ impl ServerHandler for Server {
             accepted = wanted.clone();
         }
         let uris = wanted.resource_subscriptions.iter().flatten();
-        let ours = uris.filter(|uri| uri.parse::<Address>().is_ok()).cloned().collect();
+        let ours = uris.filter(|uri| uri.parse::<ResourceUri>().is_ok()).cloned().collect();
         accepted.resource_subscriptions = Some(ours);
         Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        fixtures_first!(self, fixtures => fixtures.listen(&context).await);
+        fixtures_first!(self, fixtures => fixtures.hold_subscription(&context).await);
         let who = caller(context.request_context());
         let head = context.request_context().extensions.get::<Parts>();
         let begun = head.and_then(|head| head.extensions.get());
-        listening::listen(begun, &who, &context, &self.shutdown)
+        subscription::serve_subscription(begun, &who, &context, &self.shutdown)
             .await
-            .map_err(|error| failed(denied(&error)))
+            .map_err(|error| failure_to_error_data(kernel_failure(&error)))
     }
 
     async fn list_prompts(
@@ -260,7 +263,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         fixtures_first!(self, _fixtures => super::fixtures::get_prompt(&request));
-        prompts::get(&request).map(Into::into).map_err(failed)
+        prompts::get(&request).map(Into::into).map_err(failure_to_error_data)
     }
 
     async fn complete(
@@ -269,7 +272,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let completed = completion::complete(&self.kernel, &caller(&context), &request).await;
-        completed.map_err(|error| failed(denied(&error)))
+        completed.map_err(|error| failure_to_error_data(kernel_failure(&error)))
     }
 
     #[cfg(debug_assertions)]
@@ -289,28 +292,28 @@ impl ServerHandler for Server {
 /// Who asks, as the gate found out for this request.
 fn caller(context: &RequestContext<RoleServer>) -> Principal {
     let head = context.extensions.get::<Parts>();
-    head.and_then(|head| head.extensions.get()).cloned().unwrap_or(Principal::Nobody)
+    head.and_then(|head| head.extensions.get()).cloned().unwrap_or(Principal::Anonymous)
 }
 
-fn refused(problem: &Problem) -> CallToolResult {
+fn refusal_result(problem: &Problem) -> CallToolResult {
     CallToolResult::structured_error(serde_json::to_value(problem).unwrap_or_default())
 }
 
-fn denied(error: &Error) -> Failure {
-    Failure::Refused(problem(error))
+fn kernel_failure(error: &Error) -> McpFailure {
+    McpFailure::Refused(client_problem(error))
 }
 
-fn address(uri: &str) -> Result<Address, ErrorData> {
-    uri.parse().map_err(|error: super::address::BadAddress| {
+fn parse_uri(uri: &str) -> Result<ResourceUri, ErrorData> {
+    uri.parse().map_err(|error: super::resource_uri::BadResourceUri| {
         ErrorData::resource_not_found(error.to_string(), Some(json!({ "uri": uri })))
     })
 }
 
 /// What is not a tool has no answer for a model to read: a refusal is an error of the protocol.
-fn failed(failure: Failure) -> ErrorData {
+fn failure_to_error_data(failure: McpFailure) -> ErrorData {
     match failure {
-        Failure::Malformed(why) => ErrorData::invalid_params(why, None),
-        Failure::Refused(problem) => {
+        McpFailure::Malformed(why) => ErrorData::invalid_params(why, None),
+        McpFailure::Refused(problem) => {
             let data = serde_json::to_value(&problem).ok();
             ErrorData::invalid_request(problem.message, data)
         }
@@ -318,22 +321,22 @@ fn failed(failure: Failure) -> ErrorData {
 }
 
 /// The same for something by its address.
-fn unread(uri: &str, failure: Failure) -> ErrorData {
+fn resource_error(uri: &str, failure: McpFailure) -> ErrorData {
     match failure {
-        Failure::Refused(problem) if problem.code == Code::NotFound => {
+        McpFailure::Refused(problem) if problem.code == Code::NotFound => {
             ErrorData::resource_not_found(problem.message, Some(json!({ "uri": uri })))
         }
-        other => failed(other),
+        other => failure_to_error_data(other),
     }
 }
 
-fn no_stream() -> ErrorData {
+fn no_stream_error() -> ErrorData {
     let why = "a subscription needs a stream: declare `experimental: {\"agent-worker/stream\": {}}` in `initialize`, \
                or speak 2026-07-28 and use `subscriptions/listen`";
     ErrorData::invalid_request(why, None)
 }
 
-fn cancelled() -> Problem {
+fn cancelled_problem() -> Problem {
     let message = "this was cancelled and may or may not have happened";
-    Problem::new(Code::Unavailable, message).hint("ask again with the same idempotency_key")
+    Problem::new(Code::Unavailable, message).with_hint("ask again with the same idempotency_key")
 }

@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 
 use super::{
     agents,
-    call::{Call, Failure, Given},
+    call::{McpFailure, McpToolCall, McpToolResult},
     channel, documents, feedback, proposals, resources,
     rpc::JsonObject,
     runs,
-    schema::{self, Field, Kind, optional},
-    table::{Effect, SPECS, Spec, others},
+    schema::{self, ToolField, ToolFieldKind, optional},
+    tool_table::{AGENT_TOOL_SPECS, ToolEffect, ToolSpec, client_tools},
 };
-use crate::http::problem;
+use crate::http::client_problem;
 
 /// How alike a wrong name must be to a right one to be suggested.
-const ALIKE: f64 = 0.75;
+const MIN_NAME_SIMILARITY: f64 = 0.75;
 
 /// A tool, as it is listed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Tool {
+pub(super) struct McpTool {
     pub(super) name: &'static str,
     description: &'static str,
     input_schema: JsonObject,
@@ -32,16 +32,21 @@ pub(super) struct Tool {
     output_schema: JsonObject,
     annotations: Value,
     #[serde(skip)]
-    which: ToolName,
+    tool_name: ToolName,
     #[serde(skip)]
-    needs: Permission,
+    permission: Permission,
 }
 
 /// Calls a tool, for whoever may.
-pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call: Call) -> Given {
-    let untold = || Failure::Malformed("nobody was told of this tool".into());
-    admit(who, tool, needs(tool).ok_or_else(untold)?)
-        .map_err(|error| Failure::Refused(problem(&error)))?;
+pub(super) async fn call_tool(
+    tool: ToolName,
+    kernel: &Kernel,
+    who: &Principal,
+    call: McpToolCall,
+) -> McpToolResult {
+    let untold = || McpFailure::Malformed("nobody was told of this tool".into());
+    require_permission(who, tool, tool_permission(tool).ok_or_else(untold)?)
+        .map_err(|error| McpFailure::Refused(client_problem(&error)))?;
     match tool {
         ToolName::ChannelSend => channel::send(kernel, who, call).await,
         ToolName::ChannelRead => channel::read(kernel, who, call).await,
@@ -54,7 +59,7 @@ pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call:
         ToolName::DocumentList => documents::list(kernel, who, call).await,
         ToolName::DocumentCreate => documents::create(kernel, who, call).await,
         ToolName::DocumentSuggest => documents::suggest(kernel, who, call).await,
-        ToolName::SuggestionAnswer => documents::answer(kernel, who, call).await,
+        ToolName::SuggestionAnswer => documents::answer_suggestion(kernel, who, call).await,
         ToolName::ResourceCreate => resources::create(kernel, who, call).await,
         ToolName::ResourceRead => resources::read(kernel, who, call).await,
         ToolName::FeedbackSubmit => feedback::submit(kernel, who, call).await,
@@ -62,7 +67,7 @@ pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call:
         ToolName::Vote => proposals::vote(kernel, who, call).await,
         ToolName::ProposalStatus => proposals::status(kernel, who, call).await,
         ToolName::ProposalCancel => proposals::cancel(kernel, who, call).await,
-        ToolName::AskHuman => proposals::ask(kernel, who, call).await,
+        ToolName::AskHuman => proposals::ask_human(kernel, who, call).await,
         ToolName::WorkflowList => runs::workflows(kernel, who, call).await,
         ToolName::RunList => runs::list(kernel, who, call).await,
         ToolName::RunStatus => runs::status(kernel, who, call).await,
@@ -78,7 +83,7 @@ pub(super) async fn call(tool: ToolName, kernel: &Kernel, who: &Principal, call:
 }
 
 /// Lets those pass who may call a tool. Who may approve takes back what others propose, and need not send for it.
-fn admit(who: &Principal, tool: ToolName, needs: Permission) -> Result<(), Error> {
+fn require_permission(who: &Principal, tool: ToolName, needs: Permission) -> Result<(), Error> {
     match tool {
         ToolName::ProposalCancel => who.require_either(needs, Permission::Approve),
         _ => who.require(needs),
@@ -86,13 +91,16 @@ fn admit(who: &Principal, tool: ToolName, needs: Permission) -> Result<(), Error
 }
 
 /// What the caller of a tool must be allowed.
-fn needs(tool: ToolName) -> Option<Permission> {
-    let spec = SPECS.iter().chain(&others::SPECS).find(|spec| spec.name == tool);
-    spec.map(|spec| spec.needs)
+fn tool_permission(tool: ToolName) -> Option<Permission> {
+    let spec = AGENT_TOOL_SPECS
+        .iter()
+        .chain(&client_tools::CLIENT_TOOL_SPECS)
+        .find(|spec| spec.name == tool);
+    spec.map(|spec| spec.permission)
 }
 
 /// Whether only an agent has a use for it: it has an inbox and a person to ask, and no other way to say what it thinks of us.
-fn is_an_agents(tool: ToolName) -> bool {
+fn is_agent_only(tool: ToolName) -> bool {
     matches!(
         tool,
         ToolName::InboxCheck | ToolName::InboxAck | ToolName::AskHuman | ToolName::FeedbackSubmit
@@ -101,63 +109,75 @@ fn is_an_agents(tool: ToolName) -> bool {
 
 /// What a principal is shown. An agent has one instance, an inbox in it and a person to ask; others say which they mean.
 /// What a tool gives is described to those who do not pay for it on every turn, and to agents where nobody else has it.
-pub(super) fn list(who: &Principal) -> Vec<&'static Tool> {
-    static AGENTS: LazyLock<Vec<Tool>> =
-        LazyLock::new(|| SPECS.iter().map(|spec| tool(spec, &[], agents_see(spec))).collect());
-    static OTHERS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
-        let target = optional("target", Kind::Text).about("which instance, such as @review:pr-1");
-        let theirs = SPECS.iter().filter(|spec| !is_an_agents(spec.name));
-        let theirs = theirs.chain(&others::SPECS);
-        theirs.map(|spec| tool(spec, &[target], spec.gives)).collect()
+pub(super) fn list_for(who: &Principal) -> Vec<&'static McpTool> {
+    static AGENT_TOOLS: LazyLock<Vec<McpTool>> = LazyLock::new(|| {
+        AGENT_TOOL_SPECS
+            .iter()
+            .map(|spec| build_tool(spec, &[], agent_output_fields(spec)))
+            .collect()
     });
-    let listed: &'static [Tool] = match who {
-        Principal::Agent(_) => &AGENTS,
-        Principal::User | Principal::Client(_) => &OTHERS,
-        Principal::Nobody => &[],
+    static CLIENT_TOOLS: LazyLock<Vec<McpTool>> = LazyLock::new(|| {
+        let target =
+            optional("target", ToolFieldKind::Text).about("which instance, such as @review:pr-1");
+        let theirs = AGENT_TOOL_SPECS.iter().filter(|spec| !is_agent_only(spec.name));
+        let theirs = theirs.chain(&client_tools::CLIENT_TOOL_SPECS);
+        theirs.map(|spec| build_tool(spec, &[target], spec.output)).collect()
+    });
+    let listed: &'static [McpTool] = match who {
+        Principal::Agent(_) => &AGENT_TOOLS,
+        Principal::User | Principal::Client(_) => &CLIENT_TOOLS,
+        Principal::Anonymous => &[],
     };
-    listed.iter().filter(|tool| admit(who, tool.which, tool.needs).is_ok()).collect()
+    listed
+        .iter()
+        .filter(|tool| require_permission(who, tool.tool_name, tool.permission).is_ok())
+        .collect()
 }
 
 /// The listed names most like `word`.
-pub(super) fn near(word: &str, listed: &[&Tool]) -> Vec<String> {
+pub(super) fn similar_names(word: &str, listed: &[&McpTool]) -> Vec<String> {
     let mut near: Vec<_> = listed
         .iter()
         .map(|tool| (strsim::jaro_winkler(word, tool.name), tool.name))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .filter(|(likeness, _)| *likeness >= MIN_NAME_SIMILARITY)
         .collect();
     near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     near.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect()
 }
 
-fn agents_see(spec: &Spec) -> &'static [Field] {
-    if is_an_agents(spec.name) { spec.gives } else { &[] }
+fn agent_output_fields(spec: &ToolSpec) -> &'static [ToolField] {
+    if is_agent_only(spec.name) { spec.output } else { &[] }
 }
 
-fn tool(spec: &Spec, more: &[Field], gives: &[Field]) -> Tool {
-    let key = optional("idempotency_key", Kind::Text);
-    let mut takes = [spec.takes, more].concat();
+fn build_tool(spec: &ToolSpec, more: &[ToolField], gives: &[ToolField]) -> McpTool {
+    let key = optional("idempotency_key", ToolFieldKind::Text);
+    let mut takes = [spec.input, more].concat();
     match spec.effect {
-        Effect::Reads | Effect::Starts => {}
-        Effect::Writes | Effect::Ends => takes.push(key),
+        ToolEffect::Reads | ToolEffect::Starts => {}
+        ToolEffect::Writes | ToolEffect::Ends => takes.push(key),
     }
-    Tool {
+    McpTool {
         name: spec.name.word(),
-        description: spec.about,
-        input_schema: schema::takes(&takes),
-        output_schema: if gives.is_empty() { JsonObject::new() } else { schema::gives(gives) },
-        annotations: hints(spec.effect),
-        which: spec.name,
-        needs: spec.needs,
+        description: spec.description,
+        input_schema: schema::input_schema(&takes),
+        output_schema: if gives.is_empty() {
+            JsonObject::new()
+        } else {
+            schema::output_schema(gives)
+        },
+        annotations: annotations(spec.effect),
+        tool_name: spec.name,
+        permission: spec.permission,
     }
 }
 
 /// Codex calls a tool unasked only if it reads, or says that it neither destroys nor reaches outside.
-fn hints(effect: Effect) -> Value {
+fn annotations(effect: ToolEffect) -> Value {
     match effect {
-        Effect::Reads => json!({ "readOnlyHint": true }),
-        Effect::Writes => json!({ "destructiveHint": false, "openWorldHint": false }),
-        Effect::Starts => json!({ "destructiveHint": false, "openWorldHint": true }),
-        Effect::Ends => json!({ "destructiveHint": true, "openWorldHint": false }),
+        ToolEffect::Reads => json!({ "readOnlyHint": true }),
+        ToolEffect::Writes => json!({ "destructiveHint": false, "openWorldHint": false }),
+        ToolEffect::Starts => json!({ "destructiveHint": false, "openWorldHint": true }),
+        ToolEffect::Ends => json!({ "destructiveHint": true, "openWorldHint": false }),
     }
 }
 
@@ -167,7 +187,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_told_of_once_and_in_the_order_of_their_names() {
-        let told = SPECS.iter().chain(&others::SPECS);
+        let told = AGENT_TOOL_SPECS.iter().chain(&client_tools::CLIENT_TOOL_SPECS);
         let told: Vec<_> = told.map(|spec| spec.name).collect();
         assert_eq!(told, ToolName::ALL);
     }

@@ -8,47 +8,47 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{ATTEMPT_MARKER, descendants, marked};
-use agent_worker_kernel::{ShellCommand, ShellEnd};
+use agent_worker_host::{ATTEMPT_MARKER, descendants, marked_processes};
+use agent_worker_kernel::{ShellCommand, ShellOutcome};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::Command,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Processes, write_private};
+use super::{ProcessRunner, write_private};
 use crate::home;
 
 /// The most that is kept of what a command prints; one byte more than a value may have.
-const MOST_OUTPUT: usize = 64 * 1024 * 1024 + 1;
-const MOST_COMPLAINT: usize = 64 * 1024;
+const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024 + 1;
+const MAX_STDERR_BYTES: usize = 64 * 1024;
 /// How long a command that has ended may keep its output open through something it left in the background.
-const LINGER: Duration = Duration::from_millis(300);
+const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
-static NEXT: AtomicU64 = AtomicU64::new(0);
+static NEXT_FOLDER_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-impl Processes {
+impl ProcessRunner {
     pub(super) async fn run_shell(
         &self,
         command: ShellCommand,
         stop: &CancellationToken,
-    ) -> io::Result<ShellEnd> {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    ) -> io::Result<ShellOutcome> {
+        let number = NEXT_FOLDER_NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = self.home.run(command.run).join(format!("setup-{number}"));
-        home::folder(&folder)?;
-        let end = self.run_in(&folder, &command, stop).await;
+        home::create_private_folder(&folder)?;
+        let end = self.run_in_folder(&folder, &command, stop).await;
         if let Err(error) = std::fs::remove_dir_all(&folder) {
             tracing::error!(run = %command.run, %error, "a setup command's files could not be removed");
         }
         end
     }
 
-    async fn run_in(
+    async fn run_in_folder(
         &self,
         folder: &Path,
         command: &ShellCommand,
         stop: &CancellationToken,
-    ) -> io::Result<ShellEnd> {
+    ) -> io::Result<ShellOutcome> {
         let script = folder.join("script");
         write_private(&script, command.prepared.script.as_bytes())?;
         let mark = command.run.to_string();
@@ -69,29 +69,32 @@ impl Processes {
             write_private(&path, file.value.as_bytes())?;
             shell.env(&file.variable, path);
         }
-        let (mut child, pid) = self.strays.spawn(&mut shell)?;
+        let (mut child, pid) = self.children.spawn(&mut shell)?;
         // What it started before is found by its mark and its parent alone.
-        self.groups.enter(&mark, pid).await;
-        let stdout = self.collect(child.stdout.take());
-        let stderr = self.collect(child.stderr.take());
+        self.groups.move_process(&mark, pid).await;
+        let stdout = self.collect_output(child.stdout.take());
+        let stderr = self.collect_output(child.stderr.take());
         let status = tokio::select! {
             status = child.wait() => status,
             () = stop.cancelled() => {
                 let mark = mark.clone();
-                let tree = move || [descendants(pid), marked(&mark)].concat();
-                self.patience(command.run).end(tree, Vec::new()).await;
+                let tree = move || [descendants(pid), marked_processes(&mark)].concat();
+                self.grace_period(command.run).end_processes(tree, Vec::new()).await;
                 child.wait().await
             }
         };
-        self.strays.forget(pid);
-        self.strays.welcome(&mark).await;
-        let (stdout, stderr) = tokio::join!(stdout.rest(), stderr.rest());
-        let from = stderr.len().saturating_sub(MOST_COMPLAINT);
+        self.children.remove(pid);
+        self.children.adopt_leftovers(&mark).await;
+        let (stdout, stderr) = tokio::join!(stdout.finish(), stderr.finish());
+        let from = stderr.len().saturating_sub(MAX_STDERR_BYTES);
         let stderr = String::from_utf8_lossy(&stderr[from..]).into_owned();
-        Ok(ShellEnd { status: status?.code(), stdout, stderr })
+        Ok(ShellOutcome { status: status?.code(), stdout, stderr })
     }
 
-    fn collect(&self, pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> Collected {
+    fn collect_output(
+        &self,
+        pipe: Option<impl AsyncRead + Unpin + Send + 'static>,
+    ) -> CollectedOutput {
         let (done, read) = tokio::sync::watch::channel(Vec::new());
         let reading = async move {
             let Some(mut pipe) = pipe else { return };
@@ -99,26 +102,26 @@ impl Processes {
             // Read to the end whatever it is: a command whose pipe is closed dies of that, and says nothing.
             while let Ok(n @ 1..) = pipe.read(&mut part).await {
                 done.send_modify(|all: &mut Vec<u8>| {
-                    let room = MOST_OUTPUT.saturating_sub(all.len());
+                    let room = MAX_OUTPUT_BYTES.saturating_sub(all.len());
                     all.extend_from_slice(&part[..n.min(room)]);
                 });
             }
         };
-        Collected { task: self.strays.tracker().spawn(reading), read }
+        CollectedOutput { task: self.children.tracker().spawn(reading), read }
     }
 }
 
 /// What a command has printed so far.
-struct Collected {
+struct CollectedOutput {
     task: tokio::task::JoinHandle<()>,
     read: tokio::sync::watch::Receiver<Vec<u8>>,
 }
 
-impl Collected {
+impl CollectedOutput {
     /// All of it: to the end, or as far as it came when only something in the background still holds it open.
-    async fn rest(self) -> Vec<u8> {
+    async fn finish(self) -> Vec<u8> {
         let abort = self.task.abort_handle();
-        if tokio::time::timeout(LINGER, self.task).await.is_err() {
+        if tokio::time::timeout(OUTPUT_CLOSE_TIMEOUT, self.task).await.is_err() {
             abort.abort();
         }
         self.read.borrow().clone()

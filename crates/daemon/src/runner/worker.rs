@@ -9,10 +9,10 @@ use std::{
 };
 
 use agent_worker_host::{
-    ATTEMPT_MARKER, EXIT_SHORTAGE, LockFile, Process, descendants, end_aside, is_shortage, marked,
-    walk,
+    ATTEMPT_MARKER, EXIT_SHORTAGE, LockFile, Process, descendants, end_processes_off_thread,
+    is_shortage, marked_processes, run_blocking,
 };
-use agent_worker_kernel::Departure;
+use agent_worker_kernel::WorkerExit;
 use agent_worker_protocol::{AttemptId, WorkerJob};
 use rustix::process::Signal;
 use tokio::{
@@ -22,46 +22,46 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Processes, hurry::Patience};
+use super::{ProcessRunner, grace_period::GracePeriod};
 use crate::home;
 
 /// How much longer than its own grace a worker that is told to stop may take.
-const MARGIN: Duration = Duration::from_secs(1);
+const STOP_MARGIN: Duration = Duration::from_secs(1);
 /// What a worker prints, in its attempt's folder.
-pub(super) const LOG: &str = "worker.log";
+pub(super) const LOG_FILE: &str = "worker.log";
 
-impl Processes {
+impl ProcessRunner {
     pub(super) async fn start_worker(
         &self,
         job: &WorkerJob,
         lock: &Path,
         stop: &CancellationToken,
-        patience: &Patience,
-    ) -> Departure {
+        grace: &GracePeriod,
+    ) -> WorkerExit {
         if stop.is_cancelled() {
-            return Departure::default();
+            return WorkerExit::default();
         }
-        let (mut child, pid) = match self.spawn(job).await {
+        let (mut child, pid) = match self.spawn_worker(job).await {
             Ok(spawned) => spawned,
             Err(error) => {
                 tracing::error!(attempt = %job.attempt, %error, "a worker could not be started");
                 if is_shortage(&error) {
-                    return Departure::unstarted(error.to_string());
+                    return WorkerExit::not_started(error.to_string());
                 }
                 let status = Some(format!("it could not be started: {error}"));
-                return Departure { seen_alive: true, status, ..Departure::default() };
+                return WorkerExit { seen_alive: true, status, ..WorkerExit::default() };
             }
         };
         let mut ended = 0;
         let status = tokio::select! {
             status = child.wait() => status,
             () = stop.cancelled() => {
-                ended = self.end_worker(job.attempt, Process::of(pid), lock, patience).await;
+                ended = self.end_worker(job.attempt, Process::of(pid), lock, grace).await;
                 child.wait().await
             }
         };
-        ended += self.sweep(&job.attempt.to_string(), patience).await;
-        self.strays.forget(pid);
+        ended += self.sweep(&job.attempt.to_string(), grace).await;
+        self.children.remove(pid);
         let exhausted =
             matches!(&status, Ok(status) if status.code() == Some(i32::from(EXIT_SHORTAGE)));
         let status = match status {
@@ -70,17 +70,17 @@ impl Processes {
         };
         let unstarted = exhausted.then(|| "it found too little memory, disk or descriptors".into());
         let departure =
-            Departure { seen_alive: true, status: Some(status), ..Departure::default() };
-        Departure { ended, unstarted, ..departure }
+            WorkerExit { seen_alive: true, status: Some(status), ..WorkerExit::default() };
+        WorkerExit { processes_ended: ended, start_failure: unstarted, ..departure }
     }
 
-    async fn spawn(&self, job: &WorkerJob) -> io::Result<(Child, u32)> {
-        home::folder(&job.folder)?;
+    async fn spawn_worker(&self, job: &WorkerJob) -> io::Result<(Child, u32)> {
+        home::create_private_folder(&job.folder)?;
         let log = std::fs::OpenOptions::new()
             .append(true)
             .create(true)
             .mode(0o600)
-            .open(job.folder.join(LOG))?;
+            .open(job.folder.join(LOG_FILE))?;
         let mut command = Command::new(&self.exe);
         command
             .arg("worker")
@@ -91,9 +91,9 @@ impl Processes {
             .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log);
-        let (mut child, pid) = self.strays.spawn(&mut command)?;
+        let (mut child, pid) = self.children.spawn(&mut command)?;
         // Before it has its job: all it starts is born into the group.
-        self.groups.enter(&job.attempt.to_string(), pid).await;
+        self.groups.move_process(&job.attempt.to_string(), pid).await;
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
         if let Some(mut stdin) = child.stdin.take() {
@@ -108,21 +108,21 @@ impl Processes {
         attempt: AttemptId,
         lock: PathBuf,
         stop: &CancellationToken,
-        patience: &Patience,
-    ) -> Departure {
-        let mut gone = released(lock.clone());
+        grace: &GracePeriod,
+    ) -> WorkerExit {
+        let mut gone = lock_released(lock.clone());
         let mut ended = 0;
         tokio::select! {
             _ = &mut gone => {}
             () = stop.cancelled() => {
                 let holder = LockFile::holder(&lock).ok().flatten();
                 let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
-                ended = self.end_worker(attempt, worker, &lock, patience).await;
+                ended = self.end_worker(attempt, worker, &lock, grace).await;
                 let _ = gone.await;
             }
         }
-        ended += self.sweep(&attempt.to_string(), patience).await;
-        Departure { seen_alive: true, ended, ..Departure::default() }
+        ended += self.sweep(&attempt.to_string(), grace).await;
+        WorkerExit { seen_alive: true, processes_ended: ended, ..WorkerExit::default() }
     }
 
     /// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
@@ -131,13 +131,13 @@ impl Processes {
         attempt: AttemptId,
         worker: Option<Process>,
         lock: &Path,
-        patience: &Patience,
+        grace: &GracePeriod,
     ) -> u32 {
         let (mark, groups) = (attempt.to_string(), self.groups.clone());
-        let own_groups = groups.of(&mark);
+        let own_groups = groups.groups_of(&mark);
         let tree = move || {
             let below = worker.map(|worker| descendants(worker.pid)).unwrap_or_default();
-            let mut all = marked(&mark);
+            let mut all = marked_processes(&mark);
             all.extend(worker.filter(|worker| worker.is_alive()));
             all.extend(below);
             all.extend(groups.processes(&mark));
@@ -145,20 +145,20 @@ impl Processes {
             all.dedup();
             all
         };
-        let before = walk(tree.clone()).await.unwrap_or_default().len();
+        let before = run_blocking(tree.clone()).await.unwrap_or_default().len();
         if let Some(worker) = worker
             && let Err(error) = worker.signal(Signal::TERM)
         {
             tracing::error!(%attempt, %error, "a worker could not be told to stop");
         }
-        patience.wait(released(lock.to_owned()), MARGIN).await;
-        end_aside(tree, own_groups, Duration::ZERO).await;
+        grace.wait_for(lock_released(lock.to_owned()), STOP_MARGIN).await;
+        end_processes_off_thread(tree, own_groups, Duration::ZERO).await;
         u32::try_from(before).unwrap_or(u32::MAX)
     }
 }
 
 /// Completes when nobody holds the lock. A thread waits for it, so that nothing is polled; the daemon's end ends it.
-fn released(lock: PathBuf) -> oneshot::Receiver<()> {
+fn lock_released(lock: PathBuf) -> oneshot::Receiver<()> {
     let (free, freed) = oneshot::channel();
     std::thread::spawn(move || {
         if let Err(error) = LockFile::wait_until_free(&lock) {
@@ -179,17 +179,17 @@ mod tests {
     use agent_worker_protocol::RunId;
 
     use super::{
-        super::{Groups, Tracking},
+        super::{Cgroups, Tracking},
         *,
     };
-    use crate::home::Home;
+    use crate::home::DaemonHome;
 
     #[tokio::test]
     async fn waiting_for_a_worker_of_another_daemon_leaves_its_lock_as_it_was_signed() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::open(folder.path()).unwrap();
-        let groups = Groups::open(&home, Tracking::Tree);
-        let processes = Processes::new(home, Duration::ZERO, groups);
+        let home = DaemonHome::open(folder.path()).unwrap();
+        let groups = Cgroups::open(&home, Tracking::Tree);
+        let processes = ProcessRunner::new(home, Duration::ZERO, groups);
         let lock = folder.path().join("worker.lock");
         let mut worker = Command::new("flock")
             .arg(&lock)
@@ -203,10 +203,10 @@ mod tests {
         BufReader::new(worker.stdout.take().unwrap()).read_line(&mut signature).unwrap();
         let stop = CancellationToken::new();
         let attempt = AttemptId::new(uuid::Uuid::now_v7());
-        let patience = processes.patience(RunId::new(uuid::Uuid::now_v7()));
-        let adopted = processes.adopt_worker(attempt, lock.clone(), &stop, &patience);
+        let grace = processes.grace_period(RunId::new(uuid::Uuid::now_v7()));
+        let adopted = processes.adopt_worker(attempt, lock.clone(), &stop, &grace);
         let (departure, ()) = tokio::join!(adopted, async { drop(worker.stdin.take()) });
-        assert_eq!(departure, Departure { seen_alive: true, ..Departure::default() });
+        assert_eq!(departure, WorkerExit { seen_alive: true, ..WorkerExit::default() });
         assert_eq!(std::fs::read_to_string(&lock).unwrap(), signature);
         // The daemon waits for dead children it does not know.
         worker.wait().ok();

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::house::{House, Question};
+use super::fixture::{DaemonFixture, TestRequest};
 use crate::http::BODY_LIMIT;
 
-fn send(body: &str) -> Question {
-    Question::post("/messages", body)
+fn send(body: &str) -> TestRequest {
+    TestRequest::post("/messages", body)
 }
 
 #[tokio::test]
 async fn every_kind_of_nonsense_is_told_as_a_problem() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     let fine = r#"{"message": "hello @reviewer", "target": "@team"}"#;
     let some_run = "00000000-0000-0000-0000-000000000000";
     for (question, expected) in [
@@ -30,57 +30,66 @@ async fn every_kind_of_nonsense_is_told_as_a_problem() {
         (send(fine).header("Host", "evil.example"), (403, "forbidden")),
         (send(fine).header("Host", ""), (400, "bad_request")),
         (send(fine).header("Origin", "http://evil.example"), (403, "forbidden")),
-        (Question::get("/nowhere"), (404, "not_found")),
-        (Question::get("/nowhere").header("Origin", "null"), (403, "forbidden")),
-        (Question::get("/runs/"), (404, "not_found")),
-        (Question::new("PUT", "/messages"), (405, "bad_request")),
-        (Question::new("DELETE", "/health"), (405, "bad_request")),
-        (Question::get("/runs/not-an-id"), (400, "bad_request")),
-        (Question::get(&format!("/runs/{some_run}")), (404, "not_found")),
-        (Question::get("/agents?all=perhaps"), (400, "bad_request")),
-        (Question::get("/agents?taget=coder"), (400, "bad_request")),
-        (Question::get("/messages?target=@team&limit=-1"), (400, "bad_request")),
-        (Question::get("/messages?target=@team&since=yesterday"), (400, "bad_request")),
-        (Question::get("/messages/one/receipts?target=@team"), (400, "bad_request")),
-        (Question::get("/events?run=1"), (400, "bad_request")),
-        (Question::get("/events?target=@team").header("Last-Event-ID", "x"), (400, "bad_request")),
-        (Question::post("/tokens", r#"{"name": "a/b"}"#), (400, "bad_request")),
-        (Question::post("/shutdown", r#"{"mode": "perhaps"}"#), (400, "bad_request")),
-        (Question::post(&format!("/attempts/{some_run}/events"), "{}"), (403, "forbidden")),
+        (TestRequest::get("/nowhere"), (404, "not_found")),
+        (TestRequest::get("/nowhere").header("Origin", "null"), (403, "forbidden")),
+        (TestRequest::get("/runs/"), (404, "not_found")),
+        (TestRequest::new("PUT", "/messages"), (405, "bad_request")),
+        (TestRequest::new("DELETE", "/health"), (405, "bad_request")),
+        (TestRequest::get("/runs/not-an-id"), (400, "bad_request")),
+        (TestRequest::get(&format!("/runs/{some_run}")), (404, "not_found")),
+        (TestRequest::get("/agents?all=perhaps"), (400, "bad_request")),
+        (TestRequest::get("/agents?taget=coder"), (400, "bad_request")),
+        (TestRequest::get("/messages?target=@team&limit=-1"), (400, "bad_request")),
+        (TestRequest::get("/messages?target=@team&since=yesterday"), (400, "bad_request")),
+        (TestRequest::get("/messages/one/receipts?target=@team"), (400, "bad_request")),
+        (TestRequest::get("/events?run=1"), (400, "bad_request")),
+        (
+            TestRequest::get("/events?target=@team").header("Last-Event-ID", "x"),
+            (400, "bad_request"),
+        ),
+        (TestRequest::post("/tokens", r#"{"name": "a/b"}"#), (400, "bad_request")),
+        (TestRequest::post("/shutdown", r#"{"mode": "perhaps"}"#), (400, "bad_request")),
+        (TestRequest::post(&format!("/attempts/{some_run}/events"), "{}"), (403, "forbidden")),
     ] {
-        let answer = house.as_user(question).await;
+        let answer = fixture.as_user(question).await;
         let (status, code) = answer.refusal();
         assert_eq!((status, code.as_str()), expected, "{answer:?}");
         assert!(answer.head.contains("content-type: application/json"), "{answer:?}");
         assert!(!answer.head.contains("access-control"), "{answer:?}");
     }
-    assert_eq!(house.as_user(send(fine)).await.status, 200);
+    assert_eq!(fixture.as_user(send(fine)).await.status, 200);
 }
 
 #[tokio::test]
 async fn what_is_not_there_or_cannot_be_is_told_as_such() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     let some_run = "00000000-0000-0000-0000-000000000000";
     for (question, expected) in [
-        (Question::get("/agents/co%20der"), (400, "bad_request")),
-        (Question::get("/agents/%40team"), (400, "bad_request")),
-        (Question::get("/agents/ghost@team"), (404, "not_found")),
-        (Question::post("/agents", r#"{"name": "x", "backend": "teapot"}"#), (400, "bad_request")),
-        (Question::post("/agents", r#"{"name": "all", "backend": "mock"}"#), (400, "bad_request")),
-        (Question::post("/run", r#"{"file": "team.yaml", "cwd": "."}"#), (400, "bad_request")),
-        (Question::post("/serve", r#"{"file": "/no.yaml", "cwd": "/"}"#), (400, "bad_request")),
-        (Question::post(&format!("/runs/{some_run}/resume"), "{}"), (404, "not_found")),
-        (Question::post(&format!("/runs/{some_run}/stop?now=1"), ""), (400, "bad_request")),
-        (Question::get("/documents/.hidden?target=@team"), (400, "bad_request")),
-        (Question::get("/documents/a.md?target=@team&revision=x"), (400, "bad_request")),
-        (Question::get("/documents/a.md?target=@team"), (404, "not_found")),
-        (Question::get("/revisions/a.md?target=@team"), (404, "not_found")),
-        (Question::get("/logs"), (400, "bad_request")),
-        (Question::get("/inbox?target=ghost@team"), (404, "not_found")),
-        (Question::post("/feedback", r#"{"message": " "}"#), (400, "bad_request")),
-        (Question::post("/dead/drop", r#"{"target": "@team"}"#), (404, "not_found")),
+        (TestRequest::get("/agents/co%20der"), (400, "bad_request")),
+        (TestRequest::get("/agents/%40team"), (400, "bad_request")),
+        (TestRequest::get("/agents/ghost@team"), (404, "not_found")),
+        (
+            TestRequest::post("/agents", r#"{"name": "x", "backend": "teapot"}"#),
+            (400, "bad_request"),
+        ),
+        (
+            TestRequest::post("/agents", r#"{"name": "all", "backend": "mock"}"#),
+            (400, "bad_request"),
+        ),
+        (TestRequest::post("/run", r#"{"file": "team.yaml", "cwd": "."}"#), (400, "bad_request")),
+        (TestRequest::post("/serve", r#"{"file": "/no.yaml", "cwd": "/"}"#), (400, "bad_request")),
+        (TestRequest::post(&format!("/runs/{some_run}/resume"), "{}"), (404, "not_found")),
+        (TestRequest::post(&format!("/runs/{some_run}/stop?now=1"), ""), (400, "bad_request")),
+        (TestRequest::get("/documents/.hidden?target=@team"), (400, "bad_request")),
+        (TestRequest::get("/documents/a.md?target=@team&revision=x"), (400, "bad_request")),
+        (TestRequest::get("/documents/a.md?target=@team"), (404, "not_found")),
+        (TestRequest::get("/revisions/a.md?target=@team"), (404, "not_found")),
+        (TestRequest::get("/logs"), (400, "bad_request")),
+        (TestRequest::get("/inbox?target=ghost@team"), (404, "not_found")),
+        (TestRequest::post("/feedback", r#"{"message": " "}"#), (400, "bad_request")),
+        (TestRequest::post("/dead/drop", r#"{"target": "@team"}"#), (404, "not_found")),
     ] {
-        let answer = house.as_user(question).await;
+        let answer = fixture.as_user(question).await;
         let (status, code) = answer.refusal();
         assert_eq!((status, code.as_str()), expected, "{answer:?}");
     }
@@ -88,10 +97,10 @@ async fn what_is_not_there_or_cannot_be_is_told_as_such() {
 
 #[tokio::test]
 async fn mcp_refuses_transport_nonsense_in_the_same_shape() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
     let mcp = |body: &str| {
-        Question::post("/mcp", body).header("Accept", "application/json, text/event-stream")
+        TestRequest::post("/mcp", body).header("Accept", "application/json, text/event-stream")
     };
     for (question, expected) in [
         (mcp("{"), (400, "bad_request")),
@@ -102,31 +111,31 @@ async fn mcp_refuses_transport_nonsense_in_the_same_shape() {
         (mcp(&list).header("Origin", "http://evil.example"), (403, "forbidden")),
         (mcp(&list).header("Host", "evil.example"), (403, "forbidden")),
         (mcp(&list).token("aw_wrong"), (401, "unauthorized")),
-        (Question::get("/mcp"), (405, "bad_request")),
-        (Question::new("DELETE", "/mcp"), (405, "bad_request")),
+        (TestRequest::get("/mcp"), (405, "bad_request")),
+        (TestRequest::new("DELETE", "/mcp"), (405, "bad_request")),
     ] {
-        let answer = house.as_user(question).await;
+        let answer = fixture.as_user(question).await;
         let (status, code) = answer.refusal();
         assert_eq!((status, code.as_str()), expected, "{answer:?}");
     }
-    assert_eq!(house.as_user(mcp(&list)).await.status, 200);
+    assert_eq!(fixture.as_user(mcp(&list)).await.status, 200);
 }
 
 #[tokio::test]
 async fn a_value_too_long_for_a_resource_is_too_large_at_both_doors() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     let value = "x".repeat(65 * 1024 * 1024);
     let body = format!(r#"{{"target": "@team", "message": "{value}"}}"#);
-    assert_eq!(house.as_user(send(&body)).await.refusal(), (413, "too_large".to_owned()));
+    assert_eq!(fixture.as_user(send(&body)).await.refusal(), (413, "too_large".to_owned()));
     for tool in ["channel_send", "resource_create"] {
         let argument = if tool == "channel_send" { "message" } else { "content" };
         let body = format!(
             r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                 "params": {{"name": "{tool}", "arguments": {{"target": "@team", "{argument}": "{value}"}}}}}}"#
         );
-        let call = Question::post("/mcp", body);
+        let call = TestRequest::post("/mcp", body);
         let call = call.header("Accept", "application/json, text/event-stream");
-        let result = house.as_user(call).await.json()["result"].clone();
+        let result = fixture.as_user(call).await.json()["result"].clone();
         assert_eq!(result["isError"], Value::Bool(true), "{result}");
         assert_eq!(result["structuredContent"]["code"], "too_large", "{result}");
     }
@@ -134,10 +143,11 @@ async fn a_value_too_long_for_a_resource_is_too_large_at_both_doors() {
 
 #[tokio::test]
 async fn a_request_longer_than_any_is_refused_after_it_was_read() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     for path in ["/messages", "/mcp"] {
-        let answer =
-            house.as_user(Question::post(path, vec![b' '; BODY_LIMIT + 32 * 1024 * 1024])).await;
+        let answer = fixture
+            .as_user(TestRequest::post(path, vec![b' '; BODY_LIMIT + 32 * 1024 * 1024]))
+            .await;
         assert_eq!(answer.refusal(), (413, "too_large".to_owned()), "{path}");
     }
 }

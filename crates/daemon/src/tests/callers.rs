@@ -4,8 +4,8 @@ use agent_worker_kernel::Principal;
 use agent_worker_protocol::api::SendReply;
 
 use super::{
-    family::{ELSEWHERE, Family},
-    house::{House, Question},
+    fixture::{DaemonFixture, TestRequest},
+    process_family::{ProcessFamily, UNUSED_PID},
 };
 use crate::peer::Caller;
 
@@ -13,26 +13,27 @@ const WAITING_CHILD: &str = "env -i bash -c 'echo $$; read'; true";
 
 #[tokio::test]
 async fn a_process_of_an_attempt_is_its_agent_until_that_ends() {
-    let house = House::open().await;
-    let attempt = house.job.attempt;
-    let family = Family::new(WAITING_CHILD, Some(&attempt.to_string()));
-    let caller = async || Caller::of_process(family.member, ELSEWHERE, &house.kernel).await;
+    let fixture = DaemonFixture::open().await;
+    let attempt = fixture.job.attempt;
+    let family = ProcessFamily::new(WAITING_CHILD, Some(&attempt.to_string()));
+    let caller =
+        async || Caller::of_process(family.observed_pid, UNUSED_PID, &fixture.kernel).await;
     assert_eq!(caller().await, Caller::Attempt(attempt));
-    house.kernel.run_stop(&Principal::User, house.run).await.unwrap();
+    fixture.kernel.run_stop(&Principal::User, fixture.run).await.unwrap();
     assert_eq!(caller().await, Caller::Nobody);
 }
 
 #[tokio::test]
 async fn what_a_setup_command_left_is_nobody_even_after_its_daemon() {
-    let house = House::open().await;
-    let family = Family::new(WAITING_CHILD, Some(&house.run.to_string()));
-    let caller = Caller::of_process(family.member, ELSEWHERE, &house.kernel).await;
+    let fixture = DaemonFixture::open().await;
+    let family = ProcessFamily::new(WAITING_CHILD, Some(&fixture.run.to_string()));
+    let caller = Caller::of_process(family.observed_pid, UNUSED_PID, &fixture.kernel).await;
     assert_eq!(caller, Caller::Nobody);
 }
 
 #[tokio::test]
 async fn another_daemons_attempt_is_nobody_here() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     let foreign = "01890a5d-ac96-774b-bcce-b302099a8057";
     for (mark, expected) in [
         (None, Caller::User),
@@ -40,12 +41,13 @@ async fn another_daemons_attempt_is_nobody_here() {
         // What a later version may write.
         (Some("not an id"), Caller::Foreign),
     ] {
-        let family = Family::new(WAITING_CHILD, mark);
-        let seen_by = async |daemon| Caller::of_process(family.member, daemon, &house.kernel).await;
-        assert_eq!(seen_by(ELSEWHERE).await, expected, "{mark:?}");
+        let family = ProcessFamily::new(WAITING_CHILD, mark);
+        let seen_by =
+            async |daemon| Caller::of_process(family.observed_pid, daemon, &fixture.kernel).await;
+        assert_eq!(seen_by(UNUSED_PID).await, expected, "{mark:?}");
         assert_eq!(seen_by(std::process::id()).await, Caller::Nobody, "{mark:?}");
     }
-    let asked = house.as_caller(Caller::Foreign, Question::get("/agents")).await;
+    let asked = fixture.as_caller(Caller::Foreign, TestRequest::get("/agents")).await;
     assert_eq!(asked.refusal(), (401, "unauthorized".to_owned()));
     let told = asked.json();
     assert_eq!(
@@ -56,21 +58,21 @@ async fn another_daemons_attempt_is_nobody_here() {
 
 #[tokio::test]
 async fn a_process_of_an_attempt_speaks_as_its_agent() {
-    let house = House::open().await;
-    let coder = Caller::Attempt(house.job.attempt);
-    let send = || Question::post("/messages", r#"{"message": "@reviewer look"}"#);
-    let answer = house.as_caller(coder, send()).await;
+    let fixture = DaemonFixture::open().await;
+    let coder = Caller::Attempt(fixture.job.attempt);
+    let send = || TestRequest::post("/messages", r#"{"message": "@reviewer look"}"#);
+    let answer = fixture.as_caller(coder, send()).await;
     let reply: SendReply = serde_json::from_value(answer.json()).unwrap();
-    let said = house.as_user(Question::get("/messages?target=@team&limit=1")).await.json();
+    let said = fixture.as_user(TestRequest::get("/messages?target=@team&limit=1")).await.json();
     assert_eq!(said["messages"][0]["from"], "coder");
     assert_eq!(said["messages"][0]["seq"], reply.seq.get());
-    let forbidden = house.as_caller(coder, Question::get("/tokens")).await;
+    let forbidden = fixture.as_caller(coder, TestRequest::get("/tokens")).await;
     assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
     // Its shell has not the token its worker has, and cannot end the attempt in its name.
-    let report = Question::post(&format!("/attempts/{}/events", house.job.attempt), "{}");
-    let forbidden = house.as_caller(coder, report).await;
+    let report = TestRequest::post(&format!("/attempts/{}/events", fixture.job.attempt), "{}");
+    let forbidden = fixture.as_caller(coder, report).await;
     assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
-    house.kernel.run_stop(&Principal::User, house.run).await.unwrap();
-    let late = house.as_caller(coder, send()).await;
+    fixture.kernel.run_stop(&Principal::User, fixture.run).await.unwrap();
+    let late = fixture.as_caller(coder, send()).await;
     assert_eq!(late.refusal(), (401, "unauthorized".to_owned()));
 }

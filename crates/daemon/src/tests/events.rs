@@ -11,19 +11,19 @@ use agent_worker_protocol::{
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::house::{House, Question, Standstill};
-use crate::impatient::PATIENCE;
+use super::fixture::{DaemonFixture, ManualTime, TestRequest};
+use crate::write_timeout::PEER_TIMEOUT;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-async fn say(house: &House, text: &str) -> SendReply {
+async fn send_message(fixture: &DaemonFixture, text: &str) -> SendReply {
     let request: SendRequest =
         serde_json::from_value(json!({"target": "@team", "message": text})).unwrap();
-    house.kernel.send(&Principal::User, None, request).await.unwrap()
+    fixture.kernel.send(&Principal::User, None, request).await.unwrap()
 }
 
 /// Reads up to and including the message `text`: the id of each event and, for messages, what was said.
-async fn until(events: &mut EventStream, text: &str) -> Vec<(String, EventKind)> {
+async fn read_until_message(events: &mut EventStream, text: &str) -> Vec<(String, EventKind)> {
     let mut seen = Vec::new();
     loop {
         let next = timeout(DEADLINE, events.next()).await.unwrap().unwrap();
@@ -38,59 +38,59 @@ async fn until(events: &mut EventStream, text: &str) -> Vec<(String, EventKind)>
 
 #[tokio::test]
 async fn a_reader_that_was_cut_goes_on_without_a_gap() {
-    let house = House::open().await;
-    let path = format!("/events?run={}", house.run);
+    let fixture = DaemonFixture::open().await;
+    let path = format!("/events?run={}", fixture.run);
     for n in 0..300 {
-        say(&house, &format!("m{n}")).await;
+        send_message(&fixture, &format!("m{n}")).await;
     }
-    let mut whole = house.user().events(&path, None).await.unwrap();
-    let whole = until(&mut whole, "m299").await;
+    let mut whole = fixture.user().events(&path, None).await.unwrap();
+    let whole = read_until_message(&mut whole, "m299").await;
     let ids: Vec<i64> = whole.iter().map(|(id, _)| id.parse().unwrap()).collect();
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
 
-    let mut first = house.user().events(&path, None).await.unwrap();
-    let mut pieces = until(&mut first, "m150").await;
+    let mut first = fixture.user().events(&path, None).await.unwrap();
+    let mut pieces = read_until_message(&mut first, "m150").await;
     drop(first);
     let last = pieces.last().unwrap().0.clone();
-    let mut second = house.user().events(&path, Some(last.clone())).await.unwrap();
-    pieces.extend(until(&mut second, "m299").await);
+    let mut second = fixture.user().events(&path, Some(last.clone())).await.unwrap();
+    pieces.extend(read_until_message(&mut second, "m299").await);
     assert_eq!(pieces, whole);
 
     let by_query = format!("{path}&after={last}");
-    let mut third = house.user().events(&by_query, None).await.unwrap();
+    let mut third = fixture.user().events(&by_query, None).await.unwrap();
     let rest = whole.iter().position(|(id, _)| *id == last).unwrap() + 1;
-    assert_eq!(until(&mut third, "m299").await, whole[rest..]);
+    assert_eq!(read_until_message(&mut third, "m299").await, whole[rest..]);
 }
 
 #[tokio::test]
 async fn a_watch_of_an_instance_begins_now_and_hears_what_comes() {
-    let house = House::open().await;
-    say(&house, "before").await;
-    let mut events = house.user().events("/events?target=@team", None).await.unwrap();
-    say(&house, "after").await;
-    let seen = until(&mut events, "after").await;
+    let fixture = DaemonFixture::open().await;
+    send_message(&fixture, "before").await;
+    let mut events = fixture.user().events("/events?target=@team", None).await.unwrap();
+    send_message(&fixture, "after").await;
+    let seen = read_until_message(&mut events, "after").await;
     assert_eq!(seen.len(), 1, "{seen:?}");
 }
 
 #[tokio::test]
 async fn a_reader_that_was_cut_off_before_its_first_event_resumes_without_a_gap() {
-    let house = House::open().await;
-    say(&house, "before").await;
-    let first = house.user().events("/events?target=@team", None).await.unwrap();
+    let fixture = DaemonFixture::open().await;
+    send_message(&fixture, "before").await;
+    let first = fixture.user().events("/events?target=@team", None).await.unwrap();
     let start = first.last_id().to_owned();
     drop(first);
-    say(&house, "while away").await;
-    let mut second = house.user().events("/events?target=@team", Some(start)).await.unwrap();
-    let seen = until(&mut second, "while away").await;
+    send_message(&fixture, "while away").await;
+    let mut second = fixture.user().events("/events?target=@team", Some(start)).await.unwrap();
+    let seen = read_until_message(&mut second, "while away").await;
     assert_eq!(seen.len(), 1, "{seen:?}");
 }
 
 #[tokio::test]
 async fn a_runs_stream_ends_with_the_run() {
-    let house = House::open().await;
-    let path = format!("/events?run={}", house.run);
-    let mut events = house.user().events(&path, None).await.unwrap();
-    house.kernel.run_stop(&Principal::User, house.run).await.unwrap();
+    let fixture = DaemonFixture::open().await;
+    let path = format!("/events?run={}", fixture.run);
+    let mut events = fixture.user().events(&path, None).await.unwrap();
+    fixture.kernel.run_stop(&Principal::User, fixture.run).await.unwrap();
     let mut last = None;
     while let Some((_, event)) = timeout(DEADLINE, events.next()).await.unwrap().unwrap() {
         last = Some(event.kind);
@@ -100,36 +100,36 @@ async fn a_runs_stream_ends_with_the_run() {
 
 #[tokio::test]
 async fn streams_end_when_the_doors_close() {
-    let house = House::open().await;
-    let mut events = house.user().events("/events?target=@team", None).await.unwrap();
-    house.shutdown.close_streams();
+    let fixture = DaemonFixture::open().await;
+    let mut events = fixture.user().events("/events?target=@team", None).await.unwrap();
+    fixture.shutdown.close_streams();
     assert!(timeout(DEADLINE, events.next()).await.unwrap().unwrap().is_none());
 }
 
 #[tokio::test]
 async fn a_reader_that_does_not_read_is_cut_holds_up_nobody_and_goes_on_without_a_gap() {
-    let house = House::open().await;
-    let token = house.client_token().await;
-    let clock = Standstill::begin();
-    let path = format!("/events?run={}", house.run);
-    let events = async |after| house.client(&token).events(&path, after).await.unwrap();
+    let fixture = DaemonFixture::open().await;
+    let token = fixture.client_token().await;
+    let clock = ManualTime::start();
+    let path = format!("/events?run={}", fixture.run);
+    let events = async |after| fixture.client(&token).events(&path, after).await.unwrap();
     let mut stalled = events(None).await;
     let mut other = events(None).await;
-    let open = house.tasks();
+    let open = fixture.tasks();
     // Far more than any buffer on the way holds.
     let long = "x".repeat(16 * 1024);
     for n in 0..300 {
-        say(&house, &format!("{n} {long}")).await;
+        send_message(&fixture, &format!("{n} {long}")).await;
     }
-    say(&house, "last").await;
-    let whole = until(&mut other, "last").await;
+    send_message(&fixture, "last").await;
+    let whole = read_until_message(&mut other, "last").await;
     for _ in 0..1000 {
-        if house.tasks() < open {
+        if fixture.tasks() < open {
             break;
         }
-        clock.pass(PATIENCE).await;
+        clock.advance(PEER_TIMEOUT).await;
     }
-    assert_eq!(house.tasks(), open - 1, "it was cut, and nobody else");
+    assert_eq!(fixture.tasks(), open - 1, "it was cut, and nobody else");
 
     let mut pieces = Vec::new();
     let cut = loop {
@@ -142,36 +142,36 @@ async fn a_reader_that_does_not_read_is_cut_holds_up_nobody_and_goes_on_without_
     assert!(matches!(cut, DialError::Lost { .. }), "{cut}");
     assert!(pieces.len() < 100, "what it did not read was not kept for it: {}", pieces.len());
     let last = pieces.last().unwrap().0.clone();
-    pieces.extend(until(&mut events(Some(last)).await, "last").await);
+    pieces.extend(read_until_message(&mut events(Some(last)).await, "last").await);
     assert_eq!(pieces, whole);
-    say(&house, "more").await;
-    until(&mut other, "more").await;
+    send_message(&fixture, "more").await;
+    read_until_message(&mut other, "more").await;
 }
 
 #[tokio::test]
 async fn taking_a_token_back_ends_the_streams_it_opened_and_no_others() {
-    let house = House::open().await;
-    let token = house.client_token().await;
-    let another = house.token_for("other", &[], &[]).await;
+    let fixture = DaemonFixture::open().await;
+    let token = fixture.client_token().await;
+    let another = fixture.token_for("other", &[], &[]).await;
     let path = "/events?target=@team";
-    let mut first = house.client(&token).events(path, None).await.unwrap();
-    let mut second = house.client(&token).events(path, None).await.unwrap();
+    let mut first = fixture.client(&token).events(path, None).await.unwrap();
+    let mut second = fixture.client(&token).events(path, None).await.unwrap();
     let mut others = [
-        house.client(&another).events(path, None).await.unwrap(),
-        house.worker().events(path, None).await.unwrap(),
-        house.user().events(path, None).await.unwrap(),
+        fixture.client(&another).events(path, None).await.unwrap(),
+        fixture.worker().events(path, None).await.unwrap(),
+        fixture.user().events(path, None).await.unwrap(),
     ];
-    assert_eq!(house.as_user(Question::new("DELETE", "/tokens/ci")).await.status, 204);
+    assert_eq!(fixture.as_user(TestRequest::new("DELETE", "/tokens/ci")).await.status, 204);
     // One of the same name is another one.
-    house.client_token().await;
-    say(&house, "secret").await;
+    fixture.client_token().await;
+    send_message(&fixture, "secret").await;
     for stream in [&mut first, &mut second] {
         assert!(timeout(DEADLINE, stream.next()).await.unwrap().unwrap().is_none());
     }
     for stream in &mut others {
-        until(stream, "secret").await;
+        read_until_message(stream, "secret").await;
     }
-    let Err(DialError::Refused(problem)) = house.client(&token).events(path, None).await else {
+    let Err(DialError::Refused(problem)) = fixture.client(&token).events(path, None).await else {
         panic!("it must be refused")
     };
     assert_eq!(problem.code, Code::Unauthorized);

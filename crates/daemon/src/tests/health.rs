@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use agent_worker_store::{Store as _, StoreTime};
 
-use super::house::{House, Question, Standstill};
+use super::fixture::{DaemonFixture, ManualTime, TestRequest};
 
-async fn status(house: &House) -> String {
-    let health = house.over_tcp(Question::get("/health")).await.json();
+async fn status(fixture: &DaemonFixture) -> String {
+    let health = fixture.over_tcp(TestRequest::get("/health")).await.json();
     health["status"].as_str().unwrap().to_owned()
 }
 
 /// The last write of a pulse, once the clock has moved on: the next one will differ from it.
-async fn last_pulse(house: &House) -> StoreTime {
-    let last = house.store.pulse_last().await.unwrap().unwrap();
-    while house.store.now().store <= last {
+async fn last_pulse(fixture: &DaemonFixture) -> StoreTime {
+    let last = fixture.store.heartbeat_last().await.unwrap().unwrap();
+    while fixture.store.now().store <= last {
         tokio::task::yield_now().await;
     }
     last
@@ -22,22 +22,22 @@ async fn last_pulse(house: &House) -> StoreTime {
 
 #[tokio::test]
 async fn healths_within_a_second_share_one_write_and_trouble_is_told_after_it() {
-    let house = House::open().await;
-    let before = last_pulse(&house).await;
-    let clock = Standstill::begin();
-    assert_eq!(status(&house).await, "ok");
-    let first = last_pulse(&house).await;
+    let fixture = DaemonFixture::open().await;
+    let before = last_pulse(&fixture).await;
+    let clock = ManualTime::start();
+    assert_eq!(status(&fixture).await, "ok");
+    let first = last_pulse(&fixture).await;
     assert!(first > before, "what it says was tried");
-    assert_eq!(status(&house).await, "ok");
-    clock.pass(Duration::from_millis(999)).await;
-    assert_eq!(status(&house).await, "ok");
-    assert_eq!(last_pulse(&house).await, first);
-    clock.pass(Duration::from_millis(1)).await;
-    assert_eq!(status(&house).await, "ok");
-    assert!(last_pulse(&house).await > first, "a second is over");
+    assert_eq!(status(&fixture).await, "ok");
+    clock.advance(Duration::from_millis(999)).await;
+    assert_eq!(status(&fixture).await, "ok");
+    assert_eq!(last_pulse(&fixture).await, first);
+    clock.advance(Duration::from_millis(1)).await;
+    assert_eq!(status(&fixture).await, "ok");
+    assert!(last_pulse(&fixture).await > first, "a second is over");
 
-    house.store.clone().close().await;
-    assert_eq!(status(&house).await, "ok", "a write went through less than a second ago");
-    clock.pass(Duration::from_secs(1)).await;
-    assert_eq!(status(&house).await, "read_only");
+    fixture.store.clone().close().await;
+    assert_eq!(status(&fixture).await, "ok", "a write went through less than a second ago");
+    clock.advance(Duration::from_secs(1)).await;
+    assert_eq!(status(&fixture).await, "read_only");
 }

@@ -18,13 +18,13 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use super::house::{House, Question};
+use super::fixture::{DaemonFixture, TestRequest};
 
 /// Gives what our door gave, in the library's own form.
 #[derive(Clone)]
-struct Judge(Value);
+struct LibraryServer(Value);
 
-impl ServerHandler for Judge {
+impl ServerHandler for LibraryServer {
     fn get_info(&self) -> ServerConfig {
         let able = serde_json::from_value(self.0["capabilities"].clone());
         let able = able.unwrap_or_else(|_| ServerCapabilities::builder().enable_tools().build());
@@ -58,7 +58,7 @@ impl ServerHandler for Judge {
 
 /// What a client makes of an answer.
 #[derive(Debug, PartialEq)]
-enum Heard {
+enum ObservedReply {
     Result(Value),
     /// The words are free.
     Error(u16, Value, Value),
@@ -67,32 +67,35 @@ enum Heard {
     Complaint,
 }
 
-fn heard(status: u16, body: &[u8]) -> Heard {
+fn observe_reply(status: u16, body: &[u8]) -> ObservedReply {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     match (status, body.get("result"), body.get("error")) {
-        (200, Some(result), None) => Heard::Result(result.clone()),
-        (202, None, None) => Heard::Accepted,
+        (200, Some(result), None) => ObservedReply::Result(result.clone()),
+        (202, None, None) => ObservedReply::Accepted,
         (_, None, Some(error)) => {
-            Heard::Error(status, error["code"].clone(), error["data"].clone())
+            ObservedReply::Error(status, error["code"].clone(), error["data"].clone())
         }
-        (400 | 406 | 415, None, None) => Heard::Complaint,
+        (400 | 406 | 415, None, None) => ObservedReply::Complaint,
         other => panic!("{other:?}"),
     }
 }
 
 /// One request: its headers beside those every client sends, and its body.
-type Asked = (Vec<(&'static str, &'static str)>, Value);
+type McpRequestParts = (Vec<(&'static str, &'static str)>, Value);
 
-async fn both(house: &House, (headers, body): &Asked) -> (Heard, Heard) {
+async fn replies_of_both(
+    fixture: &DaemonFixture,
+    (headers, body): &McpRequestParts,
+) -> (ObservedReply, ObservedReply) {
     let all = [("Accept", "application/json, text/event-stream")];
     let all = || all.iter().chain(headers);
     let ours = all().fold(
-        Question::post("/mcp", body.to_string()).token(&house.job.token),
+        TestRequest::post("/mcp", body.to_string()).token(&fixture.job.token),
         |question, (name, value)| question.header(name, value),
     );
-    let ours = house.as_user(ours).await;
+    let ours = fixture.as_user(ours).await;
     let given = serde_json::from_str::<Value>(&ours.body).unwrap_or_default();
-    let judge = Judge(given["result"].clone());
+    let judge = LibraryServer(given["result"].clone());
     let settings = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true);
@@ -105,36 +108,40 @@ async fn both(house: &House, (headers, body): &Asked) -> (Heard, Heard) {
     let theirs = library.handle(theirs).await;
     let status = theirs.status().as_u16();
     let theirs = theirs.into_body().collect().await.unwrap().to_bytes();
-    (heard(ours.status, ours.body.as_bytes()), heard(status, &theirs))
+    (observe_reply(ours.status, ours.body.as_bytes()), observe_reply(status, &theirs))
 }
 
 const META: &str = "io.modelcontextprotocol/";
 
-fn ask(method: &str, params: impl Into<Value>) -> Value {
+fn rpc_request(method: &str, params: impl Into<Value>) -> Value {
     let params: Value = params.into();
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
 /// As a client of `version` asks that says everything in the body.
-fn said(version: &str, method: &str, mut params: Value) -> Value {
+fn self_contained_request(version: &str, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         format!("{META}protocolVersion"): version,
         format!("{META}clientCapabilities"): {},
     });
-    ask(method, params)
+    rpc_request(method, params)
 }
 
 fn initialize(version: &str) -> Value {
     let client = json!({"name": "test", "version": "1"});
-    ask("initialize", json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client}))
+    rpc_request(
+        "initialize",
+        json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client}),
+    )
 }
 
 #[tokio::test]
 async fn a_client_that_begins_with_initialize_is_told_what_the_library_tells_it() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     let old = || vec![("MCP-Protocol-Version", "2025-11-25")];
-    let call =
-        |name: &str, args: Value| ask("tools/call", json!({"name": name, "arguments": args}));
+    let call = |name: &str, args: Value| {
+        rpc_request("tools/call", json!({"name": name, "arguments": args}))
+    };
     for asked in [
         (vec![], initialize("2024-11-05")),
         (vec![], initialize("2025-11-25")),
@@ -147,24 +154,24 @@ async fn a_client_that_begins_with_initialize_is_told_what_the_library_tells_it(
             vec![("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/list")],
             initialize("2026-07-28"),
         ),
-        (vec![], ask("ping", json!({}))),
-        (old(), ask("ping", json!({}))),
-        (vec![], ask("tools/list", json!({}))),
-        (old(), ask("tools/list", json!({}))),
+        (vec![], rpc_request("ping", json!({}))),
+        (old(), rpc_request("ping", json!({}))),
+        (vec![], rpc_request("tools/list", json!({}))),
+        (old(), rpc_request("tools/list", json!({}))),
         (old(), json!({"jsonrpc": "2.0", "id": "x", "method": "tools/list"})),
-        (vec![("MCP-Protocol-Version", "1999-01-01")], ask("tools/list", json!({}))),
+        (vec![("MCP-Protocol-Version", "1999-01-01")], rpc_request("tools/list", json!({}))),
         (old(), call("channel_send", json!({"message": "hello"}))),
         (old(), call("channel_send", json!({"message": "hello", "to": "ghost"}))),
         (old(), call("frobnicate", json!({}))),
-        (old(), ask("logging/setLevel", json!({"level": "info"}))),
-        (old(), ask("frobnicate", json!({}))),
-        (old(), said("2025-11-25", "tools/list", json!({}))),
+        (old(), rpc_request("logging/setLevel", json!({"level": "info"}))),
+        (old(), rpc_request("frobnicate", json!({}))),
+        (old(), self_contained_request("2025-11-25", "tools/list", json!({}))),
         (old(), json!({"jsonrpc": "2.0", "method": "notifications/initialized"})),
         (old(), json!({"jsonrpc": "2.0", "method": "frobnicated", "params": {"a": 1}})),
         (old(), json!({"jsonrpc": "1.0", "id": 1, "method": "ping"})),
         (old(), json!([])),
     ] {
-        let (ours, theirs) = both(&house, &asked).await;
+        let (ours, theirs) = replies_of_both(&fixture, &asked).await;
         assert_eq!(ours, theirs, "{asked:?}");
     }
 }
@@ -172,29 +179,36 @@ async fn a_client_that_begins_with_initialize_is_told_what_the_library_tells_it(
 #[tokio::test]
 async fn a_client_whose_requests_speak_for_themselves_is_told_what_the_library_tells_it() {
     const NEW: &str = "2026-07-28";
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     let head = |version, method, name| {
         vec![("MCP-Protocol-Version", version), ("Mcp-Method", method), ("Mcp-Name", name)]
     };
     let send = || {
-        said(NEW, "tools/call", json!({"name": "channel_send", "arguments": {"message": "hello"}}))
+        self_contained_request(
+            NEW,
+            "tools/call",
+            json!({"name": "channel_send", "arguments": {"message": "hello"}}),
+        )
     };
     let nameless = |version| vec![("MCP-Protocol-Version", version), ("Mcp-Method", "tools/list")];
-    let mut incapable = said(NEW, "tools/list", json!({}));
+    let mut incapable = self_contained_request(NEW, "tools/list", json!({}));
     incapable["params"]["_meta"] = json!({format!("{META}protocolVersion"): NEW});
     for asked in [
-        (head(NEW, "server/discover", ""), said(NEW, "server/discover", json!({}))),
-        (vec![], ask("server/discover", json!({}))),
-        (nameless(NEW), said(NEW, "tools/list", json!({}))),
-        (nameless(NEW), ask("tools/list", json!({}))),
+        (
+            head(NEW, "server/discover", ""),
+            self_contained_request(NEW, "server/discover", json!({})),
+        ),
+        (vec![], rpc_request("server/discover", json!({}))),
+        (nameless(NEW), self_contained_request(NEW, "tools/list", json!({}))),
+        (nameless(NEW), rpc_request("tools/list", json!({}))),
         (nameless(NEW), incapable),
-        (vec![], said(NEW, "tools/list", json!({}))),
-        (nameless("2025-11-25"), said(NEW, "tools/list", json!({}))),
-        (nameless("2030-01-01"), said("2030-01-01", "tools/list", json!({}))),
-        (nameless("1999-01-01"), said("1999-01-01", "tools/list", json!({}))),
-        (nameless(NEW), said(NEW, "ping", json!({}))),
-        (head(NEW, "ping", ""), said(NEW, "ping", json!({}))),
-        (head(NEW, "frobnicate", ""), said(NEW, "frobnicate", json!({}))),
+        (vec![], self_contained_request(NEW, "tools/list", json!({}))),
+        (nameless("2025-11-25"), self_contained_request(NEW, "tools/list", json!({}))),
+        (nameless("2030-01-01"), self_contained_request("2030-01-01", "tools/list", json!({}))),
+        (nameless("1999-01-01"), self_contained_request("1999-01-01", "tools/list", json!({}))),
+        (nameless(NEW), self_contained_request(NEW, "ping", json!({}))),
+        (head(NEW, "ping", ""), self_contained_request(NEW, "ping", json!({}))),
+        (head(NEW, "frobnicate", ""), self_contained_request(NEW, "frobnicate", json!({}))),
         (head(NEW, "tools/call", "channel_send"), send()),
         (head(NEW, "tools/call", "=?base64?Y2hhbm5lbF9zZW5k?="), send()),
         (head(NEW, "tools/call", "=?base64?!?="), send()),
@@ -204,7 +218,11 @@ async fn a_client_whose_requests_speak_for_themselves_is_told_what_the_library_t
         (vec![("MCP-Protocol-Version", NEW), ("Mcp-Name", "channel_send")], send()),
         (
             head(NEW, "tools/call", "frobnicate"),
-            said(NEW, "tools/call", json!({"name": "frobnicate", "arguments": {}})),
+            self_contained_request(
+                NEW,
+                "tools/call",
+                json!({"name": "frobnicate", "arguments": {}}),
+            ),
         ),
         (
             head(NEW, "notifications/cancelled", ""),
@@ -215,7 +233,7 @@ async fn a_client_whose_requests_speak_for_themselves_is_told_what_the_library_t
             json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
         ),
     ] {
-        let (ours, theirs) = both(&house, &asked).await;
+        let (ours, theirs) = replies_of_both(&fixture, &asked).await;
         assert_eq!(ours, theirs, "{asked:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::house::{Answer, House, Question};
+use super::fixture::{DaemonFixture, TestRequest, TestResponse};
 
 const AGENT_TOOLS: [&str; 20] = [
     "channel_send",
@@ -29,20 +29,20 @@ const AGENT_TOOLS: [&str; 20] = [
 
 /// How a client speaks.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Era {
+pub(super) enum ClientEra {
     /// With these words since 2026-07-28: every request says by itself what it is.
-    Requests,
+    Stateless,
     /// After `initialize`, in this revision.
     Initialized(&'static str),
 }
 
-impl Era {
-    pub(super) fn question(self, method: &str, mut params: Value) -> Question {
+impl ClientEra {
+    pub(super) fn request(self, method: &str, mut params: Value) -> TestRequest {
         let version = match self {
-            Self::Requests => "2026-07-28",
+            Self::Stateless => "2026-07-28",
             Self::Initialized(version) => version,
         };
-        if let Self::Requests = self {
+        if let Self::Stateless = self {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": version,
                 "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -52,53 +52,53 @@ impl Era {
         let name =
             params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let question = Question::post("/mcp", body.to_string())
+        let question = TestRequest::post("/mcp", body.to_string())
             .header("Accept", "application/json, text/event-stream")
             .header("MCP-Protocol-Version", version);
         match self {
-            Self::Requests => question.header("Mcp-Method", method).header("Mcp-Name", &name),
+            Self::Stateless => question.header("Mcp-Method", method).header("Mcp-Name", &name),
             Self::Initialized(_) => question,
         }
     }
 
-    pub(super) fn call(self, tool: &str, args: &Value) -> Question {
-        self.question("tools/call", json!({"name": tool, "arguments": args}))
+    pub(super) fn call(self, tool: &str, args: &Value) -> TestRequest {
+        self.request("tools/call", json!({"name": tool, "arguments": args}))
     }
 }
 
 /// A caller who speaks one era over the socket with one token.
-struct Caller<'a> {
-    house: &'a House,
+struct McpCaller<'a> {
+    fixture: &'a DaemonFixture,
     token: &'a str,
 }
 
-impl Caller<'_> {
-    async fn ask(&self, question: Question) -> Value {
-        self.house.as_user(question.token(self.token)).await.json()
+impl McpCaller<'_> {
+    async fn ask(&self, question: TestRequest) -> Value {
+        self.fixture.as_user(question.token(self.token)).await.json()
     }
 
     async fn call(&self, tool: &str, args: Value) -> Value {
-        let answer = self.ask(Era::Requests.call(tool, &args)).await;
+        let answer = self.ask(ClientEra::Stateless.call(tool, &args)).await;
         answer.get("result").cloned().unwrap_or_else(|| panic!("{tool}: {answer}"))
     }
 
     /// What a call gave; the text says the same.
-    async fn given(&self, tool: &str, args: Value) -> Value {
+    async fn call_ok(&self, tool: &str, args: Value) -> Value {
         let result = self.call(tool, args).await;
         assert_eq!(result["isError"], json!(false), "{tool}: {result}");
         same_as_text(&result)
     }
 
     /// The code with which a call was refused.
-    async fn refused(&self, tool: &str, args: Value) -> String {
+    async fn call_refused(&self, tool: &str, args: Value) -> String {
         let result = self.call(tool, args).await;
         assert_eq!(result["isError"], json!(true), "{tool}: {result}");
         same_as_text(&result)["code"].as_str().unwrap().to_owned()
     }
 
     /// What was wrong with a call that makes no sense.
-    async fn malformed(&self, tool: &str, args: Value) -> String {
-        let answer = self.ask(Era::Requests.call(tool, &args)).await;
+    async fn call_malformed(&self, tool: &str, args: Value) -> String {
+        let answer = self.ask(ClientEra::Stateless.call(tool, &args)).await;
         assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
         answer["error"]["message"].as_str().unwrap().to_owned()
     }
@@ -111,7 +111,7 @@ fn same_as_text(result: &Value) -> Value {
     structured
 }
 
-fn names(list: &Answer) -> Vec<String> {
+fn names(list: &TestResponse) -> Vec<String> {
     let list = list.json();
     let tools = list["result"]["tools"].as_array().unwrap_or_else(|| panic!("{list}"));
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
@@ -119,32 +119,36 @@ fn names(list: &Answer) -> Vec<String> {
 
 #[tokio::test]
 async fn both_eras_are_spoken_over_tcp_and_the_socket() {
-    let house = House::open().await;
-    for era in [Era::Requests, Era::Initialized("2025-11-25"), Era::Initialized("2025-06-18")] {
+    let fixture = DaemonFixture::open().await;
+    for era in [
+        ClientEra::Stateless,
+        ClientEra::Initialized("2025-11-25"),
+        ClientEra::Initialized("2025-06-18"),
+    ] {
         let greeting = match era {
-            Era::Requests => era.question("server/discover", json!({})),
-            Era::Initialized(version) => {
+            ClientEra::Stateless => era.request("server/discover", json!({})),
+            ClientEra::Initialized(version) => {
                 let client = json!({"name": "test", "version": "1"});
                 let params = json!({
                     "protocolVersion": version, "capabilities": {}, "clientInfo": client,
                 });
-                era.question("initialize", params)
+                era.request("initialize", params)
             }
         };
-        let list = era.question("tools/list", json!({}));
+        let list = era.request("tools/list", json!({}));
         let call = era.call("channel_send", &json!({"message": "hello"}));
         for tcp in [false, true] {
-            let ask = async |question: &Question| {
-                let question = question.clone().token(&house.job.token);
-                if tcp { house.over_tcp(question).await } else { house.as_user(question).await }
+            let ask = async |question: &TestRequest| {
+                let question = question.clone().token(&fixture.job.token);
+                if tcp { fixture.over_tcp(question).await } else { fixture.as_user(question).await }
             };
             let greeted = ask(&greeting).await;
             assert!(greeted.body.contains(r#""name":"agent-worker""#), "{era:?} {greeted:?}");
             assert!(!greeted.head.contains("mcp-session-id"), "{era:?} {greeted:?}");
-            if let Era::Initialized(version) = era {
+            if let ClientEra::Initialized(version) = era {
                 assert_eq!(greeted.json()["result"]["protocolVersion"], version);
                 let initialized = r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#;
-                let initialized = Question::post("/mcp", initialized)
+                let initialized = TestRequest::post("/mcp", initialized)
                     .header("Accept", "application/json, text/event-stream")
                     .header("MCP-Protocol-Version", version);
                 assert_eq!(ask(&initialized).await.status, 202);
@@ -158,10 +162,10 @@ async fn both_eras_are_spoken_over_tcp_and_the_socket() {
 
 #[tokio::test]
 async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
-    let house = House::open().await;
-    let client = house.client_token().await;
-    let list = || Era::Requests.question("tools/list", json!({}));
-    let of_agent = house.as_user(list().token(&house.job.token)).await;
+    let fixture = DaemonFixture::open().await;
+    let client = fixture.client_token().await;
+    let list = || ClientEra::Stateless.request("tools/list", json!({}));
+    let of_agent = fixture.as_user(list().token(&fixture.job.token)).await;
     assert_eq!(names(&of_agent), AGENT_TOOLS);
     assert!(of_agent.body.len() <= 8 * 1024, "{} bytes", of_agent.body.len());
     let expected: Vec<&str> = AGENT_TOOLS
@@ -184,8 +188,8 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
         "agent_resume",
         "agent_remove",
     ];
-    let of_client = house.over_tcp(list().token(&client)).await;
-    let of_user = house.as_user(list()).await;
+    let of_client = fixture.over_tcp(list().token(&client)).await;
+    let of_user = fixture.as_user(list()).await;
     let mut of_clients = more(&looks);
     of_clients.retain(|name| *name != "vote");
     for (list, expected) in [(&of_client, of_clients), (&of_user, more(&all))] {
@@ -195,15 +199,15 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
         }
     }
     assert!(!of_agent.body.contains("\"target\""));
-    let of_nobody = house.over_tcp(list()).await;
+    let of_nobody = fixture.over_tcp(list()).await;
     assert_eq!(of_nobody.refusal(), (401, "unauthorized".to_owned()));
 }
 
 #[tokio::test]
 async fn every_tool_says_whether_it_only_reads() {
-    let house = House::open().await;
-    let list = Era::Requests.question("tools/list", json!({})).token(&house.job.token);
-    for tool in house.as_user(list).await.json()["result"]["tools"].as_array().unwrap() {
+    let fixture = DaemonFixture::open().await;
+    let list = ClientEra::Stateless.request("tools/list", json!({})).token(&fixture.job.token);
+    for tool in fixture.as_user(list).await.json()["result"]["tools"].as_array().unwrap() {
         let hints = &tool["annotations"];
         let reads = [
             "channel_read",
@@ -226,39 +230,39 @@ async fn every_tool_says_whether_it_only_reads() {
 
 #[tokio::test]
 async fn a_key_makes_an_effect_happen_once() {
-    let house = House::open().await;
-    let coder = Caller { house: &house, token: &house.job.token };
+    let fixture = DaemonFixture::open().await;
+    let coder = McpCaller { fixture: &fixture, token: &fixture.job.token };
     let args = |message: &str| json!({"message": message, "idempotency_key": "k1"});
-    let first = coder.given("channel_send", args("look @reviewer")).await;
+    let first = coder.call_ok("channel_send", args("look @reviewer")).await;
     assert_eq!(first.get("deduplicated"), None);
-    let again = coder.given("channel_send", args("look @reviewer")).await;
+    let again = coder.call_ok("channel_send", args("look @reviewer")).await;
     assert_eq!((&again["seq"], &again["deduplicated"]), (&first["seq"], &json!(true)));
-    assert_eq!(coder.refused("channel_send", args("look elsewhere")).await, "conflict");
+    assert_eq!(coder.call_refused("channel_send", args("look elsewhere")).await, "conflict");
     let append = || json!({"content": "x", "idempotency_key": "k2"});
-    assert_eq!(coder.given("document_append", append()).await["revision"], json!(1));
-    let again = coder.given("document_append", append()).await;
+    assert_eq!(coder.call_ok("document_append", append()).await["revision"], json!(1));
+    let again = coder.call_ok("document_append", append()).await;
     assert_eq!(again, json!({"file": "notes.md", "revision": 1, "deduplicated": true}));
-    let read = coder.given("document_read", json!({"idempotency_key": "ignored"})).await;
+    let read = coder.call_ok("document_read", json!({"idempotency_key": "ignored"})).await;
     assert_eq!(read["content"], "x");
 }
 
 #[tokio::test]
 async fn a_document_is_replaced_only_by_who_has_read_it() {
-    let house = House::open().await;
-    let coder = Caller { house: &house, token: &house.job.token };
-    let made = coder.given("document_create", json!({"file": "plan.md", "content": "a"})).await;
+    let fixture = DaemonFixture::open().await;
+    let coder = McpCaller { fixture: &fixture, token: &fixture.job.token };
+    let made = coder.call_ok("document_create", json!({"file": "plan.md", "content": "a"})).await;
     assert_eq!(made, json!({"file": "plan.md", "revision": 1}));
     let again = json!({"file": "plan.md", "content": "b"});
-    assert_eq!(coder.refused("document_create", again.clone()).await, "conflict");
+    assert_eq!(coder.call_refused("document_create", again.clone()).await, "conflict");
     let write = |base: i64| json!({"file": "plan.md", "content": "b", "base_revision": base});
-    assert_eq!(coder.given("document_write", write(1)).await["revision"], json!(2));
-    assert_eq!(coder.refused("document_write", write(1)).await, "conflict");
+    assert_eq!(coder.call_ok("document_write", write(1)).await["revision"], json!(2));
+    assert_eq!(coder.call_refused("document_write", write(1)).await, "conflict");
     let append = |file: &str| {
         let body = json!({"target": "@team", "mode": "append", "content": "c"}).to_string();
-        Question::post(&format!("/documents/{file}"), body)
+        TestRequest::post(&format!("/documents/{file}"), body)
     };
-    assert_eq!(house.as_user(append("plan.md")).await.status, 200);
-    assert_eq!(house.as_user(append("other.md")).await.status, 200);
+    assert_eq!(fixture.as_user(append("plan.md")).await.status, 200);
+    assert_eq!(fixture.as_user(append("other.md")).await.status, 200);
     for (file, hint) in [("plan.md", "read it, then document_write"), ("other.md", "read it first")]
     {
         let blind = json!({"file": file, "content": "d"});
@@ -266,17 +270,17 @@ async fn a_document_is_replaced_only_by_who_has_read_it() {
         assert_eq!(refused["structuredContent"]["code"], "conflict", "{file}");
         let told = refused["structuredContent"]["hint"].as_str().unwrap();
         assert!(told.starts_with(hint), "{file}: {told}");
-        let read = coder.given("document_read", json!({"file": file})).await;
+        let read = coder.call_ok("document_read", json!({"file": file})).await;
         let next = read["revision"].as_i64().unwrap() + 1;
-        assert_eq!(coder.given("document_write", blind).await["revision"], json!(next), "{file}");
+        assert_eq!(coder.call_ok("document_write", blind).await["revision"], json!(next), "{file}");
     }
-    assert_eq!(coder.refused("document_read", json!({"file": "none.md"})).await, "not_found");
+    assert_eq!(coder.call_refused("document_read", json!({"file": "none.md"})).await, "not_found");
 }
 
 #[tokio::test]
 async fn calls_that_make_no_sense_are_errors_that_help() {
-    let house = House::open().await;
-    let coder = Caller { house: &house, token: &house.job.token };
+    let fixture = DaemonFixture::open().await;
+    let coder = McpCaller { fixture: &fixture, token: &fixture.job.token };
     for (tool, args, expected) in [
         ("chanel_send", json!({}), "`channel_send`"),
         ("frobnicate", json!({}), "document_list"),
@@ -290,17 +294,17 @@ async fn calls_that_make_no_sense_are_errors_that_help() {
         ("resource_read", json!({"id": "12"}), "64 hex digits"),
         ("workflow_agents", json!({"x": 1}), "unknown field `x`"),
     ] {
-        let message = coder.malformed(tool, args.clone()).await;
+        let message = coder.call_malformed(tool, args.clone()).await;
         assert!(message.contains(expected) && message.contains(tool), "{tool} {args}: {message}");
     }
 }
 
 #[tokio::test]
 async fn refusals_are_answers_a_model_can_read() {
-    let house = House::open().await;
-    let coder = Caller { house: &house, token: &house.job.token };
-    let client = house.client_token().await;
-    let client = Caller { house: &house, token: &client };
+    let fixture = DaemonFixture::open().await;
+    let coder = McpCaller { fixture: &fixture, token: &fixture.job.token };
+    let client = fixture.client_token().await;
+    let client = McpCaller { fixture: &fixture, token: &client };
     for (caller, tool, args, code) in [
         (&coder, "channel_send", json!({"message": "x", "to": "ghost"}), "not_found"),
         (&coder, "channel_send", json!({"message": "x", "target": "@other"}), "forbidden"),
@@ -309,22 +313,22 @@ async fn refusals_are_answers_a_model_can_read() {
         (&client, "channel_read", json!({"target": "@nowhere"}), "not_found"),
         (&client, "resource_read", json!({"target": "@team", "id": "0".repeat(64)}), "not_found"),
     ] {
-        assert_eq!(caller.refused(tool, args.clone()).await, code, "{tool} {args}");
+        assert_eq!(caller.call_refused(tool, args.clone()).await, code, "{tool} {args}");
     }
 }
 
 #[tokio::test]
 async fn old_names_and_a_models_loose_ways_are_understood() {
-    let house = House::open().await;
-    let coder = Caller { house: &house, token: &house.job.token };
-    let sent = coder.given("channel_send", json!({"message": "x", "to": "@reviewer"})).await;
+    let fixture = DaemonFixture::open().await;
+    let coder = McpCaller { fixture: &fixture, token: &fixture.job.token };
+    let sent = coder.call_ok("channel_send", json!({"message": "x", "to": "@reviewer"})).await;
     assert_eq!(sent["woken"], json!(["reviewer"]));
     let nulls = json!({"message": "y", "to": null, "cc": ["reviewer"], "reply_to": null});
-    assert_eq!(coder.given("channel_send", nulls).await["cc"], json!(["reviewer"]));
-    let peeked = coder.given("channel_peek", json!({"since": sent["seq"].to_string()})).await;
+    assert_eq!(coder.call_ok("channel_send", nulls).await["cc"], json!(["reviewer"]));
+    let peeked = coder.call_ok("channel_peek", json!({"since": sent["seq"].to_string()})).await;
     assert_eq!(peeked["messages"][0]["body"], "y");
     for old in ["channel_mentions", "inbox_read"] {
-        assert_eq!(coder.given(old, json!({})).await, json!({"messages": []}));
+        assert_eq!(coder.call_ok(old, json!({})).await, json!({"messages": []}));
     }
 }
 
@@ -336,9 +340,9 @@ fn strict(schema: &Value) -> Value {
 }
 
 /// What every tool gives: told in full to those who do not pay for it on every turn, and to agents what only they have.
-async fn described(house: &House, coder: &Caller<'_>) -> Map<String, Value> {
-    let list = || Era::Requests.question("tools/list", json!({}));
-    let (told, own) = (house.as_user(list()).await.json(), coder.ask(list()).await);
+async fn output_schemas(fixture: &DaemonFixture, coder: &McpCaller<'_>) -> Map<String, Value> {
+    let list = || ClientEra::Stateless.request("tools/list", json!({}));
+    let (told, own) = (fixture.as_user(list()).await.json(), coder.ask(list()).await);
     let mut schemas = Map::new();
     for list in [own, told] {
         for tool in list["result"]["tools"].as_array().unwrap() {
@@ -350,17 +354,17 @@ async fn described(house: &House, coder: &Caller<'_>) -> Map<String, Value> {
 
 #[tokio::test]
 async fn what_a_tool_gives_is_what_its_schema_says() {
-    let house = House::open().await;
-    let coder = Caller { house: &house, token: &house.job.token };
-    let schemas = described(&house, &coder).await;
+    let fixture = DaemonFixture::open().await;
+    let coder = McpCaller { fixture: &fixture, token: &fixture.job.token };
+    let schemas = output_schemas(&fixture, &coder).await;
     let long = "x".repeat(40_000);
-    let resource = coder.given("resource_create", json!({"content": "abc"})).await;
+    let resource = coder.call_ok("resource_create", json!({"content": "abc"})).await;
     let user_says = json!({"target": "@team", "message": "@coder look"}).to_string();
-    assert_eq!(house.as_user(Question::post("/messages", user_says)).await.status, 200);
-    let client = house.client_token().await;
-    let client = Caller { house: &house, token: &client };
+    assert_eq!(fixture.as_user(TestRequest::post("/messages", user_says)).await.status, 200);
+    let client = fixture.client_token().await;
+    let client = McpCaller { fixture: &fixture, token: &client };
     let suggestion = json!({"target": "@team", "suggestion": "more", "new": "z"});
-    let suggested = client.given("document_suggest", suggestion).await;
+    let suggested = client.call_ok("document_suggest", suggestion).await;
     let validator = jsonschema::validator_for(&strict(&schemas["document_suggest"])).unwrap();
     assert!(validator.is_valid(&suggested), "{suggested}");
     let accept = json!({"suggestion": suggested["suggestion"], "accept": true});
@@ -392,7 +396,7 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
         ("proposal_cancel", json!({"proposal": 2})),
         ("ask_human", json!({"question": "Really?", "options": ["yes", "no"]})),
     ] {
-        let given = coder.given(tool, args).await;
+        let given = coder.call_ok(tool, args).await;
         let validator = jsonschema::validator_for(&strict(&schemas[tool])).unwrap();
         let complaints: Vec<_> =
             validator.iter_errors(&given).map(|error| error.to_string()).collect();
@@ -400,7 +404,7 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
         called.push(tool);
     }
     assert!(AGENT_TOOLS.iter().all(|tool| called.contains(tool)));
-    let feedback = house.as_user(Question::get("/feedback")).await.json();
+    let feedback = fixture.as_user(TestRequest::get("/feedback")).await.json();
     assert_eq!(feedback.as_array().unwrap().len(), 1, "what is repeated is kept once: {feedback}");
     assert_eq!((&feedback[0]["by"], &feedback[0]["instance"]), (&json!("coder"), &json!("team")));
     // Some clients hold a refusal against the schema too.

@@ -3,36 +3,37 @@
 use agent_worker_protocol::api::{MessagesReply, SendReply};
 use serde_json::{Value, json};
 
-use super::house::{House, Question};
+use super::fixture::{DaemonFixture, TestRequest};
 
-fn send(key: &str, message: &str) -> Question {
+fn send(key: &str, message: &str) -> TestRequest {
     let body = json!({"target": "@team", "message": message}).to_string();
-    Question::post("/messages", body).header("Idempotency-Key", key)
+    TestRequest::post("/messages", body).header("Idempotency-Key", key)
 }
 
 #[tokio::test]
 async fn a_key_makes_a_send_happen_once() {
-    let house = House::open().await;
-    let first = house.as_user(send("k1", "look @reviewer")).await.json();
+    let fixture = DaemonFixture::open().await;
+    let first = fixture.as_user(send("k1", "look @reviewer")).await.json();
     assert_eq!(first["woken"], json!(["reviewer"]));
     assert_eq!(first.get("deduplicated"), None);
-    let again = house.as_user(send("k1", "look @reviewer")).await.json();
+    let again = fixture.as_user(send("k1", "look @reviewer")).await.json();
     assert_eq!((&again["seq"], &again["deduplicated"]), (&first["seq"], &json!(true)));
-    let other = house.as_user(send("k1", "something else")).await;
+    let other = fixture.as_user(send("k1", "something else")).await;
     assert_eq!(other.refusal(), (409, "conflict".to_owned()));
     let new: SendReply =
-        serde_json::from_str(&house.as_user(send("k2", "look @reviewer")).await.body).unwrap();
+        serde_json::from_str(&fixture.as_user(send("k2", "look @reviewer")).await.body).unwrap();
     assert!(new.seq.get() > first["seq"].as_i64().unwrap());
 }
 
 #[tokio::test]
 async fn a_channel_is_read_after_a_message_or_an_instant() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     for (key, text) in [("a", "one"), ("b", "two"), ("c", "three")] {
-        assert_eq!(house.as_user(send(key, text)).await.status, 200);
+        assert_eq!(fixture.as_user(send(key, text)).await.status, 200);
     }
     let read = async |query: &str| -> Vec<String> {
-        let answer = house.as_user(Question::get(&format!("/messages?target=@team{query}"))).await;
+        let answer =
+            fixture.as_user(TestRequest::get(&format!("/messages?target=@team{query}"))).await;
         let reply: MessagesReply = serde_json::from_value(answer.json()).unwrap();
         reply.messages.into_iter().map(|message| message.body).collect()
     };
@@ -44,14 +45,15 @@ async fn a_channel_is_read_after_a_message_or_an_instant() {
     assert!(read("&since=2999-01-01T00:00:00Z").await.is_empty());
     let standing = async |query: &str| {
         let path = format!("/messages?target=@team&receipts=true{query}");
-        house.as_user(Question::get(&path)).await.json()["receipts"].clone()
+        fixture.as_user(TestRequest::get(&path)).await.json()["receipts"].clone()
     };
     assert_eq!(standing("").await[0]["seq"], 1);
     assert_eq!(standing("&since=2999-01-01T00:00:00Z").await, Value::Null, "of what is shown");
-    let receipts = house.as_user(Question::get("/messages/1/receipts?target=@team")).await.json();
+    let receipts =
+        fixture.as_user(TestRequest::get("/messages/1/receipts?target=@team")).await.json();
     let expected = json!([{"seq": 1, "agent": "coder", "state": "leased", "failures": 0}]);
     assert_eq!(receipts["receipts"], expected);
-    let agents = house.as_user(Question::get("/agents?all=true")).await.json();
+    let agents = fixture.as_user(TestRequest::get("/agents?all=true")).await.json();
     let states: Vec<&Value> =
         agents.as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
     assert_eq!(states, ["coder", "reviewer"]);

@@ -5,12 +5,12 @@ use agent_worker_protocol::{Permission, ToolName, api::TokenRequest};
 use serde_json::{Value, json};
 
 use super::{
-    contract::{operations, who_may},
-    everyone::sensible,
-    house::{House, Question},
+    fixture::{DaemonFixture, TestRequest},
+    openapi_contract::{operations, who_may},
+    route_access::valid_request,
 };
 
-impl House {
+impl DaemonFixture {
     /// A token of a client that may do this, there; nothing said: what a token is usually good for.
     pub(super) async fn token_for(
         &self,
@@ -26,7 +26,7 @@ impl House {
 }
 
 /// What the document says that a token must allow.
-fn needed(method: &str, path: &str) -> Option<Permission> {
+fn required_permission(method: &str, path: &str) -> Option<Permission> {
     let word = who_may(method, path).strip_prefix("A client's token must allow `")?;
     // Either of two has a test of its own.
     word.strip_suffix("`.").unwrap().parse().ok()
@@ -45,24 +45,24 @@ fn all_but(one: Permission) -> Vec<Permission> {
 async fn a_token_is_good_for_what_it_allows_and_nothing_else_at_every_route() {
     let mut seen = Vec::new();
     for (method, path) in operations() {
-        let Some(what) = needed(&method, &path) else { continue };
+        let Some(what) = required_permission(&method, &path) else { continue };
         seen.push(what);
-        let house = House::open().await;
+        let fixture = DaemonFixture::open().await;
         let mut just = vec![what];
         if ["/run", "/serve"].contains(&path.as_str()) {
             // Its events are told to those who may read.
             just.push(Permission::Read);
         }
-        let just = house.token_for("just", &just, &[]).await;
-        let without = house.token_for("without", &all_but(what), &[]).await;
-        let elsewhere = house.token_for("elsewhere", Permission::ALL, &["@elsewhere:*"]).await;
-        let here = house.token_for("here", Permission::ALL, &["@elsewhere:*", "@team"]).await;
-        let (ask, mut expected) = sensible(&house, &method, &path);
+        let just = fixture.token_for("just", &just, &[]).await;
+        let without = fixture.token_for("without", &all_but(what), &[]).await;
+        let elsewhere = fixture.token_for("elsewhere", Permission::ALL, &["@elsewhere:*"]).await;
+        let here = fixture.token_for("here", Permission::ALL, &["@elsewhere:*", "@team"]).await;
+        let (ask, mut expected) = valid_request(&fixture, &method, &path);
         if path == "/messages/{seq}/receipts" {
             // What is allowed is to look where one's own stand, and this is the user's.
             expected = 403;
         }
-        let status = async |token: &str| house.over_tcp(ask.clone().token(token)).await.status;
+        let status = async |token: &str| fixture.over_tcp(ask.clone().token(token)).await.status;
         assert_eq!(status(&without).await, 403, "without: {method} {path}");
         let absent = if is_placeless(&path) { expected } else { 404 };
         assert_eq!(status(&elsewhere).await, absent, "elsewhere: {method} {path}");
@@ -122,18 +122,18 @@ fn tool_needs(tool: ToolName) -> Option<Permission> {
 
 #[tokio::test]
 async fn a_tool_is_listed_and_called_where_its_permission_was_given_and_nowhere_else() {
-    let house = House::open().await;
+    let fixture = DaemonFixture::open().await;
     for what in Permission::ALL {
-        let just = house.token_for(&format!("just-{what}"), &[*what], &[]).await;
-        let without = house.token_for(&format!("without-{what}"), &all_but(*what), &[]).await;
+        let just = fixture.token_for(&format!("just-{what}"), &[*what], &[]).await;
+        let without = fixture.token_for(&format!("without-{what}"), &all_but(*what), &[]).await;
         for tool in ToolName::ALL.iter().filter(|tool| tool_needs(**tool) == Some(*what)) {
-            let refused = call(&house, &without, tool.word(), json!({"target": "@team"})).await;
+            let refused = call(&fixture, &without, tool.word(), json!({"target": "@team"})).await;
             assert_eq!(refused["code"], "forbidden", "without {what}: {}", tool.word());
-            let given = call(&house, &just, tool.word(), json!({"target": "@elsewhere"})).await;
+            let given = call(&fixture, &just, tool.word(), json!({"target": "@elsewhere"})).await;
             assert_ne!(given["code"], "forbidden", "with {what}: {}: {given}", tool.word());
         }
         for (token, given) in [(&just, true), (&without, false)] {
-            let listed = listed(&house, token).await;
+            let listed = listed(&fixture, token).await;
             let wrong = ToolName::ALL.iter().filter(|tool| tool_needs(**tool).is_some());
             let wrong = wrong.filter(|tool| {
                 let may = (tool_needs(**tool) == Some(*what)) == given;
@@ -145,12 +145,12 @@ async fn a_tool_is_listed_and_called_where_its_permission_was_given_and_nowhere_
     }
 }
 
-async fn listed(house: &House, token: &str) -> Vec<String> {
+async fn listed(fixture: &DaemonFixture, token: &str) -> Vec<String> {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-    let question = Question::post("/mcp", body.to_string())
+    let question = TestRequest::post("/mcp", body.to_string())
         .header("Accept", "application/json, text/event-stream")
         .header("MCP-Protocol-Version", "2025-11-25");
-    let answer = house.over_tcp(question.token(token)).await.json();
+    let answer = fixture.over_tcp(question.token(token)).await.json();
     let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -158,10 +158,10 @@ async fn listed(house: &House, token: &str) -> Vec<String> {
 #[tokio::test]
 async fn an_agent_reaches_nothing_of_another_instance_by_any_route() {
     for (method, path) in operations() {
-        let house = House::open().await;
-        let (_, stranger) = house.start("other").await;
-        let (ask, _) = sensible(&house, &method, &path);
-        let status = house.over_tcp(ask.token(&stranger.token)).await.status;
+        let fixture = DaemonFixture::open().await;
+        let (_, stranger) = fixture.start_team("other").await;
+        let (ask, _) = valid_request(&fixture, &method, &path);
+        let status = fixture.over_tcp(ask.token(&stranger.token)).await.status;
         let expected = match (who_may(&method, &path), path.as_str()) {
             ("Anybody may.", _) => 200,
             // No name of anybody is in these, or it means what is its own.
@@ -175,25 +175,25 @@ async fn an_agent_reaches_nothing_of_another_instance_by_any_route() {
     }
 }
 
-async fn call(house: &House, token: &str, tool: &str, args: Value) -> Value {
+async fn call(fixture: &DaemonFixture, token: &str, tool: &str, args: Value) -> Value {
     let params = json!({"name": tool, "arguments": args});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let question = Question::post("/mcp", body.to_string())
+    let question = TestRequest::post("/mcp", body.to_string())
         .header("Accept", "application/json, text/event-stream")
         .header("MCP-Protocol-Version", "2025-11-25");
-    let answer = house.over_tcp(question.token(token)).await.json();
+    let answer = fixture.over_tcp(question.token(token)).await.json();
     answer["result"]["structuredContent"].clone()
 }
 
 /// Every tool, given the names and ids of `@team`.
-async fn reaching(house: &House) -> Vec<(&'static str, Value)> {
-    let own = |tool, args| call(house, &house.job.token, tool, args);
+async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str, Value)> {
+    let own = |tool, args| call(fixture, &fixture.job.token, tool, args);
     let kept = own("resource_create", json!({"content": "secret"})).await;
     own("document_append", json!({"content": "secret"})).await;
     let said = own("channel_send", json!({"message": "secret"})).await;
     let voted_on = own("proposal_create", json!({"title": "secret"})).await;
     let (seq, proposal) = (&said["seq"], &voted_on["proposal"]);
-    let run = house.run.to_string();
+    let run = fixture.run.to_string();
     let coder = json!({"target": "coder@team"});
     let here = |mut args: Value| {
         args["target"] = "@team".into();
@@ -223,7 +223,7 @@ async fn reaching(house: &House) -> Vec<(&'static str, Value)> {
         ("workflow_list", here(json!({}))),
         ("run_list", here(json!({}))),
         ("run_status", json!({"run": run})),
-        ("run_start", json!({"file": house.file("team", "x")["file"]})),
+        ("run_start", json!({"file": fixture.file("team", "x")["file"]})),
         ("run_stop", json!({"run": run})),
         ("run_resume", json!({"run": run})),
         ("agent_show", coder.clone()),
@@ -235,7 +235,7 @@ async fn reaching(house: &House) -> Vec<(&'static str, Value)> {
 }
 
 /// Everything there is of `@team`, as its user sees it.
-async fn all_of_the_team(house: &House) -> Vec<Value> {
+async fn all_of_the_team(fixture: &DaemonFixture) -> Vec<Value> {
     let mut all = Vec::new();
     for path in [
         "/messages?limit=1000&",
@@ -244,7 +244,7 @@ async fn all_of_the_team(house: &House) -> Vec<Value> {
         "/resources?",
         "/attention?",
     ] {
-        let answer = house.as_user(Question::get(&format!("{path}target=@team"))).await;
+        let answer = fixture.as_user(TestRequest::get(&format!("{path}target=@team"))).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         all.push(answer.json());
     }
@@ -253,13 +253,13 @@ async fn all_of_the_team(house: &House) -> Vec<Value> {
 
 #[tokio::test]
 async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
-    let house = House::open().await;
-    let (_, stranger) = house.start("other").await;
-    let elsewhere = house.token_for("elsewhere", Permission::ALL, &["@other"]).await;
-    let tools = reaching(&house).await;
+    let fixture = DaemonFixture::open().await;
+    let (_, stranger) = fixture.start_team("other").await;
+    let elsewhere = fixture.token_for("elsewhere", Permission::ALL, &["@other"]).await;
+    let tools = calls_on_team(&fixture).await;
     let named: Vec<_> = tools.iter().map(|(tool, _)| *tool).collect();
     assert_eq!(named, ToolName::ALL.iter().map(|tool| tool.word()).collect::<Vec<_>>());
-    let before = all_of_the_team(&house).await;
+    let before = all_of_the_team(&fixture).await;
     // At first it has nothing of its own that could have the same number.
     for (tool, args) in &tools {
         let mut args = args.clone();
@@ -267,12 +267,12 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
             ["id", "proposal", "suggestion"].iter().any(|name| args.get(*name).is_some());
         if by_number && *tool != "document_suggest" {
             args.as_object_mut().unwrap().remove("target");
-            let answer = call(&house, &stranger.token, tool, args).await;
+            let answer = call(&fixture, &stranger.token, tool, args).await;
             assert_eq!(answer["code"], "not_found", "{tool}: {answer}");
         }
     }
     for (tool, args) in tools {
-        let answer = call(&house, &elsewhere, tool, args.clone()).await;
+        let answer = call(&fixture, &elsewhere, tool, args.clone()).await;
         let code = match tool {
             // Nobody's but an agent's own.
             "inbox_check" | "inbox_ack" | "ask_human" => json!("forbidden"),
@@ -281,7 +281,7 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
             _ => json!("not_found"),
         };
         assert_eq!(answer["code"], code, "client: {tool}: {answer}");
-        let answer = call(&house, &stranger.token, tool, args.clone()).await;
+        let answer = call(&fixture, &stranger.token, tool, args.clone()).await;
         let code = match tool {
             "run_status" => json!("not_found"),
             // They mean what is its own, whatever it says.
@@ -294,76 +294,76 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
         let mut args = args;
         args.as_object_mut().unwrap().remove("target");
         for token in [&elsewhere, &stranger.token] {
-            let answer = call(&house, token, tool, args.clone()).await.to_string();
+            let answer = call(&fixture, token, tool, args.clone()).await.to_string();
             assert!(!answer.contains("secret"), "{tool}: {answer}");
         }
     }
-    assert_eq!(all_of_the_team(&house).await, before, "nothing of it was changed");
-    let answer = call(&house, &elsewhere, "workflow_list", json!({})).await;
+    assert_eq!(all_of_the_team(&fixture).await, before, "nothing of it was changed");
+    let answer = call(&fixture, &elsewhere, "workflow_list", json!({})).await;
     let listed = answer["workflows"].as_array().unwrap();
     assert_eq!(listed.iter().map(|one| &one["instance"]).collect::<Vec<_>>(), ["other"]);
-    let answer = call(&house, &elsewhere, "run_list", json!({})).await;
+    let answer = call(&fixture, &elsewhere, "run_list", json!({})).await;
     assert_eq!(answer["runs"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn what_a_person_decides_a_client_decides_only_if_granted() {
-    let house = House::open().await;
-    let own = |tool, args| call(&house, &house.job.token, tool, args);
+    let fixture = DaemonFixture::open().await;
+    let own = |tool, args| call(&fixture, &fixture.job.token, tool, args);
     let proposal = own("proposal_create", json!({"title": "Which?", "options": ["x", "y"]})).await;
     let proposal = &proposal["proposal"];
     let question = own("ask_human", json!({"question": "Really?"})).await["question"].clone();
-    let plain = house.token_for("plain", &[], &["@team"]).await;
-    let trusted = house.token_for("trusted", &[Permission::Approve, Permission::Send], &[]).await;
+    let plain = fixture.token_for("plain", &[], &["@team"]).await;
+    let trusted = fixture.token_for("trusted", &[Permission::Approve, Permission::Send], &[]).await;
     let vote = json!({"target": "@team", "proposal": proposal, "choice": "x"});
     let cancel = json!({"target": "@team", "proposal": proposal});
     for (tool, args) in [("vote", &vote), ("proposal_cancel", &cancel)] {
-        let refused = call(&house, &plain, tool, args.clone()).await;
+        let refused = call(&fixture, &plain, tool, args.clone()).await;
         assert_eq!(refused["code"], "forbidden", "{tool}: {refused}");
     }
-    assert_eq!(call(&house, &trusted, "vote", vote).await["state"], "active");
+    assert_eq!(call(&fixture, &trusted, "vote", vote).await["state"], "active");
     let seen = json!({"target": "@team", "proposal": proposal});
-    let seen = call(&house, &plain, "proposal_status", seen).await;
+    let seen = call(&fixture, &plain, "proposal_status", seen).await;
     assert_eq!(seen["proposals"][0]["ballots"][0]["voter"], "client:trusted", "{seen}");
-    assert_eq!(call(&house, &trusted, "proposal_cancel", cancel).await["by"], "client:trusted");
+    assert_eq!(call(&fixture, &trusted, "proposal_cancel", cancel).await["by"], "client:trusted");
     let path = format!("/questions/{question}/answer");
     let answer = json!({"target": "@team", "answer": "yes"}).to_string();
     let answered = async |token: &str| {
-        house.over_tcp(Question::post(&path, answer.clone()).token(token)).await.status
+        fixture.over_tcp(TestRequest::post(&path, answer.clone()).token(token)).await.status
     };
     assert_eq!(answered(&plain).await, 403);
-    assert_eq!(answered(&house.job.token).await, 403, "an agent does not answer itself");
+    assert_eq!(answered(&fixture.job.token).await, 403, "an agent does not answer itself");
     assert_eq!(answered(&trusted).await, 200);
     // Its own proposal a client takes back without being granted anything more.
     let mine = json!({"target": "@team", "title": "Mine?"});
-    let mine = call(&house, &plain, "proposal_create", mine).await["proposal"].clone();
+    let mine = call(&fixture, &plain, "proposal_create", mine).await["proposal"].clone();
     let cancel = json!({"target": "@team", "proposal": mine});
-    assert_eq!(call(&house, &plain, "proposal_cancel", cancel).await["state"], "cancelled");
+    assert_eq!(call(&fixture, &plain, "proposal_cancel", cancel).await["state"], "cancelled");
     // A veto needs no right to send, through whichever door; who may neither does nothing.
-    let judge = house.token_for("judge", &[Permission::Approve], &[]).await;
-    let reader = house.token_for("reader", &[Permission::Read, Permission::Documents], &[]).await;
+    let judge = fixture.token_for("judge", &[Permission::Approve], &[]).await;
+    let reader = fixture.token_for("reader", &[Permission::Read, Permission::Documents], &[]).await;
     let third = own("proposal_create", json!({"title": "Third?"})).await["proposal"].clone();
     let fourth = own("proposal_create", json!({"title": "Fourth?"})).await["proposal"].clone();
     let third = json!({"target": "@team", "proposal": third});
-    let refused = call(&house, &reader, "proposal_cancel", third.clone()).await;
+    let refused = call(&fixture, &reader, "proposal_cancel", third.clone()).await;
     assert_eq!(refused["code"], "forbidden", "{refused}");
-    assert_eq!(call(&house, &judge, "proposal_cancel", third).await["by"], "client:judge");
+    assert_eq!(call(&fixture, &judge, "proposal_cancel", third).await["by"], "client:judge");
     let path = format!("/proposals/{fourth}/cancel");
     let veto = async |token: &str| {
         let body = json!({"target": "@team"}).to_string();
-        house.over_tcp(Question::post(&path, body).token(token)).await.status
+        fixture.over_tcp(TestRequest::post(&path, body).token(token)).await.status
     };
     assert_eq!([veto(&reader).await, veto(&judge).await], [403, 200]);
 }
 
 #[tokio::test]
 async fn a_granted_tool_does_what_the_command_does() {
-    let house = House::open().await;
-    let asked = house.file("third", "agents: {a: {backend: mock, mock: []}}\nkickoff: '@a go'\n");
+    let fixture = DaemonFixture::open().await;
+    let asked = fixture.file("third", "agents: {a: {backend: mock, mock: []}}\nkickoff: '@a go'\n");
     let file = &asked["file"];
     let allow = [Permission::Read, Permission::Run, Permission::Agents];
-    let token = house.token_for("ci", &allow, &["@third:*", "@team"]).await;
-    let call = |tool, args| call(&house, &token, tool, args);
+    let token = fixture.token_for("ci", &allow, &["@third:*", "@team"]).await;
+    let call = |tool, args| call(&fixture, &token, tool, args);
     let keyed = call("run_start", json!({"file": file, "idempotency_key": "k"})).await;
     assert_eq!(keyed["code"], "bad_request");
     let started = call("run_start", json!({"file": file, "tag": "x", "env": ["A=b"]})).await;
@@ -377,7 +377,7 @@ async fn a_granted_tool_does_what_the_command_does() {
     assert_eq!(over["outcome"], "stopped", "{over}");
     // A file of another name is as if it were not there, whatever is in it.
     for text in ["name: other\nagents: {a: {backend: mock, mock: []}}\n", "secret: 1\n"] {
-        let asked = house.file("fourth", text);
+        let asked = fixture.file("fourth", text);
         let answer = call("run_start", json!({"file": asked["file"]})).await;
         assert_eq!(answer["code"], "not_found", "{answer}");
         assert!(!answer.to_string().contains("secret"), "{answer}");

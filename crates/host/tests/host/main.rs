@@ -2,5 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
-mod dial;
-mod tree;
+mod daemon_socket;
+mod process_tree;

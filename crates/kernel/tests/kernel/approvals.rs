@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_kernel::{Breadth, Error, Principal, Watched};
+use agent_worker_kernel::{Error, ListingScope, Principal, WatchSubject};
 use agent_worker_protocol::{
     ApprovalId, AttemptEnd, Code, Consent, EventKind, Outcome, PauseCause, Permission, RunState,
     api::{ApprovalView, AttentionKind, ConsentRequest, PermitReply, PermitRequest, TokenRequest},
@@ -11,8 +11,8 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::{
-    worker::{End, Worker},
-    world::{World, code, place},
+    scripted_worker::{ScriptEnd, ScriptedWorker},
+    world::{KernelWorld, code, instance_selector},
 };
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
@@ -24,13 +24,13 @@ fn team(permissions: &str) -> String {
 }
 
 /// Asks as a worker's gate does: again while it is open, and when a daemon went away.
-async fn permit(worker: &Worker, call: &str, command: &str) -> PermitReply {
+async fn permit(worker: &ScriptedWorker, call: &str, command: &str) -> PermitReply {
     loop {
         let asked = async {
             let (kernel, who) = worker.principal().await?;
             let args = json!({ "command": command });
             let request = PermitRequest { call: call.into(), tool: "Bash".into(), args };
-            kernel.permit(&who, worker.job.attempt, request).await
+            kernel.permit_call(&who, worker.job.attempt, request).await
         };
         match asked.await {
             Ok(PermitReply::Open { .. }) => {}
@@ -43,17 +43,17 @@ async fn permit(worker: &Worker, call: &str, command: &str) -> PermitReply {
     }
 }
 
-fn asks(world: &World, command: &'static str) {
-    world.machine.plays("coder", move |worker| async move {
+fn asks(world: &KernelWorld, command: &'static str) {
+    world.machine.set_worker_script("coder", move |worker| async move {
         match permit(&worker, "c1", command).await {
-            PermitReply::Allow => End::done("allowed"),
-            PermitReply::Deny { why } => End::done(&why),
-            other => End::done(&format!("{other:?}")),
+            PermitReply::Allow => ScriptEnd::done("allowed"),
+            PermitReply::Deny { why } => ScriptEnd::done(&why),
+            other => ScriptEnd::done(&format!("{other:?}")),
         }
     });
 }
 
-impl World {
+impl KernelWorld {
     async fn consent(&self, who: &Principal, consent: Consent) -> Result<ApprovalView, Error> {
         let target = Some("@team".parse().unwrap());
         let request = ConsentRequest { target, reason: Some("so".into()), ..Default::default() };
@@ -66,12 +66,12 @@ impl World {
         let instances = vec![instance.parse().unwrap()];
         let request = TokenRequest { name: name.into(), allow, instances };
         let made = self.kernel.token_create(&Principal::User, request).await.unwrap();
-        self.kernel.principal(&made.token).await.unwrap()
+        self.kernel.principal_by_token(&made.token).await.unwrap()
     }
 
     async fn open(&self) -> Vec<ApprovalView> {
-        let at = &place("@team");
-        self.kernel.approval_list(&Principal::User, at, Breadth::Project).await.unwrap()
+        let at = &instance_selector("@team");
+        self.kernel.approval_list(&Principal::User, at, ListingScope::Project).await.unwrap()
     }
 
     async fn answers(&self) -> String {
@@ -86,12 +86,12 @@ async fn what_the_rules_say_is_said_at_once_and_asked_of_nobody() {
         ("default: allow", "rm x", "allowed"),
         ("default: allow, deny: ['Bash(rm*)']", "rm x", "Bash is not allowed here"),
     ] {
-        let world = World::new().await;
+        let world = KernelWorld::new().await;
         asks(&world, command);
         let run = world.run(&team(permissions)).await;
-        assert_eq!(world.over(run).await.state, DONE);
+        assert_eq!(world.wait_until_ended(run).await.state, DONE);
         assert_eq!(world.answers().await, answer);
-        let story = world.story(run).await;
+        let story = world.events_of(run).await;
         assert!(!story.iter().any(|event| event.kind == EventKind::ApprovalOpen));
     }
 }
@@ -101,19 +101,19 @@ async fn a_request_pauses_the_run_until_somebody_answers_and_its_clocks_stand_st
     for (consent, answer) in
         [(Consent::Approved, "allowed"), (Consent::Denied, "denied by user: so")]
     {
-        let world = World::new().await;
+        let world = KernelWorld::new().await;
         asks(&world, "git push");
         let run = world.run(&team("")).await;
-        let paused = world.paused(run).await;
+        let paused = world.wait_until_paused(run).await;
         assert_eq!(paused.cause.as_deref(), Some("waiting for a person"));
         // Much longer than an attempt may take, or a worker be silent.
-        world.pass(Duration::from_hours(3)).await;
+        world.pass_time(Duration::from_hours(3)).await;
         let view = world.view(run).await;
         assert_eq!(view.state, RunState::Paused { cause: PauseCause::Human });
         assert_eq!(view.agents[0].state.to_string(), "waiting for approval (#1)");
         assert!(view.is_at_rest(), "whoever follows it may go");
-        let (user, at) = (&Principal::User, &place("@team"));
-        let items = world.kernel.attention(user, at, Breadth::Project).await.unwrap();
+        let (user, at) = (&Principal::User, &instance_selector("@team"));
+        let items = world.kernel.attention(user, at, ListingScope::Project).await.unwrap();
         let item = items.iter().find(|item| item.kind == AttentionKind::Approval).unwrap();
         assert_eq!(item.what, r#"wants #1: Bash {"command":"git push"}"#);
         assert!(item.hint.starts_with("agent-worker approve 1 --target @team"), "{}", item.hint);
@@ -124,17 +124,17 @@ async fn a_request_pauses_the_run_until_somebody_answers_and_its_clocks_stand_st
             (answered.args, answered.answer),
             (json!({"command": "git push"}), Some(consent))
         );
-        assert_eq!(world.over(run).await.state, DONE);
+        assert_eq!(world.wait_until_ended(run).await.state, DONE);
         assert_eq!((world.answers().await.as_str(), world.open().await.len()), (answer, 0));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_agent_and_no_client_without_that_right_answers() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let asked = Arc::new(Notify::new());
     let is_asked = asked.clone();
-    world.machine.plays("coder", move |worker| {
+    world.machine.set_worker_script("coder", move |worker| {
         let is_asked = is_asked.clone();
         async move {
             let own = async {
@@ -144,16 +144,16 @@ async fn no_agent_and_no_client_without_that_right_answers() {
                 kernel.approval_answer(&who, None, id, Consent::Approved, request).await
             };
             let (reply, answered) = tokio::join!(permit(&worker, "c1", "git push"), own);
-            End::done(&format!("{reply:?} {:?}", code(answered)))
+            ScriptEnd::done(&format!("{reply:?} {:?}", code(answered)))
         }
     });
     let run = world.run(&team("")).await;
-    world.paused(run).await;
+    world.wait_until_paused(run).await;
     asked.notify_one();
-    let lone = world.kernel.watch(&Principal::User, Watched::RunToRest(run), None).await;
+    let lone = world.kernel.watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
     let mut lone = lone.unwrap();
     while lone.next().await.unwrap().is_some() {}
-    let nobody = world.consent(&Principal::Nobody, Consent::Approved).await;
+    let nobody = world.consent(&Principal::Anonymous, Consent::Approved).await;
     assert_eq!(code(nobody), Some(Code::Unauthorized));
     assert_eq!(world.open().await.len(), 1);
     world.consent(&Principal::User, Consent::Denied).await.unwrap();
@@ -161,7 +161,7 @@ async fn no_agent_and_no_client_without_that_right_answers() {
         code(world.consent(&Principal::User, Consent::Approved).await),
         Some(Code::Conflict)
     );
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
     let said = world.answers().await;
     assert!(said.starts_with("Deny") && said.ends_with("Some(Forbidden)"), "{said}");
 }
@@ -169,10 +169,10 @@ async fn no_agent_and_no_client_without_that_right_answers() {
 #[tokio::test(start_paused = true)]
 async fn a_client_answers_if_it_was_given_that_right_for_this_instance() {
     use Permission::Approve;
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     asks(&world, "git push");
     let run = world.run(&team("")).await;
-    world.paused(run).await;
+    world.wait_until_paused(run).await;
     let others: Vec<_> = Permission::ALL.iter().copied().filter(|it| *it != Approve).collect();
     for (who, expected) in [
         (world.client("all-but-that", &others, "@team").await, Code::Forbidden),
@@ -186,25 +186,25 @@ async fn a_client_answers_if_it_was_given_that_right_for_this_instance() {
     assert_eq!(world.open().await.len(), 1, "nothing was said to it");
     let judge = world.client("judge", &[Approve], "@team").await;
     assert_eq!(world.consent(&judge, Consent::Approved).await.unwrap().args["command"], "git push");
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
     assert_eq!(world.answers().await, "allowed");
-    let story = world.story(run).await;
+    let story = world.events_of(run).await;
     let answered = story.iter().find(|event| event.kind == EventKind::ApprovalAnswered).unwrap();
     assert_eq!(answered.by.as_deref(), Some("client:judge"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_calls_are_two_requests_however_alike_and_one_that_changes_is_refused() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         let other = |tool: &str, args| PermitRequest { call: "c1".into(), tool: tool.into(), args };
         let rest = async {
             let (kernel, who) = worker.principal().await.unwrap();
             let changed = other("Bash", json!({ "command": "git push --force" }));
-            let changed = kernel.permit(&who, worker.job.attempt, changed).await;
+            let changed = kernel.permit_call(&who, worker.job.attempt, changed).await;
             let long = other("Write", json!({ "content": "x".repeat(2 << 20) }));
             let long = PermitRequest { call: "c3".into(), ..long };
-            let long = kernel.permit(&who, worker.job.attempt, long).await;
+            let long = kernel.permit_call(&who, worker.job.attempt, long).await;
             [code(changed), code(long)]
         };
         let (one, two, again) = tokio::join!(
@@ -212,21 +212,21 @@ async fn two_calls_are_two_requests_however_alike_and_one_that_changes_is_refuse
             permit(&worker, "c2", "git push"),
             permit(&worker, "c1", "git push"),
         );
-        End::done(&format!("{one:?} {two:?} {:?} {:?}", one == again, rest.await))
+        ScriptEnd::done(&format!("{one:?} {two:?} {:?} {:?}", one == again, rest.await))
     });
     let run = world.run(&team("")).await;
-    world.paused(run).await;
+    world.wait_until_paused(run).await;
     let asked = world.open().await;
     assert_eq!(asked.len(), 2, "{asked:?}");
     world.consent(&Principal::User, Consent::Approved).await.unwrap();
-    world.pass(Duration::from_hours(1)).await;
+    world.pass_time(Duration::from_hours(1)).await;
     let left = world.open().await;
     assert_eq!(left.len(), 1, "one answer is for one call");
     let id = left[0].id;
     let denied = ConsentRequest { target: Some("@team".parse().unwrap()), ..Default::default() };
     let denied = world.kernel.approval_answer(&Principal::User, None, id, Consent::Denied, denied);
     denied.await.unwrap();
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
     let said = world.answers().await;
     let (allowed, denied) = ("Allow", "Deny { why: \"denied by user\" }");
     let either = [format!("{allowed} {denied}"), format!("{denied} {allowed}")];
@@ -236,17 +236,17 @@ async fn two_calls_are_two_requests_however_alike_and_one_that_changes_is_refuse
 
 #[tokio::test(start_paused = true)]
 async fn a_run_somebody_watches_waits_for_them_without_a_pause() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     asks(&world, "git push");
     let run = world.run(&team("on_ask: deny")).await;
-    let feed = world.kernel.watch(&Principal::User, Watched::RunToRest(run), None).await;
-    let person = feed.unwrap().by_a_person(&Principal::User);
-    world.until(run, |event| event.kind == EventKind::ApprovalOpen).await;
-    world.pass(Duration::from_mins(10)).await;
+    let feed = world.kernel.watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
+    let person = feed.unwrap().with_presence_of(&Principal::User);
+    world.wait_for_event(run, |event| event.kind == EventKind::ApprovalOpen).await;
+    world.pass_time(Duration::from_mins(10)).await;
     assert_eq!(world.view(run).await.state, RunState::Running);
     assert_eq!(world.open().await.len(), 1);
     drop(person);
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
     assert_eq!(world.answers().await, "denied by system: nobody is there to approve it");
 }
 
@@ -256,12 +256,12 @@ async fn with_nobody_there_a_request_is_denied_or_its_turn_fails_as_the_file_say
         ("deny", "denied by system: nobody is there to approve it"),
         ("fail", "Fail { why: \"nobody is there to approve it\" }"),
     ] {
-        let world = World::new().await;
+        let world = KernelWorld::new().await;
         asks(&world, "git push");
         let run = world.run(&team(&format!("on_ask: {on_ask}"))).await;
-        assert_eq!(world.over(run).await.state, DONE, "nothing was paused");
+        assert_eq!(world.wait_until_ended(run).await.state, DONE, "nothing was paused");
         assert_eq!(world.answers().await, expected);
-        let story = world.story(run).await;
+        let story = world.events_of(run).await;
         let at = |kind| story.iter().find(|event| event.kind == kind).unwrap().ts;
         let waited = at(EventKind::ApprovalAnswered).since(at(EventKind::ApprovalOpen));
         assert_eq!(waited, Duration::from_secs(5), "somebody may be on their way");
@@ -271,17 +271,17 @@ async fn with_nobody_there_a_request_is_denied_or_its_turn_fails_as_the_file_say
 
 #[tokio::test(start_paused = true)]
 async fn a_request_outlives_the_daemon_and_the_attempt_that_asked_goes_on_with_the_answer() {
-    let mut world = World::on_disk().await;
+    let mut world = KernelWorld::on_disk().await;
     asks(&world, "git push");
     let run = world.run(&team("")).await;
-    let paused = world.paused(run).await;
+    let paused = world.wait_until_paused(run).await;
     assert_eq!(paused.cause.as_deref(), Some("waiting for a person"));
-    world.leave().await;
-    world.come_back().await;
+    world.stop_daemon().await;
+    world.restart_daemon().await;
     world.consent(&Principal::User, Consent::Approved).await.unwrap();
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
     assert_eq!(world.answers().await, "allowed");
-    let ends = world.story(run).await;
+    let ends = world.events_of(run).await;
     let ends = ends.iter().filter(|event| event.kind == EventKind::AttemptEnded);
     let ends: Vec<AttemptEnd> =
         ends.map(|event| serde_json::from_value(event.data.clone()).unwrap()).collect();
@@ -290,16 +290,16 @@ async fn a_request_outlives_the_daemon_and_the_attempt_that_asked_goes_on_with_t
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_outlives_the_attempt_and_the_next_one_has_it_without_asking_again() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     asks(&world, "git push");
     let run = world.run(&team("")).await;
-    world.paused(run).await;
+    world.wait_until_paused(run).await;
     world.machine.kill_all().await;
     world.consent(&Principal::User, Consent::Approved).await.unwrap();
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
     assert_eq!(world.answers().await, "allowed");
     assert_eq!(world.machine.turns_of("coder").len(), 2);
-    let story = world.story(run).await;
+    let story = world.events_of(run).await;
     let asked = story.iter().filter(|event| event.kind == EventKind::ApprovalOpen);
     assert_eq!(asked.map(|event| &event.data["approval"]).collect::<Vec<_>>(), [&json!(1)]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Breadth, Burial, Error, Place, Principal};
+use agent_worker_kernel::{DeadLetterAction, Error, InstanceSelector, ListingScope, Principal};
 use agent_worker_protocol::{
     Code, DeliveryState, EffectKey, EventKind, FailureClass, Outcome, RunId, RunState, Seq,
     api::{AttentionItem, DeadReply, DeadRequest},
@@ -10,9 +10,9 @@ use agent_worker_protocol::{
 use serde_json::json;
 
 use crate::{
-    joining::{mock, new},
-    worker::End,
-    world::{World, code, place, problem, team, within},
+    agent_join::{mock_agent_request, new_agent},
+    scripted_worker::ScriptEnd,
+    world::{KernelWorld, code, instance_selector, problem, team, within},
 };
 
 /// A request about the team's dead letters: all of them, or one message's, of everybody or one agent.
@@ -26,25 +26,29 @@ fn dead(seq: Option<i64>, agent: Option<&str>) -> DeadRequest {
     }
 }
 
-async fn bury(world: &World, request: DeadRequest, burial: Burial) -> Result<DeadReply, Error> {
-    within(world.kernel.dead_bury(&Principal::User, None, request, burial)).await
+async fn resolve_dead_letters(
+    world: &KernelWorld,
+    request: DeadRequest,
+    burial: DeadLetterAction,
+) -> Result<DeadReply, Error> {
+    within(world.kernel.dead_letter_resolve(&Principal::User, None, request, burial)).await
 }
 
 /// A team in which everybody fails until the world says that it may succeed, and what came of `@all go`.
-async fn failing(world: &World, agents: &str, rest: &str) -> RunId {
+async fn failing(world: &KernelWorld, agents: &str, rest: &str) -> RunId {
     for agent in agents.split_whitespace() {
-        world.machine.plays(agent, |worker| async move {
+        world.machine.set_worker_script(agent, |worker| async move {
             match worker.nth {
-                1..=3 => End::fails(FailureClass::Fatal),
-                _ => End::done("at last"),
+                1..=3 => ScriptEnd::fails(FailureClass::Fatal),
+                _ => ScriptEnd::done("at last"),
             }
         });
     }
     let run = world.start(&team(agents, &format!("kickoff: '@all go'\n{rest}"))).await;
     for _ in agents.split_whitespace() {
-        world.until(run, |event| event.kind == EventKind::DeliveryDead).await;
+        world.wait_for_event(run, |event| event.kind == EventKind::DeliveryDead).await;
     }
-    world.pass(Duration::from_mins(1)).await;
+    world.pass_time(Duration::from_mins(1)).await;
     run
 }
 
@@ -56,9 +60,10 @@ fn redriven(reply: &DeadReply) -> Vec<(i64, &str)> {
     reply.receipts.iter().map(|one| (one.seq.get(), one.agent.as_str())).collect()
 }
 
-async fn listed(world: &World) -> Vec<(i64, String, bool)> {
-    let place = place("@team");
-    let letters = world.kernel.dead_list(&Principal::User, &place, Breadth::All).await.unwrap();
+async fn listed(world: &KernelWorld) -> Vec<(i64, String, bool)> {
+    let place = instance_selector("@team");
+    let letters =
+        world.kernel.dead_letter_list(&Principal::User, &place, ListingScope::All).await.unwrap();
     for letter in &letters {
         assert_eq!(letter.message.seq, letter.receipt.seq);
         assert_eq!(letter.message.body, "@all go");
@@ -72,85 +77,99 @@ async fn listed(world: &World) -> Vec<(i64, String, bool)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_listed_and_tried_again_with_its_counts_anew() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = failing(&world, "coder lead", "").await;
     assert_eq!(listed(&world).await, [(1, "coder".into(), true), (1, "lead".into(), true)]);
-    let reply = bury(&world, dead(Some(1), Some("coder")), Burial::Redrive).await.unwrap();
+    let reply =
+        resolve_dead_letters(&world, dead(Some(1), Some("coder")), DeadLetterAction::Redrive)
+            .await
+            .unwrap();
     assert_eq!(redriven(&reply), [(1, "coder")]);
-    world.until(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
     let receipt = world.receipts(1).await.remove(0);
     assert_eq!((receipt.state, receipt.failures), (DeliveryState::Acted, 0));
     assert_eq!(receipt.answer.as_deref(), Some("at last"));
     assert_eq!(listed(&world).await, [(1, "lead".into(), true)]);
-    let reply = bury(&world, dead(None, None), Burial::Redrive).await.unwrap();
+    let reply =
+        resolve_dead_letters(&world, dead(None, None), DeadLetterAction::Redrive).await.unwrap();
     assert_eq!(redriven(&reply), [(1, "lead")]);
     for (request, message) in [
         (dead(None, None), "there is no dead letter in @team"),
         (dead(Some(1), None), "there is no dead letter #1 in @team"),
         (dead(Some(7), None), "there is no dead letter #7 in @team"),
     ] {
-        let refused = problem(bury(&world, request, Burial::Redrive).await);
+        let refused =
+            problem(resolve_dead_letters(&world, request, DeadLetterAction::Redrive).await);
         assert_eq!((refused.code, refused.message.as_str()), (Code::NotFound, message));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_given_up_with_a_reason_also_when_its_run_is_over() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = failing(&world, "coder lead", "").await;
     let request = DeadRequest { why: Some("not worth it".into()), ..dead(Some(1), Some("lead")) };
-    bury(&world, request, Burial::Drop).await.unwrap();
+    resolve_dead_letters(&world, request, DeadLetterAction::Drop).await.unwrap();
     let receipt = world.receipts(1).await.remove(1);
     assert_eq!(receipt.state, DeliveryState::Dropped);
     assert_eq!(receipt.why.as_deref(), Some("not worth it by user"));
     world.stop(run).await.unwrap();
     assert_eq!(listed(&world).await, [(1, "coder".into(), false)]);
-    let late = problem(bury(&world, dead(None, None), Burial::Redrive).await);
+    let late =
+        problem(resolve_dead_letters(&world, dead(None, None), DeadLetterAction::Redrive).await);
     assert_eq!((late.code, late.message.as_str()), (Code::NoRun, "@team has no live run"));
-    bury(&world, dead(None, None), Burial::Drop).await.unwrap();
+    resolve_dead_letters(&world, dead(None, None), DeadLetterAction::Drop).await.unwrap();
     assert!(listed(&world).await.is_empty());
     assert_eq!(world.receipts(1).await[0].why.as_deref(), Some("dropped by user"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_letter_for_somebody_who_left_keeps_no_other_from_being_tried_again() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = failing(&world, "coder lead", "").await;
-    within(world.kernel.agent_remove(&Principal::User, &place("coder@team"))).await.unwrap();
+    within(world.kernel.agent_remove(&Principal::User, &instance_selector("coder@team")))
+        .await
+        .unwrap();
     assert_eq!(listed(&world).await.len(), 2, "it is not lost in silence");
-    let reply = bury(&world, dead(None, None), Burial::Redrive).await.unwrap();
+    let reply =
+        resolve_dead_letters(&world, dead(None, None), DeadLetterAction::Redrive).await.unwrap();
     assert_eq!(redriven(&reply), [(1, "lead")]);
-    world.until(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
     assert_eq!(
-        code(bury(&world, dead(Some(1), None), Burial::Redrive).await),
+        code(resolve_dead_letters(&world, dead(Some(1), None), DeadLetterAction::Redrive).await),
         Some(Code::NotFound)
     );
-    new(&world, mock(Some("coder"), Some("@team"))).await.unwrap();
-    bury(&world, dead(Some(1), None), Burial::Redrive).await.unwrap();
-    world.pass(Duration::from_millis(1)).await;
+    new_agent(&world, mock_agent_request(Some("coder"), Some("@team"))).await.unwrap();
+    resolve_dead_letters(&world, dead(Some(1), None), DeadLetterAction::Redrive).await.unwrap();
+    world.pass_time(Duration::from_millis(1)).await;
     assert_eq!(world.receipts(1).await[0].state, DeliveryState::Acted);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_redrive_under_a_key_happens_once() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = failing(&world, "coder", "").await;
-    world.machine.plays("coder", |_| async { End::fails(FailureClass::Fatal) });
+    world.machine.set_worker_script("coder", |_| async { ScriptEnd::fails(FailureClass::Fatal) });
     let redrive = || {
         let key = EffectKey::new("k1".into(), "dead_redrive", &json!({ "seq": 1 }));
-        world.kernel.dead_bury(&Principal::User, Some(key), dead(Some(1), None), Burial::Redrive)
+        world.kernel.dead_letter_resolve(
+            &Principal::User,
+            Some(key),
+            dead(Some(1), None),
+            DeadLetterAction::Redrive,
+        )
     };
     redrive().await.unwrap();
     let died = std::cell::Cell::new(0);
     world
-        .until(run, |event| {
+        .wait_for_event(run, |event| {
             died.set(died.get() + u32::from(event.kind == EventKind::DeliveryDead));
             died.get() == 2
         })
         .await;
     // It died again; the call that is repeated is the one that was carried out.
     redrive().await.unwrap();
-    world.pass(Duration::from_mins(1)).await;
+    world.pass_time(Duration::from_mins(1)).await;
     assert_eq!(world.machine.turns().len(), 6);
 }
 
@@ -164,13 +183,15 @@ fn told(items: &[AttentionItem]) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn everything_that_waits_for_a_person_is_told_with_what_to_type() {
-    let world = World::new().await;
-    let everywhere = Place::default();
-    let attention = || world.kernel.attention(&Principal::User, &everywhere, Breadth::All);
+    let world = KernelWorld::new().await;
+    let everywhere = InstanceSelector::default();
+    let attention = || world.kernel.attention(&Principal::User, &everywhere, ListingScope::All);
     let run = failing(&world, "coder lead", "limits: { turns: 6 }").await;
-    within(world.kernel.agent_stop(&Principal::User, &place("lead@team"))).await.unwrap();
-    world.say("@coder once more").await;
-    world.paused(run).await;
+    within(world.kernel.agent_stop(&Principal::User, &instance_selector("lead@team")))
+        .await
+        .unwrap();
+    world.send_to_team("@coder once more").await;
+    world.wait_until_paused(run).await;
     assert_eq!(
         told(&attention().await.unwrap()),
         [
@@ -180,11 +201,12 @@ async fn everything_that_waits_for_a_person_is_told_with_what_to_type() {
             "AgentStopped lead: stopped by the user; agent-worker resume lead@team",
         ]
     );
-    let near = Place { target: None, project: Some(world.folder().join("deep")) };
-    let near = world.kernel.attention(&Principal::User, &near, Breadth::Project).await.unwrap();
+    let near = InstanceSelector { target: None, project: Some(world.folder().join("deep")) };
+    let near =
+        world.kernel.attention(&Principal::User, &near, ListingScope::Project).await.unwrap();
     assert_eq!(near.len(), 4);
-    let far = Place { target: None, project: Some("/elsewhere".into()) };
-    let far = world.kernel.attention(&Principal::User, &far, Breadth::Project).await.unwrap();
+    let far = InstanceSelector { target: None, project: Some("/elsewhere".into()) };
+    let far = world.kernel.attention(&Principal::User, &far, ListingScope::Project).await.unwrap();
     assert!(far.is_empty());
     world.stop(run).await.unwrap();
     assert_eq!(world.view(run).await.state, RunState::Ended { outcome: Outcome::Stopped });

@@ -1,56 +1,66 @@
 //! The team's documents: how large they grow, and what they said before.
 
-use agent_worker_kernel::{Base, Error, Place, Principal};
+use agent_worker_kernel::{DocumentBase, Error, InstanceSelector, Principal};
 use agent_worker_protocol::{
     Code, EventKind, Problem, Revision,
     api::{DocumentWritten, SuggestRequest, SuggestionRequest},
 };
 
 use crate::{
-    worker::End,
-    world::{World, code, place, problem, team},
+    scripted_worker::ScriptEnd,
+    world::{KernelWorld, code, instance_selector, problem, team},
 };
 
 const MOST: usize = 4 * 1024 * 1024;
 
-async fn write(world: &World, content: String, base: Base) -> Result<DocumentWritten, Error> {
-    let (place, file) = (place("@team"), "notes.md".parse().unwrap());
+async fn write(
+    world: &KernelWorld,
+    content: String,
+    base: DocumentBase,
+) -> Result<DocumentWritten, Error> {
+    let (place, file) = (instance_selector("@team"), "notes.md".parse().unwrap());
     world.kernel.document_write(&Principal::User, None, &place, file, content, base).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_append_that_would_make_a_document_too_large_is_refused_and_writes_nothing() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     world.start(&team("coder", "")).await;
-    write(&world, "x".repeat(MOST - 2), Base::Absent).await.unwrap();
-    assert_eq!(code(write(&world, "yyy".to_owned(), Base::Append).await), Some(Code::TooLarge));
-    let (place, file) = (place("@team"), "notes.md".parse().unwrap());
+    write(&world, "x".repeat(MOST - 2), DocumentBase::Absent).await.unwrap();
+    assert_eq!(
+        code(write(&world, "yyy".to_owned(), DocumentBase::Append).await),
+        Some(Code::TooLarge)
+    );
+    let (place, file) = (instance_selector("@team"), "notes.md".parse().unwrap());
     let read = world.kernel.document_read(&Principal::User, &place, file, None).await.unwrap();
     assert_eq!((read.revision, read.content.len()), (Revision::new(1), MOST - 2));
-    let written = write(&world, "yy".to_owned(), Base::Append).await.unwrap();
+    let written = write(&world, "yy".to_owned(), DocumentBase::Append).await.unwrap();
     assert_eq!(written.revision, Revision::new(2), "what fits is taken");
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
-        let (own, file) = (Place::default(), "notes.md".parse().unwrap());
+        let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
         let two = "two".to_owned();
-        kernel.document_write(&who, None, &own, file, two, Base::Append).await.unwrap();
+        kernel.document_write(&who, None, &own, file, two, DocumentBase::Append).await.unwrap();
         let history = kernel.document_history(&who, &own, "notes.md".parse().unwrap()).await;
         assert_eq!(history.unwrap().len(), 2);
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.start(&team("coder", "")).await;
-    write(&world, "one".to_owned(), Base::Absent).await.unwrap();
-    world.say("@coder go").await;
-    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    write(&world, "one".to_owned(), DocumentBase::Absent).await.unwrap();
+    world.send_to_team("@coder go").await;
+    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
     world.stop(run).await.unwrap();
     let user = &Principal::User;
     let history = async |file: &str| {
-        world.kernel.document_history(user, &place("@team"), file.parse().unwrap()).await
+        world
+            .kernel
+            .document_history(user, &instance_selector("@team"), file.parse().unwrap())
+            .await
     };
     let told: Vec<_> = history("notes.md")
         .await
@@ -62,7 +72,7 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
     assert_eq!(code(history("other.md").await), Some(Code::NotFound));
     let read = async |at: Option<i64>| {
         let (at, file) = (at.map(Revision::new), "notes.md".parse().unwrap());
-        world.kernel.document_read(user, &place("@team"), file, at).await
+        world.kernel.document_read(user, &instance_selector("@team"), file, at).await
     };
     let texts = [read(None).await.unwrap(), read(Some(1)).await.unwrap()];
     assert_eq!(
@@ -70,30 +80,30 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
         [("onetwo".to_owned(), "coder".to_owned()), ("one".to_owned(), "user".to_owned()),]
     );
     assert_eq!(code(read(Some(3)).await), Some(Code::NotFound));
-    let late = write(&world, "three".to_owned(), Base::Append).await;
+    let late = write(&world, "three".to_owned(), DocumentBase::Append).await;
     assert_eq!(code(late), Some(Code::NoRun));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     for name in ["scribe", "coder"] {
-        world.machine.plays(name, |worker| async move {
+        world.machine.set_worker_script(name, |worker| async move {
             let (kernel, who) = worker.principal().await.unwrap();
-            let (own, file) = (Place::default(), "notes.md".parse().unwrap());
+            let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
             let line = "line".to_owned();
-            match kernel.document_write(&who, None, &own, file, line, Base::Append).await {
-                Ok(_) => End::done("written"),
+            match kernel.document_write(&who, None, &own, file, line, DocumentBase::Append).await {
+                Ok(_) => ScriptEnd::done("written"),
                 Err(error) => {
                     let problem = Problem::from(&error);
-                    End::done(&format!("{}; {}", problem.message, problem.hint.unwrap()))
+                    ScriptEnd::done(&format!("{}; {}", problem.message, problem.hint.unwrap()))
                 }
             }
         });
     }
     let rest = "context: { documentOwner: Scribe }\nkickoff: '@all go'";
     let run = world.run(&team("scribe coder", rest)).await;
-    world.over(run).await;
+    world.wait_until_ended(run).await;
     let mut said: Vec<_> = world.channel().await.into_iter().skip(1).collect();
     said.sort_by_key(|message| message.from.to_string());
     let said: Vec<_> = said.iter().map(|message| message.body.as_str()).collect();
@@ -103,8 +113,8 @@ async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() 
 
 #[tokio::test(start_paused = true)]
 async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became_of_it() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
         if worker.nth == 1 {
             let request = SuggestRequest {
@@ -118,11 +128,11 @@ async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became
             let made = kernel.suggest(&who, None, request).await.unwrap();
             assert_eq!(made.owner.as_str(), "scribe");
         }
-        End::quiet()
+        ScriptEnd::quiet()
     });
-    world.machine.plays("scribe", |worker| async move {
+    world.machine.set_worker_script("scribe", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
-        let list = kernel.suggestions(&who, &Place::default()).await.unwrap();
+        let list = kernel.suggestions(&who, &InstanceSelector::default()).await.unwrap();
         let request = SuggestionRequest {
             target: None,
             project: None,
@@ -130,15 +140,15 @@ async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became
             reason: Some("not yet, @third".into()),
         };
         kernel.suggestion_answer(&who, None, list[0].suggestion, request).await.unwrap();
-        End::quiet()
+        ScriptEnd::quiet()
     });
-    world.machine.plays("third", |_| async { End::done("nobody called me") });
+    world.machine.set_worker_script("third", |_| async { ScriptEnd::done("nobody called me") });
     let rest = "context: { documentOwner: scribe }";
     let run = world.start(&team("scribe coder third", rest)).await;
-    write(&world, "ask nobody\n".to_owned(), Base::Absent).await.unwrap();
-    world.say("@coder go").await;
-    world.working(run, "coder", 2).await;
-    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    write(&world, "ask nobody\n".to_owned(), DocumentBase::Absent).await.unwrap();
+    world.send_to_team("@coder go").await;
+    world.wait_for_report(run, "coder", 2).await;
+    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
     let said: Vec<_> =
         world.channel().await.into_iter().map(|m| (m.from.to_string(), m.to, m.body)).collect();
     let to = |name: &str| vec![name.parse().unwrap()];
@@ -157,13 +167,13 @@ async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became
 
 #[tokio::test(start_paused = true)]
 async fn what_changed_between_two_revisions_is_told_line_by_line() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     world.start(&team("coder", "")).await;
-    write(&world, "one\n".to_owned(), Base::Absent).await.unwrap();
-    write(&world, "two\n".to_owned(), Base::Append).await.unwrap();
+    write(&world, "one\n".to_owned(), DocumentBase::Absent).await.unwrap();
+    write(&world, "two\n".to_owned(), DocumentBase::Append).await.unwrap();
     let diff = async |from: Option<i64>, to: Option<i64>| {
         let (from, to) = (from.map(Revision::new), to.map(Revision::new));
-        let (place, file) = (place("@team"), "notes.md".parse().unwrap());
+        let (place, file) = (instance_selector("@team"), "notes.md".parse().unwrap());
         world.kernel.document_diff(&Principal::User, &place, file, (from, to)).await
     };
     let newest = diff(None, None).await.unwrap();
@@ -179,10 +189,11 @@ async fn what_changed_between_two_revisions_is_told_line_by_line() {
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_before_writing_is_before_accepting_too() {
-    let world = World::new().await;
-    world.machine.plays("scribe", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("scribe", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
-        let open = kernel.suggestions(&who, &Place::default()).await.unwrap()[0].suggestion;
+        let open =
+            kernel.suggestions(&who, &InstanceSelector::default()).await.unwrap()[0].suggestion;
         let answer = async |accept: bool| {
             let reason = (!accept).then(|| "not yet".to_owned());
             let request = SuggestionRequest { target: None, project: None, accept, reason };
@@ -191,7 +202,7 @@ async fn a_gate_before_writing_is_before_accepting_too() {
         let refused = problem(answer(true).await);
         assert_eq!(refused.code, Code::Forbidden, "{refused:?}");
         answer(false).await.unwrap();
-        End::done("rejected")
+        ScriptEnd::done("rejected")
     });
     let file = "agents:\n  scribe: { backend: mock, requires: { document_write: release } }\n  \
         coder: { backend: mock }\ncontext: { documentOwner: scribe }\n";
@@ -205,6 +216,6 @@ async fn a_gate_before_writing_is_before_accepting_too() {
         new: Some("line\n".into()),
     };
     world.kernel.suggest(&Principal::User, None, request).await.unwrap();
-    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
     assert_eq!(world.channel().await.last().unwrap().body, "rejected");
 }

@@ -4,25 +4,25 @@ use agent_worker_protocol::{FailureClass, Outcome, RunState, api::SendReply};
 use tokio::sync::mpsc;
 
 use crate::{
-    worker::End,
-    world::{World, team},
+    scripted_worker::ScriptEnd,
+    world::{KernelWorld, team},
 };
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_repeats_no_message_and_is_shown_what_was_already_said() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let (replies, mut seen) = mpsc::unbounded_channel();
-    world.machine.plays("coder", move |worker| {
+    world.machine.set_worker_script("coder", move |worker| {
         let replies = replies.clone();
         async move {
             for message in ["@lead ready", "@lead ready"] {
                 replies.send(worker.send(message).await.unwrap()).unwrap();
             }
-            if worker.nth == 1 { End::fails(FailureClass::Fatal) } else { End::quiet() }
+            if worker.nth == 1 { ScriptEnd::fails(FailureClass::Fatal) } else { ScriptEnd::quiet() }
         }
     });
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
-    let view = world.over(run).await;
+    let view = world.wait_until_ended(run).await;
     assert_eq!(view.state, RunState::Ended { outcome: Outcome::Done });
     let seen: Vec<_> = std::iter::from_fn(|| seen.try_recv().ok())
         .map(|reply: SendReply| (reply.seq.get(), reply.deduplicated))
@@ -39,19 +39,19 @@ async fn a_retry_repeats_no_message_and_is_shown_what_was_already_said() {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_activation_says_the_same_thing_anew() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         worker.send("@lead ready").await.unwrap();
-        End::quiet()
+        ScriptEnd::quiet()
     });
-    world.machine.plays("lead", |worker| async move {
+    world.machine.set_worker_script("lead", |worker| async move {
         if worker.nth == 1 {
             worker.send("@coder once more").await.unwrap();
         }
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
-    world.over(run).await;
+    world.wait_until_ended(run).await;
     let said = world.channel().await;
     assert_eq!(said.iter().filter(|message| message.body == "@lead ready").count(), 2);
     let second = &world.machine.turns_of("coder")[1];

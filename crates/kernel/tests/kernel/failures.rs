@@ -7,50 +7,50 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    worker::{End, Gate, Worker},
-    world::{World, team},
+    scripted_worker::{ScriptEnd, ScriptGate, ScriptedWorker},
+    world::{KernelWorld, team},
 };
 
 const FAILED: RunState = RunState::Ended { outcome: Outcome::Failed };
 
 /// Runs a coder that finds all of `mail` in its inbox at once, and plays `script` from then on.
-async fn with_mail<F, S>(world: &World, mail: &[String], script: S) -> RunId
+async fn with_mail<F, S>(world: &KernelWorld, mail: &[String], script: S) -> RunId
 where
-    S: Fn(Worker) -> F + Send + Sync + 'static,
-    F: Future<Output = End> + Send + 'static,
+    S: Fn(ScriptedWorker) -> F + Send + Sync + 'static,
+    F: Future<Output = ScriptEnd> + Send + 'static,
 {
-    let gate = Gate::default();
+    let gate = ScriptGate::default();
     let go = gate.clone();
-    world.machine.plays("coder", move |worker| {
+    world.machine.set_worker_script("coder", move |worker| {
         let (gate, first, script) = (gate.clone(), worker.nth == 1, script(worker));
         async move {
             if first {
-                gate.pass().await;
-                return End::quiet();
+                gate.wait_open().await;
+                return ScriptEnd::quiet();
             }
             script.await
         }
     });
     let run = world.run(&team("coder", "kickoff: '@coder hold on'")).await;
-    world.working(run, "coder", 1).await;
+    world.wait_for_report(run, "coder", 1).await;
     for body in mail {
-        world.say(body).await;
+        world.send_to_team(body).await;
     }
     go.open();
     run
 }
 
 /// When each attempt of the coder began, in milliseconds.
-fn began(world: &World) -> Vec<i64> {
+fn began(world: &KernelWorld) -> Vec<i64> {
     world.machine.turns_of("coder").iter().map(|turn| world.after(turn.began)).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fatal_failure_is_tried_three_times_with_growing_pauses() {
-    let world = World::new().await;
-    world.machine.plays("coder", |_| async { End::fails(FailureClass::Fatal) });
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |_| async { ScriptEnd::fails(FailureClass::Fatal) });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    let view = world.over(run).await;
+    let view = world.wait_until_ended(run).await;
     assert_eq!(began(&world), [0, 1_000, 3_000]);
     let numbers: Vec<_> = world.machine.turns().iter().map(|turn| turn.number).collect();
     assert_eq!(numbers, [1, 2, 3]);
@@ -65,29 +65,29 @@ async fn a_fatal_failure_is_tried_three_times_with_growing_pauses() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_leaves_without_a_word_has_crashed() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
-        if worker.nth == 1 { End::Crashes } else { End::quiet() }
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
+        if worker.nth == 1 { ScriptEnd::Crashes } else { ScriptEnd::quiet() }
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    let ended = world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
+    let ended = world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
     assert_eq!(ended.data["class"], "crash");
-    world.over(run).await;
+    world.wait_until_ended(run).await;
     assert_eq!(began(&world), [0, 1_000]);
     assert_eq!(world.receipts(1).await[0].failures, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_poison_message_has_three_attempts_and_its_neighbours_lose_one_turn() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let mut mail: Vec<String> = (1..=20).map(|n| format!("@coder good {n}")).collect();
     mail.insert(7, "@coder poison".to_owned());
     let run = with_mail(&world, &mail, |worker| async move {
         let poisoned = worker.job.woken_by.contains("poison");
-        if poisoned { End::fails(FailureClass::Fatal) } else { End::quiet() }
+        if poisoned { ScriptEnd::fails(FailureClass::Fatal) } else { ScriptEnd::quiet() }
     })
     .await;
-    let view = world.over(run).await;
+    let view = world.wait_until_ended(run).await;
     let turns = world.machine.turns_of("coder");
     let poisoned: Vec<_> = turns.iter().filter(|turn| turn.woken_by.contains("poison")).collect();
     assert_eq!(poisoned.iter().map(|turn| turn.number).collect::<Vec<_>>(), [1, 2, 3]);
@@ -107,10 +107,11 @@ async fn a_poison_message_has_three_attempts_and_its_neighbours_lose_one_turn() 
 
 #[tokio::test(start_paused = true)]
 async fn transient_failures_are_tried_again_together_and_die_after_ten_in_a_row() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let mail = ["@coder one", "@coder two"].map(str::to_owned);
-    let run = with_mail(&world, &mail, |_| async { End::fails(FailureClass::Transient) }).await;
-    let view = world.over(run).await;
+    let run =
+        with_mail(&world, &mail, |_| async { ScriptEnd::fails(FailureClass::Transient) }).await;
+    let view = world.wait_until_ended(run).await;
     let seconds: Vec<_> = began(&world)[1..].iter().map(|at| at / 1_000).collect();
     assert_eq!(seconds, [0, 1, 3, 7, 15, 31, 63, 127, 255, 511]);
     let turns = world.machine.turns_of("coder");
@@ -122,61 +123,61 @@ async fn transient_failures_are_tried_again_together_and_die_after_ten_in_a_row(
 
 #[tokio::test(start_paused = true)]
 async fn a_success_in_between_begins_the_count_anew() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         match worker.nth {
             9 => {
                 worker.send("@lead again").await.unwrap();
-                End::quiet()
+                ScriptEnd::quiet()
             }
-            18 => End::quiet(),
-            _ => End::fails(FailureClass::Transient),
+            18 => ScriptEnd::quiet(),
+            _ => ScriptEnd::fails(FailureClass::Transient),
         }
     });
-    world.machine.plays("lead", |worker| async move {
+    world.machine.set_worker_script("lead", |worker| async move {
         worker.send("@coder once more").await.unwrap();
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
-    assert_eq!(world.over(run).await.state, RunState::Ended { outcome: Outcome::Done });
+    assert_eq!(world.wait_until_ended(run).await.state, RunState::Ended { outcome: Outcome::Done });
     assert_eq!(world.machine.turns_of("coder").len(), 18);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_limit_parks_until_the_named_instant_and_not_a_moment_less() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         match worker.nth {
-            1 => End::rate_limited(worker.now().plus(Duration::from_millis(90_500))),
-            _ => End::quiet(),
+            1 => ScriptEnd::rate_limited(worker.now().plus(Duration::from_millis(90_500))),
+            _ => ScriptEnd::quiet(),
         }
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
-    world.say("@coder are you there?").await;
-    world.pass(Duration::from_millis(90_499)).await;
+    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.send_to_team("@coder are you there?").await;
+    world.pass_time(Duration::from_millis(90_499)).await;
     let AgentState::Parked { until, .. } = world.view(run).await.agents.remove(0).state else {
         panic!("not parked: {:?}", world.view(run).await.agents);
     };
     assert_eq!(world.wall_after(until), 90_500);
-    assert_eq!(world.over(run).await.state, RunState::Ended { outcome: Outcome::Done });
+    assert_eq!(world.wait_until_ended(run).await.state, RunState::Ended { outcome: Outcome::Done });
     assert_eq!(began(&world), [0, 90_500]);
     assert_eq!(world.receipts(1).await[0].failures, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_key_stops_the_agent_and_drops_its_mail_at_the_end() {
-    let world = World::new().await;
-    world.machine.plays("coder", |_| async { End::fails(FailureClass::Auth) });
-    world.machine.plays("lead", |worker| async move {
-        worker.rest(Duration::from_secs(10)).await;
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |_| async { ScriptEnd::fails(FailureClass::Auth) });
+    world.machine.set_worker_script("lead", |worker| async move {
+        worker.pass_time(Duration::from_secs(10)).await;
         worker.send("@coder still there?").await.unwrap();
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.run(&team("coder lead", "kickoff: '@all go'")).await;
-    let stopped = world.until(run, |event| event.kind == EventKind::AgentStopped).await;
+    let stopped = world.wait_for_event(run, |event| event.kind == EventKind::AgentStopped).await;
     assert_eq!(stopped.cause.as_deref(), Some("auth: scripted auth"));
-    let view = world.over(run).await;
+    let view = world.wait_until_ended(run).await;
     assert_eq!(began(&world), [0], "it is not tried again");
     assert_eq!((view.state, world.wall_after(view.ended.unwrap())), (FAILED, 10_000));
     let dropped: Vec<_> =
@@ -188,18 +189,18 @@ async fn a_refused_key_stops_the_agent_and_drops_its_mail_at_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_cannot_be_prepared_is_a_failure_and_not_a_busy_loop() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let machine = world.machine.clone();
-    world.machine.plays("lead", move |worker| {
+    world.machine.set_worker_script("lead", move |worker| {
         let machine = machine.clone();
         async move {
             machine.lose_environments();
             worker.send("@coder go").await.unwrap();
-            End::quiet()
+            ScriptEnd::quiet()
         }
     });
     let run = world.run(&team("lead coder", "kickoff: '@lead go'")).await;
-    let view = world.over(run).await;
+    let view = world.wait_until_ended(run).await;
     assert_eq!((view.state, view.dead_letters.len()), (FAILED, 1));
     assert_eq!(world.wall_after(view.ended.unwrap()), 3_000);
 }

@@ -5,33 +5,33 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    worker::{End, Gate, Worker},
-    world::{World, team},
+    scripted_worker::{ScriptEnd, ScriptGate, ScriptedWorker},
+    world::{KernelWorld, team},
 };
 
 /// Runs a coder whose first turn begins, waits until the user has said `@coder more`, and goes on with `script`.
-async fn mail_during_a_turn<F, S>(world: &World, script: S) -> RunId
+async fn mail_during_a_turn<F, S>(world: &KernelWorld, script: S) -> RunId
 where
-    S: Fn(Worker) -> F + Send + Sync + 'static,
-    F: Future<Output = End> + Send + 'static,
+    S: Fn(ScriptedWorker) -> F + Send + Sync + 'static,
+    F: Future<Output = ScriptEnd> + Send + 'static,
 {
-    let gate = Gate::default();
+    let gate = ScriptGate::default();
     let go = gate.clone();
-    world.machine.plays("coder", move |worker| {
+    world.machine.set_worker_script("coder", move |worker| {
         let (gate, script) = (gate.clone(), script(worker));
         async move {
-            gate.pass().await;
+            gate.wait_open().await;
             script.await
         }
     });
     let run = world.run(&team("coder", "kickoff: '@coder first'")).await;
-    world.working(run, "coder", 1).await;
-    assert_eq!(world.say("@coder more").await.seq, Seq::new(2));
+    world.wait_for_report(run, "coder", 1).await;
+    assert_eq!(world.send_to_team("@coder more").await.seq, Seq::new(2));
     go.open();
     run
 }
 
-fn woken_by(world: &World) -> Vec<String> {
+fn woken_by(world: &KernelWorld) -> Vec<String> {
     world.machine.turns().into_iter().map(|turn| turn.woken_by).collect()
 }
 
@@ -49,65 +49,65 @@ fn pair(acted: &str, pending: &str) -> (String, String) {
 
 #[tokio::test(start_paused = true)]
 async fn mail_that_was_not_looked_at_is_shown_in_a_later_turn() {
-    let world = World::new().await;
-    let run = mail_during_a_turn(&world, |_| async { End::quiet() }).await;
-    let story = world.story(run).await;
+    let world = KernelWorld::new().await;
+    let run = mail_during_a_turn(&world, |_| async { ScriptEnd::quiet() }).await;
+    let story = world.events_of(run).await;
     assert_eq!(dealt(&story), [pair("[1]", "[]"), pair("[2]", "[]")]);
     assert_eq!(woken_by(&world), ["@coder first", "@coder more"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn mail_that_was_only_looked_at_is_shown_again() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = mail_during_a_turn(&world, |worker| async move {
         let seen = worker.inbox().await.unwrap();
         assert_eq!(seen.len(), usize::from(worker.nth == 1));
-        End::quiet()
+        ScriptEnd::quiet()
     })
     .await;
-    let story = world.story(run).await;
+    let story = world.events_of(run).await;
     assert_eq!(dealt(&story), [pair("[1]", "[]"), pair("[2]", "[]")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn mail_that_was_named_without_being_shown_is_not_acked() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = mail_during_a_turn(&world, |worker| async move {
         assert_eq!(worker.ack(Seq::new(99)).await.unwrap().with_this_turn, []);
-        End::quiet()
+        ScriptEnd::quiet()
     })
     .await;
-    let story = world.story(run).await;
+    let story = world.events_of(run).await;
     assert_eq!(dealt(&story), [pair("[1]", "[]"), pair("[2]", "[]")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn mail_that_was_shown_and_named_is_acked_with_the_turn() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = mail_during_a_turn(&world, |worker| async move {
         assert_eq!(worker.inbox().await.unwrap()[0].body, "@coder more");
         assert_eq!(worker.ack(Seq::new(2)).await.unwrap().with_this_turn, [Seq::new(2)]);
-        End::quiet()
+        ScriptEnd::quiet()
     })
     .await;
-    let story = world.story(run).await;
+    let story = world.events_of(run).await;
     assert_eq!(dealt(&story), [pair("[1,2]", "[]")]);
     assert_eq!(world.receipts(2).await[0].state, DeliveryState::Acted);
 }
 
 #[tokio::test(start_paused = true)]
 async fn mail_that_joined_a_turn_that_failed_is_pending_again_without_blame() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = mail_during_a_turn(&world, |worker| async move {
         if worker.nth > 1 {
-            return End::quiet();
+            return ScriptEnd::quiet();
         }
         worker.inbox().await.unwrap();
         worker.ack(Seq::new(2)).await.unwrap();
-        End::fails(FailureClass::Fatal)
+        ScriptEnd::fails(FailureClass::Fatal)
     })
     .await;
-    let story = world.story(run).await;
+    let story = world.events_of(run).await;
     assert_eq!(dealt(&story), [pair("[]", "[1,2]"), pair("[1]", "[]"), pair("[2]", "[]")]);
     let failures: Vec<_> =
         [world.receipts(1).await, world.receipts(2).await].map(|all| all[0].failures).into();

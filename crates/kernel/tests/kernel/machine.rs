@@ -9,17 +9,17 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_kernel::{Kernel, ShellCommand, ShellEnd, VirtualClock};
+use agent_worker_kernel::{Kernel, ShellCommand, ShellOutcome, VirtualClock};
 use agent_worker_protocol::{AgentName, AttemptId, InstanceRef, NumberedEvent, RunId, WorkerJob};
 use agent_worker_store::Now;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::worker::{End, Worker};
+use crate::scripted_worker::{ScriptEnd, ScriptedWorker};
 
-type Play<In, Out> = Arc<dyn Fn(In) -> Pin<Box<dyn Future<Output = Out> + Send>> + Send + Sync>;
-type Script = Play<Worker, End>;
-type Shell = Play<ShellCommand, ShellEnd>;
+type ScriptFn<In, Out> = Arc<dyn Fn(In) -> Pin<Box<dyn Future<Output = Out> + Send>> + Send + Sync>;
+type WorkerScript = ScriptFn<ScriptedWorker, ScriptEnd>;
+type ShellScript = ScriptFn<ShellCommand, ShellOutcome>;
 
 /// A cloneable handle to everything that runs outside the kernel.
 #[derive(Clone)]
@@ -27,41 +27,41 @@ pub(crate) struct Machine {
     clock: VirtualClock,
     daemon: watch::Sender<Option<Kernel>>,
     tracker: TaskTracker,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MachineState>>,
 }
 
 #[derive(Default)]
-struct State {
-    scripts: HashMap<AgentName, Script>,
-    shell: Option<Shell>,
+struct MachineState {
+    scripts: HashMap<AgentName, WorkerScript>,
+    shell: Option<ShellScript>,
     commands: Vec<ShellCommand>,
-    shells: Vec<(RunId, Arc<Life>)>,
+    shells: Vec<(RunId, Arc<ProcessLife>)>,
     erased: Vec<RunId>,
-    stubborn: Duration,
+    exit_delay: Duration,
     environments: HashMap<RunId, BTreeMap<String, String>>,
-    processes: HashMap<AttemptId, Arc<Process>>,
-    turns: Vec<Turn>,
-    crowd: Crowd,
+    processes: HashMap<AttemptId, Arc<SimulatedProcess>>,
+    turns: Vec<StartedTurn>,
+    peak: PeakConcurrency,
 }
 
 /// One worker.
-pub(crate) struct Process {
+pub(crate) struct SimulatedProcess {
     agent: AgentName,
     instance: InstanceRef,
     pub(crate) journal: Mutex<Vec<NumberedEvent>>,
-    life: Life,
+    life: ProcessLife,
 }
 
 /// Whether a process lives, and how to end it.
 #[derive(Default)]
-struct Life {
+struct ProcessLife {
     kill: CancellationToken,
     gone: CancellationToken,
 }
 
 /// One attempt, as the machine saw it begin.
 #[derive(Clone, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct StartedTurn {
     pub(crate) agent: AgentName,
     pub(crate) number: u32,
     pub(crate) woken_by: String,
@@ -71,7 +71,7 @@ pub(crate) struct Turn {
 
 /// The most that ran at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Crowd {
+pub(crate) struct PeakConcurrency {
     pub(crate) on_the_machine: usize,
     pub(crate) in_one_instance: usize,
     pub(crate) of_one_agent: usize,
@@ -85,36 +85,36 @@ impl Machine {
     }
 
     /// Gives an agent its script, for every attempt of it. Without one it ends ok at once and says nothing.
-    pub(crate) fn plays<F, S>(&self, agent: &str, script: S)
+    pub(crate) fn set_worker_script<F, S>(&self, agent: &str, script: S)
     where
-        S: Fn(Worker) -> F + Send + Sync + 'static,
-        F: Future<Output = End> + Send + 'static,
+        S: Fn(ScriptedWorker) -> F + Send + Sync + 'static,
+        F: Future<Output = ScriptEnd> + Send + 'static,
     {
-        let script: Script = Arc::new(move |worker| Box::pin(script(worker)));
+        let script: WorkerScript = Arc::new(move |worker| Box::pin(script(worker)));
         self.state().scripts.insert(agent.parse().unwrap(), script);
     }
 
     /// Says what shell commands do. Without it they print nothing and succeed.
-    pub(crate) fn runs<F, S>(&self, shell: S)
+    pub(crate) fn set_shell_script<F, S>(&self, shell: S)
     where
         S: Fn(ShellCommand) -> F + Send + Sync + 'static,
-        F: Future<Output = ShellEnd> + Send + 'static,
+        F: Future<Output = ShellOutcome> + Send + 'static,
     {
-        let shell: Shell = Arc::new(move |command| Box::pin(shell(command)));
+        let shell: ShellScript = Arc::new(move |command| Box::pin(shell(command)));
         self.state().shell = Some(shell);
     }
 
     /// Lets a kernel be reached.
-    pub(crate) fn attend(&self, kernel: Kernel) {
+    pub(crate) fn attach_kernel(&self, kernel: Kernel) {
         self.daemon.send_replace(Some(kernel));
     }
 
     /// There is no kernel for now.
-    pub(crate) fn desert(&self) {
+    pub(crate) fn detach_kernel(&self) {
         self.daemon.send_replace(None);
     }
 
-    pub(crate) fn is_attended(&self) -> bool {
+    pub(crate) fn has_kernel(&self) -> bool {
         self.daemon.borrow().is_some()
     }
 
@@ -126,12 +126,12 @@ impl Machine {
     }
 
     /// Every attempt that began, in order.
-    pub(crate) fn turns(&self) -> Vec<Turn> {
+    pub(crate) fn turns(&self) -> Vec<StartedTurn> {
         self.state().turns.clone()
     }
 
     /// Every attempt of one agent, in order.
-    pub(crate) fn turns_of(&self, agent: &str) -> Vec<Turn> {
+    pub(crate) fn turns_of(&self, agent: &str) -> Vec<StartedTurn> {
         let agent: AgentName = agent.parse().unwrap();
         self.turns().into_iter().filter(|turn| turn.agent == agent).collect()
     }
@@ -141,12 +141,12 @@ impl Machine {
         self.state().commands.clone()
     }
 
-    pub(crate) fn crowd(&self) -> Crowd {
-        self.state().crowd
+    pub(crate) fn peak_concurrency(&self) -> PeakConcurrency {
+        self.state().peak
     }
 
     /// How many workers live.
-    pub(crate) fn alive(&self) -> usize {
+    pub(crate) fn live_worker_count(&self) -> usize {
         self.state().processes.values().filter(|process| process.is_alive()).count()
     }
 
@@ -159,7 +159,7 @@ impl Machine {
     }
 
     /// Waits until every worker has left by itself.
-    pub(crate) async fn empty(&self) {
+    pub(crate) async fn wait_until_empty(&self) {
         let processes: Vec<_> = self.state().processes.values().cloned().collect();
         for process in processes {
             process.life.gone.cancelled().await;
@@ -167,7 +167,7 @@ impl Machine {
     }
 
     /// Waits until the workers of an agent have left by themselves.
-    pub(crate) async fn left(&self, agent: &str) {
+    pub(crate) async fn wait_until_left(&self, agent: &str) {
         let processes: Vec<_> = self.state().processes.values().cloned().collect();
         for process in processes.into_iter().filter(|process| process.agent.to_string() == agent) {
             process.life.gone.cancelled().await;
@@ -180,12 +180,12 @@ impl Machine {
     }
 
     /// From now on workers that are to end take their time.
-    pub(crate) fn is_stubborn(&self, time: Duration) {
-        self.state().stubborn = time;
+    pub(crate) fn set_exit_delay(&self, time: Duration) {
+        self.state().exit_delay = time;
     }
 
     /// The runs whose logs were deleted.
-    pub(crate) fn erased(&self) -> Vec<RunId> {
+    pub(crate) fn erased_runs(&self) -> Vec<RunId> {
         self.state().erased.clone()
     }
 
@@ -208,20 +208,20 @@ impl Machine {
         self.clock.now()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MachineState> {
         self.state.lock().unwrap()
     }
 }
 
-impl State {
-    fn begin(
+impl MachineState {
+    fn begin_process(
         &mut self,
         job: &WorkerJob,
-        process: &Arc<Process>,
+        process: &Arc<SimulatedProcess>,
         began: Now,
-    ) -> (Option<Script>, usize) {
+    ) -> (Option<WorkerScript>, usize) {
         self.processes.insert(job.attempt, Arc::clone(process));
-        self.turns.push(Turn {
+        self.turns.push(StartedTurn {
             agent: job.agent.clone(),
             number: job.number,
             woken_by: job.woken_by.clone(),
@@ -231,8 +231,8 @@ impl State {
         let alive: Vec<_> = self.processes.values().filter(|one| one.is_alive()).collect();
         let here = alive.iter().filter(|one| one.instance == process.instance);
         let same = here.clone().filter(|one| one.agent == process.agent).count();
-        let Crowd { on_the_machine, in_one_instance, of_one_agent, shells } = self.crowd;
-        self.crowd = Crowd {
+        let PeakConcurrency { on_the_machine, in_one_instance, of_one_agent, shells } = self.peak;
+        self.peak = PeakConcurrency {
             on_the_machine: on_the_machine.max(alive.len()),
             in_one_instance: in_one_instance.max(here.count()),
             of_one_agent: of_one_agent.max(same),
@@ -242,20 +242,20 @@ impl State {
         (self.scripts.get(&job.agent).cloned(), nth)
     }
 
-    fn begin_shell(&mut self, run: RunId, life: &Arc<Life>) {
+    fn begin_shell(&mut self, run: RunId, life: &Arc<ProcessLife>) {
         self.shells.push((run, Arc::clone(life)));
         let alive = self.shells.iter().filter(|(_, life)| life.is_alive()).count();
-        self.crowd.shells = self.crowd.shells.max(alive);
+        self.peak.shells = self.peak.shells.max(alive);
     }
 }
 
-impl Process {
+impl SimulatedProcess {
     fn is_alive(&self) -> bool {
         self.life.is_alive()
     }
 }
 
-impl Life {
+impl ProcessLife {
     fn is_alive(&self) -> bool {
         !self.gone.is_cancelled()
     }

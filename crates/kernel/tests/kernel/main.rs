@@ -1,32 +1,32 @@
 //! The kernel's room: whole runs against the real store, with scripted workers and a virtual clock.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod agent_join;
 mod approvals;
 mod attention;
 mod channel;
 mod documents;
 mod effects;
+mod event_watch;
 mod failures;
 mod faults;
-mod forgetting;
 mod inboxes;
-mod joining;
-mod ledger;
 mod limits;
 mod machine;
 mod members;
-mod patient;
+mod memory_provider;
+mod paused_clock_store;
 mod principals;
 mod proposals;
 mod recovery;
-mod resuming;
+mod run_ledger;
+mod run_resume;
+mod run_stop;
 mod runs;
+mod scripted_worker;
 mod setup;
 mod simulation;
-mod stopping;
 mod targets;
 mod views;
 mod wall_clock;
-mod watching;
-mod worker;
 mod world;

@@ -1,7 +1,8 @@
 //! Who may do what. The door makes the principal; here every one of them tries everything.
 
 use agent_worker_kernel::{
-    Base, Breadth, Burial, Error, Kernel, Place, Principal, Reading, Watched,
+    ChannelQuery, DeadLetterAction, DocumentBase, Error, InstanceSelector, Kernel, ListingScope,
+    Principal, WatchSubject,
 };
 use agent_worker_protocol::{
     AttemptId, Code, EventsRequest, RunId, RunMode, Sender, Seq,
@@ -10,53 +11,57 @@ use agent_worker_protocol::{
 use tokio::sync::mpsc;
 
 use crate::{
-    worker::Worker,
-    world::{World, code, place, request, team, within},
+    scripted_worker::ScriptedWorker,
+    world::{KernelWorld, code, instance_selector, send_request, team, within},
 };
 
 /// Two instances, each with a coder at work.
-struct Two {
-    world: World,
+struct TwoInstances {
+    world: KernelWorld,
     team: RunId,
     other: RunId,
-    coder: Worker,
-    stranger: Worker,
+    coder: ScriptedWorker,
+    stranger: ScriptedWorker,
 }
 
-async fn two() -> Two {
-    let world = World::new().await;
+async fn two_instances() -> TwoInstances {
+    let world = KernelWorld::new().await;
     let (workers, mut working) = mpsc::unbounded_channel();
-    world.machine.plays("coder", move |worker| {
+    world.machine.set_worker_script("coder", move |worker| {
         workers.send(worker.clone()).unwrap();
         async move { worker.hang().await }
     });
     let file = team("coder lead", "kickoff: '@coder go'");
     let team = world.run(&file).await;
     let coder = within(working.recv()).await.unwrap();
-    let other = world.begin(RunMode::Run, "other", &file).await.unwrap().run;
+    let other = world.begin_run(RunMode::Run, "other", &file).await.unwrap().run;
     let stranger = within(working.recv()).await.unwrap();
-    Two { world, team, other, coder, stranger }
+    TwoInstances { world, team, other, coder, stranger }
 }
 
 fn token(name: &str) -> TokenRequest {
     TokenRequest { name: name.into(), ..TokenRequest::default() }
 }
 
-async fn read(kernel: &Kernel, who: &Principal, place: Place) -> Option<Code> {
-    code(kernel.messages(who, &place, Reading::default()).await)
+async fn read(kernel: &Kernel, who: &Principal, place: InstanceSelector) -> Option<Code> {
+    code(kernel.messages(who, &place, ChannelQuery::default()).await)
 }
 
 async fn write(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code> {
-    code(kernel.send(who, None, request(Some(target), "@lead hello")).await)
+    code(kernel.send(who, None, send_request(Some(target), "@lead hello")).await)
 }
 
 async fn watch(kernel: &Kernel, who: &Principal, run: RunId) -> Option<Code> {
-    code(kernel.watch(who, Watched::Run(run), None).await)
+    code(kernel.watch(who, WatchSubject::Run(run), None).await)
 }
 
 async fn document(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code> {
     let (file, text) = ("notes.md".parse().unwrap(), "text".to_owned());
-    code(kernel.document_write(who, None, &place(target), file, text, Base::Append).await)
+    code(
+        kernel
+            .document_write(who, None, &instance_selector(target), file, text, DocumentBase::Append)
+            .await,
+    )
 }
 
 async fn report(kernel: &Kernel, who: &Principal, attempt: AttemptId) -> Option<Code> {
@@ -65,14 +70,14 @@ async fn report(kernel: &Kernel, who: &Principal, attempt: AttemptId) -> Option<
 
 /// What only the user may: whatever begins, ends or changes something for others, what workers print, what is said about
 /// the program, and whatever has to do with tokens. Nothing of it is there, so that a user changes nothing either.
-async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 18] {
-    let nobody = &place("zoe@team");
-    let nowhere = &place("@nowhere");
+async fn user_only_calls(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 18] {
+    let nobody = &instance_selector("zoe@team");
+    let nowhere = &instance_selector("@nowhere");
     let agent = AgentRequest { backend: Some("none".into()), ..AgentRequest::default() };
     let dead = |burial| {
         let (target, seq) = (Some("@team".parse().unwrap()), Some(Seq::new(99)));
         let request = DeadRequest { target, project: None, seq, agent: None, why: None };
-        kernel.dead_bury(who, None, request, burial)
+        kernel.dead_letter_resolve(who, None, request, burial)
     };
     let start = RunRequest {
         file: "/team.yaml".into(),
@@ -92,8 +97,8 @@ async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 18
         code(kernel.agent_remove(who, nobody).await),
         code(kernel.agent_resume(who, nobody).await),
         code(kernel.log_read(who, nobody, None, 0).await),
-        code(dead(Burial::Redrive).await),
-        code(dead(Burial::Drop).await),
+        code(dead(DeadLetterAction::Redrive).await),
+        code(dead(DeadLetterAction::Drop).await),
         code(kernel.instance_clear(who, None, nowhere).await),
         code(kernel.instance_remove(who, nowhere).await),
         code(kernel.store_check(who).await),
@@ -106,45 +111,49 @@ async fn rule(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 18
 }
 
 /// What everybody who is known may where `place` is: everything that only looks.
-async fn look(kernel: &Kernel, who: &Principal, place: &Place) -> [Option<Code>; 10] {
+async fn read_only_calls(
+    kernel: &Kernel,
+    who: &Principal,
+    place: &InstanceSelector,
+) -> [Option<Code>; 10] {
     let file = || "notes.md".parse().unwrap();
     let of = |target: &str| {
         let target = place.target.as_ref().map(|whole| format!("{target}{whole}"));
-        Place { target: target.map(|target| target.parse().unwrap()), project: None }
+        InstanceSelector { target: target.map(|target| target.parse().unwrap()), project: None }
     };
-    let (own, all) = (of("coder"), Breadth::All);
+    let (own, all) = (of("coder"), ListingScope::All);
     [
-        code(kernel.messages(who, place, Reading::default()).await),
+        code(kernel.messages(who, place, ChannelQuery::default()).await),
         code(kernel.run_views(who, place, all).await),
         code(kernel.agent_views(who, place, all).await),
         code(kernel.instance_views(who, place, all).await),
-        code(kernel.dead_list(who, place, all).await),
+        code(kernel.dead_letter_list(who, place, all).await),
         code(kernel.attention(who, place, all).await),
         code(kernel.stats(who, place, all).await),
-        code(kernel.inbox_look(who, &own).await),
+        code(kernel.inbox_peek(who, &own).await),
         code(kernel.document_list(who, place).await),
         code(kernel.document_history(who, place, file()).await),
     ]
 }
 
 async fn explain(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code> {
-    code(kernel.agent_detail(who, &place(target)).await)
+    code(kernel.agent_detail(who, &instance_selector(target)).await)
 }
 
 async fn feedback(kernel: &Kernel, who: &Principal) -> Option<Code> {
-    code(kernel.feedback(who, None, FeedbackRequest { message: "nice".into() }).await)
+    code(kernel.feedback_submit(who, None, FeedbackRequest { message: "nice".into() }).await)
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_user_may_everything() {
-    let Two { world, team, .. } = two().await;
+    let TwoInstances { world, team, .. } = two_instances().await;
     let (kernel, who) = (&world.kernel, &Principal::User);
-    for code in rule(kernel, who, team).await {
+    for code in user_only_calls(kernel, who, team).await {
         assert!(!matches!(code, Some(Code::Forbidden | Code::Unauthorized)), "{code:?}");
     }
     assert_eq!(document(kernel, who, "@other").await, None);
     for target in ["@team", "@other"] {
-        for code in look(kernel, who, &place(target)).await {
+        for code in read_only_calls(kernel, who, &instance_selector(target)).await {
             assert!(!matches!(code, Some(Code::Forbidden | Code::Unauthorized)), "{code:?}");
         }
     }
@@ -156,11 +165,11 @@ async fn the_user_may_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
-    let Two { world, team, other, coder, stranger } = two().await;
+    let TwoInstances { world, team, other, coder, stranger } = two_instances().await;
     let (kernel, who) = coder.principal().await.unwrap();
     let no = Some(Code::Forbidden);
-    assert_eq!(read(&kernel, &who, Place::default()).await, None);
-    assert_eq!(read(&kernel, &who, place("@other")).await, no);
+    assert_eq!(read(&kernel, &who, InstanceSelector::default()).await, None);
+    assert_eq!(read(&kernel, &who, instance_selector("@other")).await, no);
     assert_eq!(
         (write(&kernel, &who, "@team").await, write(&kernel, &who, "@other").await),
         (None, no)
@@ -172,17 +181,25 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
     assert_eq!(document(&kernel, &who, "@team").await, None);
     assert_eq!(document(&kernel, &who, "@other").await, no);
     assert_eq!(code(kernel.run_view(&who, other).await), absent);
-    assert_eq!(look(&kernel, &who, &place("@team")).await, [None; 10]);
-    assert_eq!(look(&kernel, &who, &Place::default()).await, [None; 10], "it needs no target");
-    assert_eq!(look(&kernel, &who, &place("@other")).await, [no; 10]);
-    for (list, project) in [(Breadth::All, None), (Breadth::Project, Some("/".into()))] {
-        let everywhere = Place { target: None, project };
+    assert_eq!(read_only_calls(&kernel, &who, &instance_selector("@team")).await, [None; 10]);
+    assert_eq!(
+        read_only_calls(&kernel, &who, &InstanceSelector::default()).await,
+        [None; 10],
+        "it needs no target"
+    );
+    assert_eq!(read_only_calls(&kernel, &who, &instance_selector("@other")).await, [no; 10]);
+    for (list, project) in [(ListingScope::All, None), (ListingScope::Project, Some("/".into()))] {
+        let everywhere = InstanceSelector { target: None, project };
         assert_eq!(kernel.agent_views(&who, &everywhere, list).await.unwrap().len(), 2);
         assert_eq!(kernel.run_views(&who, &everywhere, list).await.unwrap().len(), 1);
         assert_eq!(kernel.instance_views(&who, &everywhere, list).await.unwrap().len(), 1);
         assert_eq!(kernel.stats(&who, &everywhere, list).await.unwrap().len(), 1);
     }
-    assert_eq!(code(kernel.inbox_look(&who, &place("lead")).await), no, "only its own inbox");
+    assert_eq!(
+        code(kernel.inbox_peek(&who, &instance_selector("lead")).await),
+        no,
+        "only its own inbox"
+    );
     assert_eq!(explain(&kernel, &who, "coder").await, None);
     assert_eq!(explain(&kernel, &who, "lead").await, no);
     assert_eq!(explain(&kernel, &who, "coder@other").await, no);
@@ -190,46 +207,46 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
     assert_eq!(code(kernel.inbox_check(&who).await), None);
     assert_eq!(report(&kernel, &who, coder.job.attempt).await, None);
     assert_eq!(report(&kernel, &who, stranger.job.attempt).await, no);
-    assert_eq!(rule(&kernel, &who, team).await, [no; 18]);
+    assert_eq!(user_only_calls(&kernel, &who, team).await, [no; 18]);
     let said = world.channel().await.pop().unwrap();
     assert_eq!(said.from, Sender::Agent("coder".parse().unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_reads_and_sends_and_rules_nothing() {
-    let Two { world, team, other, coder, .. } = two().await;
+    let TwoInstances { world, team, other, coder, .. } = two_instances().await;
     let kernel = &world.kernel;
     let made = kernel.token_create(&Principal::User, token("ci")).await.unwrap();
-    let who = kernel.principal(&made.token).await.unwrap();
+    let who = kernel.principal_by_token(&made.token).await.unwrap();
     let no = Some(Code::Forbidden);
     for (target, run) in [("@team", team), ("@other", other)] {
-        assert_eq!(read(kernel, &who, place(target)).await, None);
+        assert_eq!(read(kernel, &who, instance_selector(target)).await, None);
         assert_eq!(write(kernel, &who, target).await, None);
         assert_eq!(watch(kernel, &who, run).await, None);
     }
     assert_eq!(world.channel().await.pop().unwrap().from, Sender::Client("ci".into()));
     assert_eq!(document(kernel, &who, "@team").await, None);
-    assert_eq!(look(kernel, &who, &place("@team")).await, [None; 10]);
+    assert_eq!(read_only_calls(kernel, &who, &instance_selector("@team")).await, [None; 10]);
     assert_eq!(explain(kernel, &who, "coder@other").await, None);
     assert_eq!(feedback(kernel, &who).await, None);
     assert_eq!(code(kernel.inbox_check(&who).await), no);
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
-    assert_eq!(rule(kernel, &who, team).await, [no; 18]);
+    assert_eq!(user_only_calls(kernel, &who, team).await, [no; 18]);
     kernel.token_revoke(&Principal::User, "ci".into()).await.unwrap();
-    assert_eq!(code(kernel.principal(&made.token).await), Some(Code::Unauthorized));
+    assert_eq!(code(kernel.principal_by_token(&made.token).await), Some(Code::Unauthorized));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_may_nothing() {
-    let Two { world, team, coder, .. } = two().await;
-    let (kernel, who) = (&world.kernel, Principal::Nobody);
+    let TwoInstances { world, team, coder, .. } = two_instances().await;
+    let (kernel, who) = (&world.kernel, Principal::Anonymous);
     let no = Some(Code::Unauthorized);
-    assert_eq!(read(kernel, &who, place("@team")).await, no);
+    assert_eq!(read(kernel, &who, instance_selector("@team")).await, no);
     assert_eq!(write(kernel, &who, "@team").await, no);
     assert_eq!(watch(kernel, &who, team).await, no);
     assert_eq!(document(kernel, &who, "@team").await, no);
-    assert_eq!(look(kernel, &who, &place("@team")).await, [no; 10]);
-    assert_eq!(look(kernel, &who, &Place::default()).await, [no; 10]);
+    assert_eq!(read_only_calls(kernel, &who, &instance_selector("@team")).await, [no; 10]);
+    assert_eq!(read_only_calls(kernel, &who, &InstanceSelector::default()).await, [no; 10]);
     assert_eq!(explain(kernel, &who, "coder@team").await, no);
     assert_eq!(feedback(kernel, &who).await, no);
     assert_eq!(code(kernel.run_view(&who, team).await), no);
@@ -238,20 +255,23 @@ async fn nobody_may_nothing() {
     assert_eq!(code(kernel.inbox_check(&who).await), no);
     assert_eq!(code(kernel.inbox_ack(&who, Seq::new(1)).await), no);
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
-    assert_eq!(rule(kernel, &who, team).await, [no; 18]);
+    assert_eq!(user_only_calls(kernel, &who, team).await, [no; 18]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_token_is_dead_when_its_attempt_has_ended() {
-    let Two { world, team, coder, stranger, .. } = two().await;
+    let TwoInstances { world, team, coder, stranger, .. } = two_instances().await;
     let kernel = &world.kernel;
     let is_agent = |who: Result<Principal, Error>| matches!(who, Ok(Principal::Agent(_)));
-    assert!(is_agent(kernel.principal(&coder.job.token).await));
-    let inhabitant = || kernel.inhabitant(coder.job.attempt);
+    assert!(is_agent(kernel.principal_by_token(&coder.job.token).await));
+    let inhabitant = || kernel.principal_by_mark(coder.job.attempt);
     assert!(matches!(inhabitant().await, Ok(Some(Principal::Agent(_)))));
     world.stop(team).await.unwrap();
-    assert_eq!(code(kernel.principal(&coder.job.token).await), Some(Code::Unauthorized));
-    assert!(matches!(inhabitant().await, Ok(Some(Principal::Nobody))));
-    assert!(is_agent(kernel.principal(&stranger.job.token).await), "the other one's lives on");
-    assert_eq!(code(kernel.principal("aw_guess").await), Some(Code::Unauthorized));
+    assert_eq!(code(kernel.principal_by_token(&coder.job.token).await), Some(Code::Unauthorized));
+    assert!(matches!(inhabitant().await, Ok(Some(Principal::Anonymous))));
+    assert!(
+        is_agent(kernel.principal_by_token(&stranger.job.token).await),
+        "the other one's lives on"
+    );
+    assert_eq!(code(kernel.principal_by_token("aw_guess").await), Some(Code::Unauthorized));
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Ballots, Base, Breadth, Error, Place, Principal, Watched};
+use agent_worker_kernel::{
+    DocumentBase, Error, InstanceSelector, ListingScope, Principal, ProposalFilter, WatchSubject,
+};
 use agent_worker_protocol::{
     Code, EventKind, Message, Outcome, PauseCause, Proposal, ProposalId, ProposalOption,
     ProposalState, QuestionId, Revision, Role, RunId, RunState, Span,
@@ -13,8 +15,8 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    worker::{End, Worker},
-    world::{World, code, place, problem, team, within},
+    scripted_worker::{ScriptEnd, ScriptedWorker},
+    world::{KernelWorld, code, instance_selector, problem, team, within},
 };
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
@@ -25,7 +27,7 @@ fn asks(title: &str, options: &[&str]) -> ProposalRequest {
     ProposalRequest { title: title.into(), options, ..ProposalRequest::default() }
 }
 
-impl Worker {
+impl ScriptedWorker {
     async fn propose(&self, request: ProposalRequest) -> Result<ProposalOutcome, Error> {
         let (kernel, who) = self.principal().await?;
         kernel.propose(&who, None, request).await
@@ -39,7 +41,7 @@ impl Worker {
     }
 }
 
-impl World {
+impl KernelWorld {
     async fn propose(&self, request: ProposalRequest) -> Result<ProposalOutcome, Error> {
         let target = Some("@team".parse().unwrap());
         self.kernel.propose(&Principal::User, None, ProposalRequest { target, ..request }).await
@@ -54,7 +56,7 @@ impl World {
 
     async fn proposal(&self, id: i64) -> Proposal {
         let id = ProposalId::new(id);
-        self.kernel.proposal(&Principal::User, &place("@team"), id).await.unwrap()
+        self.kernel.proposal(&Principal::User, &instance_selector("@team"), id).await.unwrap()
     }
 
     async fn answer(&self, id: i64, answer: &str) -> Result<SendReply, Error> {
@@ -70,28 +72,28 @@ impl World {
     }
 
     async fn at(&self, run: RunId, kind: EventKind) -> i64 {
-        let event = self.until(run, |event| event.kind == kind).await;
+        let event = self.wait_for_event(run, |event| event.kind == kind).await;
         self.wall_after(event.ts)
     }
 }
 
 /// An agent that votes for `choice` on every proposal it is told of, and otherwise does nothing.
-fn votes(world: &World, agent: &str, choice: &'static str) {
-    world.machine.plays(agent, move |worker| async move {
+fn votes(world: &KernelWorld, agent: &str, choice: &'static str) {
+    world.machine.set_worker_script(agent, move |worker| async move {
         for line in worker.job.woken_by.lines() {
             if let Some(rest) = line.strip_prefix("[PROPOSAL] #") {
                 let id = rest.split(' ').next().unwrap().parse().unwrap();
                 worker.vote(id, choice).await.unwrap();
             }
         }
-        End::quiet()
+        ScriptEnd::quiet()
     });
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_proposal_nobody_votes_on_holds_its_run_until_its_deadline_and_its_creator_is_told() {
-    let world = World::new().await;
-    world.machine.plays("lead", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("lead", |worker| async move {
         if worker.nth == 1 {
             let request = ProposalRequest {
                 deadline: Some(Span::from_secs(90)),
@@ -100,12 +102,12 @@ async fn a_proposal_nobody_votes_on_holds_its_run_until_its_deadline_and_its_cre
             };
             worker.propose(request).await.unwrap();
         }
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.run(&team("lead coder", "kickoff: '@lead go'")).await;
     let expired = world.at(run, EventKind::ProposalExpired).await;
     assert_eq!(expired, 90_000, "neither before nor after");
-    let view = world.over(run).await;
+    let view = world.wait_until_ended(run).await;
     assert_eq!((view.state, view.turns), (DONE, 3), "lead, the voter, and lead again");
     let state = world.proposal(1).await.state;
     assert_eq!(state, ProposalState::Expired { fallback: Some("wait".into()), effect: None });
@@ -116,36 +118,36 @@ async fn a_proposal_nobody_votes_on_holds_its_run_until_its_deadline_and_its_cre
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_passed_while_no_daemon_was_there_is_kept_when_one_comes() {
-    let mut world = World::on_disk().await;
+    let mut world = KernelWorld::on_disk().await;
     let run = world.start(&team("lead coder", "")).await;
     world.propose(asks("Ship it?", &[])).await.unwrap();
-    world.pass(Duration::from_mins(1)).await;
-    world.leave().await;
-    world.pass(Duration::from_mins(30)).await;
+    world.pass_time(Duration::from_mins(1)).await;
+    world.stop_daemon().await;
+    world.pass_time(Duration::from_mins(30)).await;
     let back = world.after(world.now());
-    world.come_back().await;
+    world.restart_daemon().await;
     assert_eq!(world.at(run, EventKind::ProposalExpired).await, back);
     assert_eq!(code(world.vote(1, "approve").await), Some(Code::Conflict));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_decided_stands_before_every_later_prompt() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     votes(&world, "coder", "sqlite");
     votes(&world, "lead", "sqlite");
     let run = world.start(&team("lead coder", "")).await;
     let database = ProposalRequest { binding: true, ..asks("Which database?", &["sqlite", "pg"]) };
     world.propose(database).await.unwrap();
-    world.until(run, |event| event.kind == EventKind::ProposalResolved).await;
-    world.say("@coder go on").await;
-    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
-    world.pass(Duration::from_secs(1)).await;
+    world.wait_for_event(run, |event| event.kind == EventKind::ProposalResolved).await;
+    world.send_to_team("@coder go on").await;
+    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.pass_time(Duration::from_secs(1)).await;
     let turns = world.machine.turns();
     let last = turns.iter().find(|turn| turn.woken_by == "@coder go on").unwrap();
     let line = "Decided by the team:\n- #1 Which database?: sqlite (resolved, binding)\n";
     assert!(last.prompt.starts_with(line), "{}", last.prompt);
     assert!(!turns[0].prompt.contains("Decided"), "{}", turns[0].prompt);
-    let (user, at) = (&Principal::User, &place("@team"));
+    let (user, at) = (&Principal::User, &instance_selector("@team"));
     let file = || "decisions.md".parse().unwrap();
     let read = world.kernel.document_read(user, at, file(), None).await.unwrap();
     assert!(read.content.contains("## #1 Which database?\n\nresolved: sqlite"), "{}", read.content);
@@ -160,64 +162,65 @@ async fn what_was_decided_stands_before_every_later_prompt() {
     let other = Some(Revision::new(read.revision.get() + 1));
     let other = world.kernel.document_read(user, at, file(), other).await;
     assert_eq!(code(other), Some(Code::NotFound), "it has no history");
-    let base = Base::Append;
+    let base = DocumentBase::Append;
     let write = world.kernel.document_write(user, None, at, file(), "x".into(), base).await;
     assert_eq!(code(write), Some(Code::Forbidden));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_elected_coordinator_gets_what_names_nobody() {
-    let world = World::new().await;
-    world.machine.plays("lead", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("lead", |worker| async move {
         if worker.job.woken_by.contains("[PROPOSAL]") {
             worker.vote(1, "@Coder").await.unwrap();
         } else {
             assert_eq!(worker.send("a remark").await.unwrap().woken, ["coder".parse().unwrap()]);
         }
-        End::quiet()
+        ScriptEnd::quiet()
     });
-    world.machine.plays("coder", |worker| async move {
+    world.machine.set_worker_script("coder", |worker| async move {
         if worker.job.woken_by.contains("[PROPOSAL]") {
             worker.vote(1, "coder").await.unwrap();
         } else {
             let own = worker.send("a note to myself").await.unwrap();
             assert!(own.woken.is_empty(), "its own remarks do not wake it");
         }
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.start(&team("lead coder", "")).await;
-    assert!(world.say("anybody?").await.woken.is_empty());
+    assert!(world.send_to_team("anybody?").await.woken.is_empty());
     let role = Some(Role::Coordinator);
     world.propose(ProposalRequest { role, binding: true, ..asks("Who?", &[]) }).await.unwrap();
-    world.until(run, |event| event.kind == EventKind::ProposalResolved).await;
-    assert_eq!(world.say("anybody?").await.woken, ["coder".parse().unwrap()]);
-    assert_eq!(world.say("@lead you").await.woken, ["lead".parse().unwrap()]);
-    world.pass(Duration::from_secs(1)).await;
+    world.wait_for_event(run, |event| event.kind == EventKind::ProposalResolved).await;
+    assert_eq!(world.send_to_team("anybody?").await.woken, ["coder".parse().unwrap()]);
+    assert_eq!(world.send_to_team("@lead you").await.woken, ["lead".parse().unwrap()]);
+    world.pass_time(Duration::from_secs(1)).await;
     assert_eq!(world.said("a note").await.len(), 2, "for the question, and for the remark");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_team_elects_who_owns_its_documents_before_the_kickoff() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     for agent in ["lead", "coder", "critic"] {
-        world.machine.plays(agent, |worker| async move {
+        world.machine.set_worker_script(agent, |worker| async move {
             let (kernel, who) = worker.principal().await.unwrap();
             if worker.job.woken_by.contains("[PROPOSAL]") {
                 // Two of three are enough: whoever comes last is told so.
                 let late = code(worker.vote(1, "critic").await);
                 assert!(matches!(late, None | Some(Code::Conflict)), "{late:?}");
-                return End::quiet();
+                return ScriptEnd::quiet();
             }
-            let (own, file) = (Place::default(), "notes.md".parse().unwrap());
+            let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
             let text = "mine\n".to_owned();
-            let wrote = kernel.document_write(&who, None, &own, file, text, Base::Append).await;
-            End::done(if wrote.is_ok() { "wrote" } else { "refused" })
+            let wrote =
+                kernel.document_write(&who, None, &own, file, text, DocumentBase::Append).await;
+            ScriptEnd::done(if wrote.is_ok() { "wrote" } else { "refused" })
         });
     }
     let file = team("lead coder critic", "context: { documentOwner: elect }\nkickoff: '@all go'");
     let run = world.run(&file).await;
-    world.until(run, |event| event.kind == EventKind::RunElecting).await;
-    let view = world.over(run).await;
+    world.wait_for_event(run, |event| event.kind == EventKind::RunElecting).await;
+    let view = world.wait_until_ended(run).await;
     assert_eq!(view.state, DONE);
     let said: Vec<_> = world
         .channel()
@@ -240,18 +243,18 @@ async fn the_team_elects_who_owns_its_documents_before_the_kickoff() {
 
 #[tokio::test(start_paused = true)]
 async fn a_team_that_does_not_vote_begins_with_the_first_of_the_file_also_after_a_restart() {
-    let mut world = World::on_disk().await;
+    let mut world = KernelWorld::on_disk().await;
     let file = team("lead coder", "context: { documentOwner: elect }\nkickoff: '@coder go'");
     let run = world.run(&file).await;
-    world.until(run, |event| event.kind == EventKind::RunElecting).await;
-    world.pass(Duration::from_mins(1)).await;
+    world.wait_for_event(run, |event| event.kind == EventKind::RunElecting).await;
+    world.pass_time(Duration::from_mins(1)).await;
     assert_eq!(world.view(run).await.state, RunState::Electing);
-    world.leave().await;
-    world.pass(Duration::from_mins(1)).await;
-    world.come_back().await;
-    let begun = world.until(run, |event| event.kind == EventKind::RunRunning).await;
+    world.stop_daemon().await;
+    world.pass_time(Duration::from_mins(1)).await;
+    world.restart_daemon().await;
+    let begun = world.wait_for_event(run, |event| event.kind == EventKind::RunRunning).await;
     assert_eq!(world.wall_after(begun.ts), 600_000);
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
     let told = world.said("[EXPIRED]").await;
     assert!(told[0].body.contains("fallback lead (lead is document_owner)"), "{told:?}");
     assert_eq!(world.said("@coder go").await.len(), 1);
@@ -259,24 +262,24 @@ async fn a_team_that_does_not_vote_begins_with_the_first_of_the_file_also_after_
 
 #[tokio::test(start_paused = true)]
 async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         if worker.nth > 1 {
-            return End::done(&format!("so it is {}", worker.job.woken_by));
+            return ScriptEnd::done(&format!("so it is {}", worker.job.woken_by));
         }
         let (kernel, who) = worker.principal().await.unwrap();
         let options = Some(vec!["red".to_owned(), "blue".to_owned()]);
         let request = AskRequest { question: "Which colour?".into(), options };
         let asked = kernel.ask_human(&who, None, request).await.unwrap();
         assert_eq!(asked.question, QuestionId::new(1));
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    let paused = world.paused(run).await;
+    let paused = world.wait_until_paused(run).await;
     assert_eq!(paused.cause.as_deref(), Some("waiting for a person"));
     assert_eq!(world.view(run).await.state, RunState::Paused { cause: PauseCause::Human });
-    let (user, at) = (&Principal::User, &place("@team"));
-    let items = world.kernel.attention(user, at, Breadth::Project).await.unwrap();
+    let (user, at) = (&Principal::User, &instance_selector("@team"));
+    let items = world.kernel.attention(user, at, ListingScope::Project).await.unwrap();
     let asked = items.iter().find(|item| item.kind == AttentionKind::Question).unwrap();
     assert_eq!(asked.what, "asks #1: Which colour? (red | blue)");
     assert_eq!(asked.hint, "agent-worker answer 1 TEXT --target @team");
@@ -286,61 +289,62 @@ async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
     let reply = world.answer(1, "Blue").await.unwrap();
     assert_eq!(reply.woken, ["coder".parse().unwrap()]);
     assert_eq!((reply.paused, reply.stopped), (None, vec![]), "the answer lets it go on");
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
     assert_eq!(world.said("so it is blue").await.len(), 1);
-    let open = world.kernel.question_list(user, at, Breadth::Project).await.unwrap();
+    let open = world.kernel.question_list(user, at, ListingScope::Project).await.unwrap();
     assert_eq!(open, []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_waits_for_a_person_goes_on_when_one_says_something_else() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         if worker.nth == 1 {
             let (kernel, who) = worker.principal().await.unwrap();
             let request = AskRequest { question: "Which colour?".into(), options: None };
             kernel.ask_human(&who, None, request).await.unwrap();
         }
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    world.paused(run).await;
-    world.say("@coder never mind the colour").await;
-    world.working(run, "coder", 2).await;
-    world.pass(Duration::from_secs(1)).await;
+    world.wait_until_paused(run).await;
+    world.send_to_team("@coder never mind the colour").await;
+    world.wait_for_report(run, "coder", 2).await;
+    world.pass_time(Duration::from_secs(1)).await;
     assert_eq!(world.view(run).await.state, RunState::Paused { cause: PauseCause::Human });
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_pauses_for_a_person_only_while_none_is_there() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         if worker.nth == 1 {
             let (kernel, who) = worker.principal().await.unwrap();
             let request = AskRequest { question: "Which colour?".into(), options: None };
             kernel.ask_human(&who, None, request).await.unwrap();
         }
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     let watch = async |who: &Principal| {
-        let feed = world.kernel.watch(&Principal::User, Watched::RunToRest(run), None).await;
-        feed.unwrap().by_a_person(who)
+        let feed =
+            world.kernel.watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
+        feed.unwrap().with_presence_of(who)
     };
     let person = watch(&Principal::User).await;
-    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
-    world.pass(Duration::from_mins(1)).await;
+    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.pass_time(Duration::from_mins(1)).await;
     let view = world.view(run).await;
     assert_eq!(view.state, RunState::Running, "somebody is there");
     assert_eq!(view.agents[0].state.to_string(), "waiting for an answer (#1)");
     let left = world.after(world.now());
     drop(person);
-    let paused = world.paused(run).await;
+    let paused = world.wait_until_paused(run).await;
     assert!(world.wall_after(paused.ts) - left < 1_000, "at once, and not at the next sweep");
     let waits = RunState::Paused { cause: PauseCause::Human };
     assert_eq!(world.view(run).await.state, waits);
-    let nobody = watch(&Principal::Nobody).await;
-    world.pass(Duration::from_mins(1)).await;
+    let nobody = watch(&Principal::Anonymous).await;
+    world.pass_time(Duration::from_mins(1)).await;
     assert_eq!(world.view(run).await.state, waits, "who may not answer is nobody to wait for");
     drop(nobody);
     // Whoever comes later is not told that it rests: it goes on.
@@ -352,39 +356,39 @@ async fn a_run_pauses_for_a_person_only_while_none_is_there() {
     }
     assert_eq!(world.view(run).await.state, RunState::Running);
     world.answer(1, "blue").await.unwrap();
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
 }
 
 #[tokio::test(start_paused = true)]
 async fn votes_that_lead_to_votes_are_a_chain_and_a_chain_has_an_end() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     votes(&world, "coder", "approve");
-    world.machine.plays("lead", |worker| async move {
+    world.machine.set_worker_script("lead", |worker| async move {
         let electorate = Some(vec!["coder".to_owned().into()]);
         let _ = worker.propose(ProposalRequest { electorate, ..asks("Again?", &[]) }).await;
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.run(&team("lead coder", "kickoff: '@lead go'\nlimits: { hops: 6 }")).await;
-    let paused = world.paused(run).await;
+    let paused = world.wait_until_paused(run).await;
     assert!(paused.cause.unwrap().starts_with("hop limit (a chain of 7"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_waits_until_its_gate_is_opened_by_a_vote() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
-        let (own, file) = (Place::default(), "notes.md".parse().unwrap());
+        let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
         let text = "x".to_owned();
-        let wrote = kernel.document_write(&who, None, &own, file, text, Base::Append).await;
-        End::done(&wrote.map_or_else(|error| error.to_string(), |_| "wrote".to_owned()))
+        let wrote = kernel.document_write(&who, None, &own, file, text, DocumentBase::Append).await;
+        ScriptEnd::done(&wrote.map_or_else(|error| error.to_string(), |_| "wrote".to_owned()))
     });
     let file = "agents:\n  coder: { backend: mock, requires: { document_append: release } }\n";
     let run = world.start(file).await;
     let ended = async |nth: usize| {
         let seen = std::cell::Cell::new(0);
         world
-            .until(run, |event| {
+            .wait_for_event(run, |event| {
                 seen.set(seen.get() + usize::from(event.kind == EventKind::AttemptEnded));
                 seen.get() == nth
             })
@@ -396,15 +400,15 @@ async fn a_tool_waits_until_its_gate_is_opened_by_a_vote() {
         electorate: Some(vec![agent_worker_protocol::Sender::User]),
         ..asks("Release it?", &[])
     };
-    world.say("@coder go").await;
+    world.send_to_team("@coder go").await;
     ended(1).await;
     world.propose(gate()).await.unwrap();
     world.vote(1, "reject").await.unwrap();
-    world.say("@coder go").await;
+    world.send_to_team("@coder go").await;
     ended(2).await;
     world.propose(gate()).await.unwrap();
     world.vote(2, "approve").await.unwrap();
-    world.say("@coder go").await;
+    world.send_to_team("@coder go").await;
     ended(3).await;
     let answers: Vec<_> = world
         .channel()
@@ -419,10 +423,10 @@ async fn a_tool_waits_until_its_gate_is_opened_by_a_vote() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tie_waits_for_whoever_made_the_proposal_and_a_veto_ends_it() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     votes(&world, "a", "x");
     votes(&world, "b", "y");
-    world.machine.plays("lead", |worker| async move {
+    world.machine.set_worker_script("lead", |worker| async move {
         if worker.job.woken_by.contains("a tie") {
             worker.vote(1, "y").await.unwrap();
         } else if worker.nth == 1 {
@@ -433,12 +437,12 @@ async fn a_tie_waits_for_whoever_made_the_proposal_and_a_veto_ends_it() {
             };
             worker.propose(request).await.unwrap();
         }
-        End::quiet()
+        ScriptEnd::quiet()
     });
     let run = world.start(&team("lead a b", "")).await;
-    world.say("@lead go").await;
-    world.until(run, |event| event.kind == EventKind::ProposalResolved).await;
-    assert_eq!(world.proposal(1).await.state.decided(), Some("y"));
+    world.send_to_team("@lead go").await;
+    world.wait_for_event(run, |event| event.kind == EventKind::ProposalResolved).await;
+    assert_eq!(world.proposal(1).await.state.decided_option(), Some("y"));
     world.propose(asks("Veto me", &[])).await.unwrap();
     let target = Some("@team".parse().unwrap());
     let why = Some("not now".to_owned());
@@ -446,9 +450,9 @@ async fn a_tie_waits_for_whoever_made_the_proposal_and_a_veto_ends_it() {
     let id = ProposalId::new(2);
     let vetoed = world.kernel.proposal_cancel(&Principal::User, None, id, request).await.unwrap();
     assert_eq!(vetoed.state.to_string(), "cancelled by user: not now");
-    let (user, at) = (&Principal::User, &place("@team"));
-    let open = world.kernel.proposals(user, at, Ballots::Open).await.unwrap();
+    let (user, at) = (&Principal::User, &instance_selector("@team"));
+    let open = world.kernel.proposals(user, at, ProposalFilter::Open).await.unwrap();
     assert_eq!(open.proposals, []);
-    let all = world.kernel.proposals(user, at, Ballots::All).await.unwrap();
+    let all = world.kernel.proposals(user, at, ProposalFilter::All).await.unwrap();
     assert_eq!(all.proposals.len(), 2);
 }

@@ -2,45 +2,45 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Breadth, Options, Place, Principal};
+use agent_worker_kernel::{InstanceSelector, ListingScope, Options, Principal};
 use agent_worker_protocol::{Code, EventKind, Outcome, RunMode, RunState};
 
 use crate::{
-    machine::Crowd,
-    worker::{End, Gate},
-    world::{Disk, World, code, team},
+    machine::PeakConcurrency,
+    scripted_worker::{ScriptEnd, ScriptGate},
+    world::{KernelWorld, StoreLocation, code, team},
 };
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
 
 #[tokio::test(start_paused = true)]
 async fn a_kickoff_wakes_exactly_whom_it_names() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = world.run(&team("lead coder reviewer", "kickoff: '@coder and @lead, go'")).await;
-    let view = world.over(run).await;
+    let view = world.wait_until_ended(run).await;
     let mut woken: Vec<_> =
         world.machine.turns().iter().map(|turn| turn.agent.to_string()).collect();
     woken.sort();
     assert_eq!(woken, ["coder", "lead"]);
     assert_eq!((view.state, view.turns), (DONE, 2));
-    world.pass(Duration::from_millis(1)).await;
+    world.pass_time(Duration::from_millis(1)).await;
     assert!(!world.machine.keeps_environment(run), "what it was given is forgotten with its end");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_ends_when_nobody_has_anything_left_to_do() {
-    let world = World::new().await;
-    world.machine.plays("lead", |worker| async move {
-        worker.rest(Duration::from_mins(1)).await;
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("lead", |worker| async move {
+        worker.pass_time(Duration::from_mins(1)).await;
         worker.send("@coder your turn").await.unwrap();
-        End::done("asked the coder")
+        ScriptEnd::done("asked the coder")
     });
-    world.machine.plays("coder", |worker| async move {
-        worker.rest(Duration::from_mins(1)).await;
-        End::done("it works")
+    world.machine.set_worker_script("coder", |worker| async move {
+        worker.pass_time(Duration::from_mins(1)).await;
+        ScriptEnd::done("it works")
     });
     let run = world.run(&team("lead coder", "kickoff: '@lead go'")).await;
-    let story = world.story(run).await;
+    let story = world.events_of(run).await;
     let last = story.last().unwrap();
     assert_eq!(
         (last.kind, last.cause.as_deref()),
@@ -59,45 +59,45 @@ async fn a_run_ends_when_nobody_has_anything_left_to_do() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_has_one_turn_at_a_time_and_mail_folds_into_the_next() {
-    let world = World::new().await;
-    let gate = Gate::default();
+    let world = KernelWorld::new().await;
+    let gate = ScriptGate::default();
     let go = gate.clone();
-    world.machine.plays("coder", move |worker| {
+    world.machine.set_worker_script("coder", move |worker| {
         let gate = gate.clone();
         async move {
             if worker.nth == 1 {
-                gate.pass().await;
+                gate.wait_open().await;
             }
-            End::quiet()
+            ScriptEnd::quiet()
         }
     });
     let run = world.run(&team("coder", "kickoff: '@coder one'")).await;
-    world.working(run, "coder", 1).await;
+    world.wait_for_report(run, "coder", 1).await;
     for body in ["@coder two", "@coder three", "@coder four"] {
-        world.say(body).await;
+        world.send_to_team(body).await;
     }
-    world.pass(Duration::from_mins(1)).await;
+    world.pass_time(Duration::from_mins(1)).await;
     go.open();
-    assert_eq!(world.over(run).await.state, DONE);
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
     let woken_by: Vec<_> = world.machine.turns().into_iter().map(|turn| turn.woken_by).collect();
     assert_eq!(woken_by, ["@coder one", "@coder two\n@coder three\n@coder four"]);
-    assert_eq!(world.machine.crowd().of_one_agent, 1);
+    assert_eq!(world.machine.peak_concurrency().of_one_agent, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn mail_wakes_an_idle_agent_at_once_and_not_at_the_next_sweep() {
-    let world = World::new().await;
-    world.machine.plays("lead", |worker| async move {
-        worker.rest(Duration::from_millis(1_001)).await;
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("lead", |worker| async move {
+        worker.pass_time(Duration::from_millis(1_001)).await;
         worker.send("@coder now").await.unwrap();
-        worker.rest(Duration::from_mins(1)).await;
-        End::quiet()
+        worker.pass_time(Duration::from_mins(1)).await;
+        ScriptEnd::quiet()
     });
     let run = world.start(&team("lead coder", "kickoff: '@lead go'")).await;
-    world.working(run, "coder", 1).await;
-    world.pass(Duration::from_millis(100_002)).await;
-    world.say("@coder again").await;
-    world.working(run, "coder", 2).await;
+    world.wait_for_report(run, "coder", 1).await;
+    world.pass_time(Duration::from_millis(100_002)).await;
+    world.send_to_team("@coder again").await;
+    world.wait_for_report(run, "coder", 2).await;
     let turns = world.machine.turns_of("coder");
     let began: Vec<_> = turns.iter().map(|turn| world.after(turn.began)).collect();
     assert_eq!(began, [1_001, 101_003]);
@@ -106,49 +106,51 @@ async fn mail_wakes_an_idle_agent_at_once_and_not_at_the_next_sweep() {
 #[tokio::test(start_paused = true)]
 async fn no_more_workers_live_at_once_than_allowed_on_the_machine_and_in_an_instance() {
     let options = Options { workers: 3, workers_per_instance: 2, ..Options::default() };
-    let world = World::with(Disk::Memory, options, 1).await;
+    let world = KernelWorld::with(StoreLocation::Memory, options, 1).await;
     for agent in ["a1", "a2", "a3", "b1", "b2", "b3"] {
-        world.machine.plays(agent, |worker| async move {
-            worker.rest(Duration::from_secs(10)).await;
-            End::quiet()
+        world.machine.set_worker_script(agent, |worker| async move {
+            worker.pass_time(Duration::from_secs(10)).await;
+            ScriptEnd::quiet()
         });
     }
     let mut runs = Vec::new();
     for (name, agents) in [("alpha", "a1 a2 a3"), ("beta", "b1 b2 b3")] {
         let file = team(agents, "kickoff: '@all go'");
-        runs.push(world.begin(RunMode::Run, name, &file).await.unwrap().run);
+        runs.push(world.begin_run(RunMode::Run, name, &file).await.unwrap().run);
     }
     for run in runs {
-        assert_eq!(world.over(run).await.state, DONE);
+        assert_eq!(world.wait_until_ended(run).await.state, DONE);
     }
-    let crowd = Crowd { on_the_machine: 3, in_one_instance: 2, of_one_agent: 1, shells: 0 };
-    assert_eq!(world.machine.crowd(), crowd);
+    let crowd =
+        PeakConcurrency { on_the_machine: 3, in_one_instance: 2, of_one_agent: 1, shells: 0 };
+    assert_eq!(world.machine.peak_concurrency(), crowd);
     assert_eq!(world.after(world.now()), 20_000, "six turns of 10 s, three at once");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_has_one_live_run_and_a_start_never_ends_by_itself() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let file = team("coder", "kickoff: '@coder go'");
     let run = world.start(&file).await;
-    world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
-    world.pass(Duration::from_hours(3)).await;
+    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.pass_time(Duration::from_hours(3)).await;
     assert_eq!(world.view(run).await.state, RunState::Running);
-    let second = world.begin(RunMode::Run, "team", &file).await;
+    let second = world.begin_run(RunMode::Run, "team", &file).await;
     assert_eq!(code(second), Some(Code::Conflict));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_goes_on_is_told_though_a_hundred_newer_ones_have_ended() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let live = world.start(&team("coder", "")).await;
     for _ in 0..101 {
-        world.pass(Duration::from_millis(1)).await;
-        let short = world.begin(RunMode::Run, "short", &team("coder", "kickoff: nobody")).await;
-        world.over(short.unwrap().run).await;
+        world.pass_time(Duration::from_millis(1)).await;
+        let short = world.begin_run(RunMode::Run, "short", &team("coder", "kickoff: nobody")).await;
+        world.wait_until_ended(short.unwrap().run).await;
     }
-    let everywhere = Place::default();
-    let all = world.kernel.run_views(&Principal::User, &everywhere, Breadth::All).await.unwrap();
+    let everywhere = InstanceSelector::default();
+    let all =
+        world.kernel.run_views(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
     assert_eq!((all[0].run, &all[0].state), (live, &RunState::Running));
     assert_eq!(all.len(), 100);
     let rest: Vec<_> = all[1..].iter().map(|view| world.wall_after(view.started)).collect();

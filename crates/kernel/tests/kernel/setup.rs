@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Breadth, Principal, ShellEnd};
+use agent_worker_kernel::{ListingScope, Principal, ShellOutcome};
 use agent_worker_protocol::{
     EventKind, Outcome, RunId, RunState,
     api::{RunError, RunErrorCode},
 };
 
-use crate::world::{World, place, team};
+use crate::world::{KernelWorld, instance_selector, team};
 
-fn prints(text: &str) -> ShellEnd {
-    ShellEnd { status: Some(0), stdout: text.as_bytes().to_vec(), stderr: String::new() }
+fn prints(text: &str) -> ShellOutcome {
+    ShellOutcome { status: Some(0), stdout: text.as_bytes().to_vec(), stderr: String::new() }
 }
 
 /// How a run failed before its agents' work.
-async fn failure(world: &World, file: &str) -> RunError {
+async fn failure(world: &KernelWorld, file: &str) -> RunError {
     let run = world.run(file).await;
-    let view = world.over(run).await;
+    let view = world.wait_until_ended(run).await;
     assert_eq!(view.state, RunState::Ended { outcome: Outcome::Failed });
     assert!(world.machine.turns().is_empty(), "somebody was woken");
     view.error.unwrap()
@@ -25,8 +25,8 @@ async fn failure(world: &World, file: &str) -> RunError {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_command_prints_is_filled_in() {
-    let world = World::new().await;
-    world.machine.runs(|command| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_shell_script(|command| async move {
         let files = &command.prepared.files;
         prints(&files.first().map_or("abc\n".to_owned(), |file| format!("<{}>\n", file.value)))
     });
@@ -36,7 +36,7 @@ setup:
   - { shell: 'echo \"${{ rev }}\"', as: marked }
 kickoff: '@coder look at ${{ rev }} and ${{ marked }}'";
     let run = world.run(&team("coder", file)).await;
-    let story = world.story(run).await;
+    let story = world.events_of(run).await;
     assert_eq!(world.machine.turns()[0].woken_by, "@coder look at abc and <abc>");
     let told: Vec<_> = story.iter().filter(|event| event.kind == EventKind::SetupRan).collect();
     let names: Vec<_> = told.iter().map(|event| event.data["as"].as_str().unwrap()).collect();
@@ -45,9 +45,9 @@ kickoff: '@coder look at ${{ rev }} and ${{ marked }}'";
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_command_fails_the_run_with_what_it_complained_about() {
-    let world = World::new().await;
-    world.machine.runs(|_| async {
-        ShellEnd { status: Some(7), stdout: Vec::new(), stderr: "no such branch\n".into() }
+    let world = KernelWorld::new().await;
+    world.machine.set_shell_script(|_| async {
+        ShellOutcome { status: Some(7), stdout: Vec::new(), stderr: "no such branch\n".into() }
     });
     let rest = "setup:\n  - { shell: git diff }\n  - { shell: never }\nkickoff: '@coder go'";
     let error = failure(&world, &team("coder", rest)).await;
@@ -59,7 +59,7 @@ async fn a_failing_command_fails_the_run_with_what_it_complained_about() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kickoff_that_names_nobody_fails_the_run() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     for (kickoff, message) in [
         ("please review", "the kickoff mentions no agent, so nobody is woken"),
         (
@@ -71,15 +71,15 @@ async fn a_kickoff_that_names_nobody_fails_the_run() {
         let message = message.to_owned();
         assert_eq!(error, RunError { code: RunErrorCode::NobodyWoken, message });
     }
-    let (place, project) = (place("@team"), Breadth::Project);
+    let (place, project) = (instance_selector("@team"), ListingScope::Project);
     let agents = world.kernel.agent_views(&Principal::User, &place, project).await.unwrap();
     assert_eq!(agents[0].state.to_string(), "stopped: its run woke nobody");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mention_inside_a_value_wakes_nobody() {
-    let world = World::new().await;
-    world.machine.runs(|_| async { prints("@coder") });
+    let world = KernelWorld::new().await;
+    world.machine.set_shell_script(|_| async { prints("@coder") });
     let rest = "setup: [{ shell: whoami, as: who }]\nkickoff: '${{ who }} please'";
     let error = failure(&world, &team("coder", rest)).await;
     assert_eq!(error.code, RunErrorCode::NobodyWoken);
@@ -88,14 +88,14 @@ async fn a_mention_inside_a_value_wakes_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_value_of_ten_megabytes_is_a_resource_and_the_mention_after_it_still_wakes() {
     const SIZE: usize = 10 * 1024 * 1024;
-    let world = World::on_disk().await;
-    world.machine.runs(|_| async {
+    let world = KernelWorld::on_disk().await;
+    world.machine.set_shell_script(|_| async {
         let line = "+ @lead ```\n";
         prints(&line.repeat(SIZE / line.len() + 1)[..SIZE - 1])
     });
     let rest = "setup: [{ shell: git diff, as: diff }]\nkickoff: |\n  ${{ diff }}\n  @coder review";
     let run = world.run(&team("coder lead", rest)).await;
-    world.over(run).await;
+    world.wait_until_ended(run).await;
     let woken: Vec<_> = world.machine.turns().iter().map(|turn| turn.agent.to_string()).collect();
     assert_eq!(woken, ["coder"]);
     let kickoff = world.channel().await.remove(0);
@@ -104,59 +104,62 @@ async fn a_value_of_ten_megabytes_is_a_resource_and_the_mention_after_it_still_w
     let (_, id) = kickoff.body.split_once("resource_read, id ").unwrap();
     let id = id[..64].parse().unwrap();
     let end = (SIZE - 100) as u64..SIZE as u64;
-    let part =
-        world.kernel.resource_read(&Principal::User, &place("@team"), id, Some(end)).await.unwrap();
+    let part = world
+        .kernel
+        .resource_read(&Principal::User, &instance_selector("@team"), id, Some(end))
+        .await
+        .unwrap();
     assert_eq!((part.total, part.content.len()), (SIZE as u64 - 1, 99));
 }
 
 /// A run whose only setup command goes on for ever, once it does.
-async fn endless(world: &World, rest: &str) -> RunId {
-    world.machine.runs(|_| std::future::pending());
+async fn endless(world: &KernelWorld, rest: &str) -> RunId {
+    world.machine.set_shell_script(|_| std::future::pending());
     let setup = "setup: [{ shell: sleep infinity }]\nkickoff: '@coder go'";
     let run = world.run(&team("coder", &format!("{rest}\n{setup}"))).await;
-    world.pass(Duration::from_secs(1)).await;
+    world.pass_time(Duration::from_secs(1)).await;
     assert_eq!(world.machine.shells(), 1);
     run
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_setup_that_outlasts_the_wall_limit_fails_the_run_and_its_command_is_ended() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = endless(&world, "limits: { wall: 61s }").await;
-    let view = world.over(run).await;
+    let view = world.wait_until_ended(run).await;
     assert_eq!(world.wall_after(view.ended.unwrap()), 61_000);
     assert_eq!(view.state, RunState::Ended { outcome: Outcome::Failed });
     let message = "its setup took longer than the run may last (`limits: wall`)".to_owned();
     assert_eq!(view.error, Some(RunError { code: RunErrorCode::SetupFailed, message }));
-    world.pass(Duration::from_millis(1)).await;
+    world.pass_time(Duration::from_millis(1)).await;
     assert_eq!(world.machine.shells(), 0);
     assert!(!world.machine.keeps_environment(run) && world.machine.turns().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_a_setup_without_blame_and_the_next_daemon_begins_it_again() {
-    let mut world = World::on_disk().await;
+    let mut world = KernelWorld::on_disk().await;
     let run = endless(&world, "").await;
     world.drain(10).await;
     assert_eq!(world.machine.shells(), 0);
     assert_eq!(world.view(run).await.state, RunState::Setup);
-    world.machine.runs(|_| async { prints("") });
-    world.come_back().await;
-    assert_eq!(world.over(run).await.state, RunState::Ended { outcome: Outcome::Done });
+    world.machine.set_shell_script(|_| async { prints("") });
+    world.restart_daemon().await;
+    assert_eq!(world.wait_until_ended(run).await.state, RunState::Ended { outcome: Outcome::Done });
     assert_eq!(world.machine.commands().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_setup_left_is_ended_before_the_next_daemon_begins_it_again() {
-    let mut world = World::on_disk().await;
+    let mut world = KernelWorld::on_disk().await;
     let run = endless(&world, "").await;
-    world.leave().await;
+    world.stop_daemon().await;
     assert_eq!(world.machine.shells(), 1, "a daemon that is gone ends nothing");
-    world.machine.runs(|_| async { prints("") });
-    world.come_back().await;
-    assert_eq!(world.over(run).await.state, RunState::Ended { outcome: Outcome::Done });
+    world.machine.set_shell_script(|_| async { prints("") });
+    world.restart_daemon().await;
+    assert_eq!(world.wait_until_ended(run).await.state, RunState::Ended { outcome: Outcome::Done });
     assert_eq!(
-        (world.machine.crowd().shells, world.machine.shells()),
+        (world.machine.peak_concurrency().shells, world.machine.shells()),
         (1, 0),
         "never side by side"
     );

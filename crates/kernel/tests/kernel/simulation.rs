@@ -2,13 +2,13 @@
 
 use std::{panic, thread, time::Duration};
 
-use agent_worker_kernel::{Dice, Options};
+use agent_worker_kernel::{Options, RandomSource};
 use agent_worker_protocol::{EventKind, FailureClass, RunId, RunState, Seq, Span, hash};
 
 use crate::{
-    ledger::Ledger,
-    worker::{End, Worker},
-    world::{Disk, World, team, within},
+    run_ledger::RunLedger,
+    scripted_worker::{ScriptEnd, ScriptedWorker},
+    world::{KernelWorld, StoreLocation, team, within},
 };
 
 const SEEDS: u64 = 200;
@@ -16,17 +16,17 @@ const THREADS: usize = 4;
 const TEAM: [&str; 5] = ["ann", "ben", "cat", "dan", "eve"];
 
 /// Chance that falls the same way for the same seed.
-struct Luck(Dice);
+struct SeededLuck(RandomSource);
 
-impl Luck {
+impl SeededLuck {
     fn new(seed: u64, what: &str) -> Self {
         let hash = hash(&[&seed.to_le_bytes(), what.as_bytes()]);
-        Self(Dice::seeded(u64::from_le_bytes(hash[..8].try_into().unwrap())))
+        Self(RandomSource::seeded(u64::from_le_bytes(hash[..8].try_into().unwrap())))
     }
 
     /// A number from 0 up to and without `end`.
     fn below(&self, end: u64) -> u64 {
-        let secret = self.0.secret().unwrap();
+        let secret = self.0.random_bytes().unwrap();
         u64::from_le_bytes(secret[..8].try_into().unwrap()) % end
     }
 
@@ -44,9 +44,9 @@ impl Luck {
 }
 
 /// One turn of anybody. What is refused because the run is over by now ends it.
-async fn turn(worker: Worker, luck: Luck) -> End {
+async fn turn(worker: ScriptedWorker, luck: SeededLuck) -> ScriptEnd {
     for _ in 0..luck.below(4) {
-        worker.rest(luck.time_below(20)).await;
+        worker.pass_time(luck.time_below(20)).await;
         let went = match luck.below(7) {
             0..=2 => worker.send(&format!("@{} {}", luck.mate(), luck.word())).await.map(drop),
             3 => worker.send(&format!("@{} @{}", luck.mate(), luck.mate())).await.map(drop),
@@ -61,72 +61,77 @@ async fn turn(worker: Worker, luck: Luck) -> End {
             _ => worker.heartbeat().await.map(drop),
         };
         if went.is_err() {
-            return End::Crashes;
+            return ScriptEnd::Crashes;
         }
     }
     if worker.job.woken_by.contains("poison") {
-        return End::fails(FailureClass::Fatal);
+        return ScriptEnd::fails(FailureClass::Fatal);
     }
     match luck.below(100) {
-        0..70 => End::done("done"),
-        70..78 => End::fails(FailureClass::Fatal),
-        78..86 => End::fails(FailureClass::Transient),
-        86..91 => End::rate_limited(worker.now().plus(luck.time_below(120))),
-        91..97 => End::Crashes,
+        0..70 => ScriptEnd::done("done"),
+        70..78 => ScriptEnd::fails(FailureClass::Fatal),
+        78..86 => ScriptEnd::fails(FailureClass::Transient),
+        86..91 => ScriptEnd::rate_limited(worker.now().plus(luck.time_below(120))),
+        91..97 => ScriptEnd::Crashes,
         97..99 => worker.hang().await,
-        _ => End::fails(FailureClass::Auth),
+        _ => ScriptEnd::fails(FailureClass::Auth),
     }
 }
 
 /// Daemons leave and come back, some of them on a machine that lost its workers meanwhile.
-async fn restarts(world: &mut World, luck: &Luck) {
+async fn restarts(world: &mut KernelWorld, luck: &SeededLuck) {
     for _ in 0..luck.below(3) {
-        world.pass(luck.time_below(90)).await;
-        world.leave().await;
+        world.pass_time(luck.time_below(90)).await;
+        world.stop_daemon().await;
         if luck.below(3) == 0 {
             world.machine.kill_all().await;
         }
-        world.pass(luck.time_below(30)).await;
-        world.come_back().await;
+        world.pass_time(luck.time_below(30)).await;
+        world.restart_daemon().await;
     }
 }
 
 /// Waits until a run is over; one that is paused at a limit is stopped.
-async fn over(world: &World, run: RunId) {
+async fn over(world: &KernelWorld, run: RunId) {
     let still = |kind| kind == EventKind::RunEnded || kind == EventKind::RunPaused;
-    let event = world.until(run, |event| still(event.kind)).await;
+    let event = world.wait_for_event(run, |event| still(event.kind)).await;
     if event.kind == EventKind::RunPaused {
         let limit = event.data["cause"]["limit"].as_str();
         assert!(
             matches!(limit, Some("hops" | "turns")),
             "nobody works and it does not end: {event:?}"
         );
-        within(world.machine.empty()).await;
+        within(world.machine.wait_until_empty()).await;
         world.stop(run).await.unwrap();
     }
-    let state = world.over(run).await.state;
+    let state = world.wait_until_ended(run).await.state;
     assert!(matches!(state, RunState::Ended { .. }), "{state}");
 }
 
 async fn simulate(seed: u64) {
     let sweep = Span::from_secs(60);
-    let options = Options { workers: 4, workers_per_instance: 3, sweep, ..Options::default() };
-    let mut world = World::with(Disk::Memory, options, seed).await;
+    let options = Options {
+        workers: 4,
+        workers_per_instance: 3,
+        sweep_interval: sweep,
+        ..Options::default()
+    };
+    let mut world = KernelWorld::with(StoreLocation::Memory, options, seed).await;
     for agent in TEAM {
-        world.machine.plays(agent, move |worker| {
+        world.machine.set_worker_script(agent, move |worker| {
             let what = format!("{} {}", worker.job.activation, worker.nth);
-            turn(worker, Luck::new(seed, &what))
+            turn(worker, SeededLuck::new(seed, &what))
         });
     }
     let limits = "limits: { hops: 12, turns: 80, wall: 20h }";
     let file = team(&TEAM.join(" "), &format!("{limits}\nkickoff: '@all go'"));
     let run = world.run(&file).await;
-    restarts(&mut world, &Luck::new(seed, "restarts")).await;
+    restarts(&mut world, &SeededLuck::new(seed, "restarts")).await;
     over(&world, run).await;
-    let crowd = world.machine.crowd();
+    let crowd = world.machine.peak_concurrency();
     assert!(crowd.of_one_agent <= 1 && crowd.in_one_instance <= 3, "{crowd:?}");
-    assert_eq!(world.machine.alive(), 0);
-    Ledger::read(&world, run).await.balance();
+    assert_eq!(world.machine.live_worker_count(), 0);
+    RunLedger::read(&world, run).await.check_balance();
 }
 
 /// Whether a seed's simulation adds up; if not, what is wrong has been told.

@@ -2,37 +2,39 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Base, Breadth, Burial, Place, Principal, Reading};
+use agent_worker_kernel::{
+    ChannelQuery, DeadLetterAction, DocumentBase, InstanceSelector, ListingScope, Principal,
+};
 use agent_worker_protocol::{
     Code, RunId, RunMode,
     api::{DeadRequest, RunRequest, SendRequest},
 };
 
 use crate::{
-    joining::{mock, new},
-    world::{World, code, problem, request, team},
+    agent_join::{mock_agent_request, new_agent},
+    world::{KernelWorld, code, problem, send_request, team},
 };
 
 /// Begins an instance whose file lies in `project`; the first it says is where it is.
-async fn begin(world: &World, project: &str, instance: &str, agents: &str) -> RunId {
+async fn begin(world: &KernelWorld, project: &str, instance: &str, agents: &str) -> RunId {
     let (name, tag) = instance.split_once(':').unwrap_or((instance, "main"));
     let file = team(agents, &format!("kickoff: '{project}/{instance}'"));
-    let request = world.asks(RunMode::Start, &format!("{project}/{name}"), &file);
+    let request = world.run_request(RunMode::Start, &format!("{project}/{name}"), &file);
     let request = RunRequest { tag: Some(tag.parse().unwrap()), ..request };
     let run = world.kernel.run_new(&Principal::User, request).await.unwrap().run;
-    world.pass(Duration::from_millis(1)).await;
+    world.pass_time(Duration::from_millis(1)).await;
     run
 }
 
-fn at(world: &World, target: &str, project: &str) -> Place {
+fn at(world: &KernelWorld, target: &str, project: &str) -> InstanceSelector {
     let target = (!target.is_empty()).then(|| target.parse().unwrap());
-    Place { target, project: Some(world.folder().join(project)) }
+    InstanceSelector { target, project: Some(world.folder().join(project)) }
 }
 
 /// What `target` means to somebody in `project`, or what they are told instead.
-async fn meant(world: &World, target: &str, project: &str) -> String {
+async fn meant(world: &KernelWorld, target: &str, project: &str) -> String {
     let place = at(world, target, project);
-    match world.kernel.messages(&Principal::User, &place, Reading::default()).await {
+    match world.kernel.messages(&Principal::User, &place, ChannelQuery::default()).await {
         Ok(read) => match read.messages.first() {
             Some(first) => first.body.clone(),
             None => read.instance.to_string(),
@@ -41,15 +43,15 @@ async fn meant(world: &World, target: &str, project: &str) -> String {
     }
 }
 
-async fn several() -> World {
-    let world = World::new().await;
+async fn several() -> KernelWorld {
+    let world = KernelWorld::new().await;
     begin(&world, "one", "review", "coder").await;
     begin(&world, "one", "review:pr-1", "coder lead").await;
     begin(&world, "two", "review", "coder").await;
     begin(&world, "two", "docs:pr-2", "writer").await;
     begin(&world, "three", "docs:pr-3", "alice").await;
     begin(&world, "three", "plan:pr-3", "alice").await;
-    new(&world, mock(Some("alice"), None)).await.unwrap();
+    new_agent(&world, mock_agent_request(Some("alice"), None)).await.unwrap();
     world
 }
 
@@ -120,8 +122,8 @@ async fn the_older_spelling_names_a_tag_where_no_workflow_has_that_name() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_target_the_only_run_here_is_meant_and_never_the_standalone_agents() {
-    let world = World::new().await;
-    new(&world, mock(None, None)).await.unwrap();
+    let world = KernelWorld::new().await;
+    new_agent(&world, mock_agent_request(None, None)).await.unwrap();
     assert_eq!(meant(&world, "", "one").await, "there is no run in this folder");
     let one = begin(&world, "one", "review", "coder").await;
     assert_eq!(meant(&world, "", "one").await, "one/review");
@@ -136,7 +138,7 @@ async fn without_a_target_the_only_run_here_is_meant_and_never_the_standalone_ag
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_undone_is_done_elsewhere_only_by_its_name() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let run = begin(&world, "one", "review", "coder").await;
     let (kernel, user) = (&world.kernel, &Principal::User);
     let (here, there) = (at(&world, "", "one"), at(&world, "", "two"));
@@ -152,30 +154,37 @@ async fn what_cannot_be_undone_is_done_elsewhere_only_by_its_name() {
     begin(&world, "three", "docs", "writer").await;
     let gone = problem(kernel.instance_remove(user, &there).await);
     assert_eq!(gone.message, "there is no run in this folder");
-    let Place { target, project } = there.clone();
+    let InstanceSelector { target, project } = there.clone();
     let dead = DeadRequest { target, project, seq: None, agent: None, why: None };
-    let drop = problem(kernel.dead_bury(user, None, dead, Burial::Drop).await);
+    let drop = problem(kernel.dead_letter_resolve(user, None, dead, DeadLetterAction::Drop).await);
     assert_eq!(drop.message, "there is no run in this folder");
     kernel.instance_remove(user, &at(&world, "@review", "two")).await.unwrap();
     assert_eq!(meant(&world, "@review", "one").await, "there is no instance `@review`");
-    let left = kernel.instance_views(user, &Place::default(), Breadth::All).await.unwrap();
+    let left =
+        kernel.instance_views(user, &InstanceSelector::default(), ListingScope::All).await.unwrap();
     assert_eq!(left.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_written_without_a_target_never_lands_in_another_folder() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     begin(&world, "one", "review", "coder").await;
     let send = async |target: &str, project: &str| {
-        let Place { target, project } = at(&world, target, project);
-        let message = SendRequest { target, project, ..request(None, "@coder hello") };
+        let InstanceSelector { target, project } = at(&world, target, project);
+        let message = SendRequest { target, project, ..send_request(None, "@coder hello") };
         code(world.kernel.send(&Principal::User, None, message).await)
     };
     let append = async |project: &str| {
         let (place, file) = (at(&world, "", project), "notes.md".parse().unwrap());
         let text = "text".to_owned();
-        let write =
-            world.kernel.document_write(&Principal::User, None, &place, file, text, Base::Append);
+        let write = world.kernel.document_write(
+            &Principal::User,
+            None,
+            &place,
+            file,
+            text,
+            DocumentBase::Append,
+        );
         code(write.await)
     };
     assert_eq!(
@@ -188,13 +197,14 @@ async fn what_is_written_without_a_target_never_lands_in_another_folder() {
 
 #[tokio::test(start_paused = true)]
 async fn where_standalone_agents_live_is_never_removed() {
-    let world = World::new().await;
-    new(&world, mock(Some("alice"), None)).await.unwrap();
+    let world = KernelWorld::new().await;
+    new_agent(&world, mock_agent_request(Some("alice"), None)).await.unwrap();
     let global = at(&world, "@global", "one");
     let refused = problem(world.kernel.instance_remove(&Principal::User, &global).await);
     assert_eq!(refused.code, Code::Conflict);
     assert!(refused.hint.unwrap().contains("agent end"), "{}", refused.message);
-    let run = world.kernel.instance_views(&Principal::User, &global, Breadth::All).await.unwrap();
+    let run =
+        world.kernel.instance_views(&Principal::User, &global, ListingScope::All).await.unwrap();
     let stop = world.kernel.run_stop(&Principal::User, run[0].live.unwrap()).await;
     assert_eq!(code(stop), Some(Code::Conflict));
 }

@@ -2,66 +2,68 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Breadth, Place, Principal, Reading};
+use agent_worker_kernel::{ChannelQuery, InstanceSelector, ListingScope, Principal};
 use agent_worker_protocol::{
     AgentState, Code, DeliveryState, FailureClass, RunMode, RunState, Seq,
     api::{AgentDetail, FeedbackRequest},
 };
 
 use crate::{
-    worker::{End, Gate},
-    world::{World, code, place, problem, team, within},
+    scripted_worker::{ScriptEnd, ScriptGate},
+    world::{KernelWorld, code, instance_selector, problem, team, within},
 };
 
 /// Why an agent does what it does.
-async fn why(world: &World, agent: &str) -> AgentDetail {
-    world.kernel.agent_detail(&Principal::User, &place(agent)).await.unwrap()
+async fn why(world: &KernelWorld, agent: &str) -> AgentDetail {
+    world.kernel.agent_detail(&Principal::User, &instance_selector(agent)).await.unwrap()
 }
 
 /// Its word, and what would wake it.
-async fn words(world: &World, agent: &str) -> (String, String) {
+async fn words(world: &KernelWorld, agent: &str) -> (String, String) {
     let detail = why(world, agent).await;
     (detail.view.state.to_string(), detail.wakes_when)
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_agents_state_is_told_with_what_would_wake_it() {
-    let world = World::new().await;
-    let gate = Gate::default();
+    let world = KernelWorld::new().await;
+    let gate = ScriptGate::default();
     let waits = gate.clone();
-    world.machine.plays("coder", move |worker| {
+    world.machine.set_worker_script("coder", move |worker| {
         let gate = waits.clone();
         async move {
             match worker.nth {
-                1 => gate.pass().await,
-                2 => return End::rate_limited(worker.now().plus(Duration::from_mins(5))),
+                1 => gate.wait_open().await,
+                2 => return ScriptEnd::rate_limited(worker.now().plus(Duration::from_mins(5))),
                 _ => return worker.hang().await,
             }
-            End::quiet()
+            ScriptEnd::quiet()
         }
     });
     let run = world.start(&team("coder", "limits: { hops: 9 }\nkickoff: '@coder go'")).await;
-    world.working(run, "coder", 1).await;
+    world.wait_for_report(run, "coder", 1).await;
     let shown = |state: &str, wakes: &str| (state.to_owned(), wakes.to_owned());
     let works = "it works already; what comes meanwhile is shown in its next turn";
     assert_eq!(words(&world, "coder").await, shown("running", works));
     gate.open();
-    world.until(run, |event| event.data["end"] == "ok").await;
-    world.pass(Duration::from_millis(1)).await;
+    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.pass_time(Duration::from_millis(1)).await;
     assert_eq!(words(&world, "coder").await, shown("idle", "somebody mentions @coder"));
-    world.say("@coder again").await;
-    world.until(run, |event| event.data["end"] == "failed").await;
+    world.send_to_team("@coder again").await;
+    world.wait_for_event(run, |event| event.data["end"] == "failed").await;
     let parked = "rate-limited until 2026-01-01T00:05:00.001Z: scripted rate_limited";
     let wakes = "it is 2026-01-01T00:05:00.001Z, or at once with agent-worker resume coder@team";
     assert_eq!(words(&world, "coder").await, shown(parked, wakes));
-    world.machine.is_stubborn(Duration::from_secs(3));
-    world.kernel.agent_resume(&Principal::User, &place("coder")).await.unwrap();
-    world.working(run, "coder", 3).await;
+    world.machine.set_exit_delay(Duration::from_secs(3));
+    world.kernel.agent_resume(&Principal::User, &instance_selector("coder")).await.unwrap();
+    world.wait_for_report(run, "coder", 3).await;
     let stop = async {
-        within(world.kernel.agent_stop(&Principal::User, &place("coder"))).await.unwrap();
+        within(world.kernel.agent_stop(&Principal::User, &instance_selector("coder")))
+            .await
+            .unwrap();
     };
     let look = async {
-        world.pass(Duration::from_secs(1)).await;
+        world.pass_time(Duration::from_secs(1)).await;
         words(&world, "coder").await
     };
     let ((), stopping) = tokio::join!(stop, look);
@@ -76,24 +78,24 @@ async fn an_agents_state_is_told_with_what_would_wake_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_set_up_or_paused_keeps_its_agents_waiting_and_says_so() {
-    let world = World::new().await;
-    world.machine.runs(|_| std::future::pending());
+    let world = KernelWorld::new().await;
+    world.machine.set_shell_script(|_| std::future::pending());
     let run = world.run(&team("coder", "setup: [{ shell: wait }]\nkickoff: '@coder go'")).await;
-    world.pass(Duration::from_millis(1)).await;
+    world.pass_time(Duration::from_millis(1)).await;
     assert_eq!(words(&world, "coder").await, ("idle".into(), "its run's setup is done".into()));
     world.stop(run).await.unwrap();
 
     for (agent, answer) in [("ping", "@pong hello"), ("pong", "@ping hello")] {
-        world.machine.plays(agent, move |worker| async move {
+        world.machine.set_worker_script(agent, move |worker| async move {
             worker.send(answer).await.unwrap();
-            End::quiet()
+            ScriptEnd::quiet()
         });
     }
     let file = team("ping pong", "limits: { hops: 1 }\nkickoff: '@ping go'");
-    let run = world.begin(RunMode::Run, "loop", &file).await.unwrap().run;
-    world.paused(run).await;
-    world.machine.empty().await;
-    world.pass(Duration::from_millis(1)).await;
+    let run = world.begin_run(RunMode::Run, "loop", &file).await.unwrap().run;
+    world.wait_until_paused(run).await;
+    world.machine.wait_until_empty().await;
+    world.pass_time(Duration::from_millis(1)).await;
     let (state, wakes) = words(&world, "ping").await;
     assert_eq!(state, "paused: hop limit (a chain of 2 messages, 1 allowed)");
     assert_eq!(wakes, "its run goes on: agent-worker resume @loop --hops 2");
@@ -101,18 +103,18 @@ async fn a_run_that_is_set_up_or_paused_keeps_its_agents_waiting_and_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_is_shown_with_its_mail_and_its_last_attempts() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         match worker.nth {
-            1..=6 => End::fails(FailureClass::Transient),
+            1..=6 => ScriptEnd::fails(FailureClass::Transient),
             _ => worker.hang().await,
         }
     });
     let file = "agents:\n  coder: { backend: mock, system_prompt: Be brief. }\n  lead: { backend: mock }\nkickoff: '@coder go'";
     let run = world.start(file).await;
-    world.working(run, "coder", 7).await;
+    world.wait_for_report(run, "coder", 7).await;
     for n in 0..25 {
-        world.say(&format!("@coder message {n}")).await;
+        world.send_to_team(&format!("@coder message {n}")).await;
     }
     let detail = why(&world, "coder@team").await;
     assert_eq!((detail.run, &detail.run_state), (run, &RunState::Running));
@@ -131,12 +133,14 @@ async fn an_agent_is_shown_with_its_mail_and_its_last_attempts() {
 
 #[tokio::test(start_paused = true)]
 async fn looking_into_an_inbox_shows_and_acks_nothing() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move { worker.hang().await });
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move { worker.hang().await });
     let run = world.start(&team("coder lead", "kickoff: '@coder go'")).await;
-    world.working(run, "coder", 1).await;
-    world.say("@coder this is urgent").await;
-    let look = async |target: &str| world.kernel.inbox_look(&Principal::User, &place(target)).await;
+    world.wait_for_report(run, "coder", 1).await;
+    world.send_to_team("@coder this is urgent").await;
+    let look = async |target: &str| {
+        world.kernel.inbox_peek(&Principal::User, &instance_selector(target)).await
+    };
     for _ in 0..2 {
         let inbox = look("coder").await.unwrap();
         assert_eq!((inbox.agent.as_str(), inbox.instance.to_string()), ("coder", "team".into()));
@@ -152,20 +156,24 @@ async fn looking_into_an_inbox_shows_and_acks_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_worker_prints_is_read_on_from_anywhere() {
-    let world = World::new().await;
-    let gate = Gate::default();
+    let world = KernelWorld::new().await;
+    let gate = ScriptGate::default();
     let waits = gate.clone();
-    world.machine.plays("coder", move |_| {
+    world.machine.set_worker_script("coder", move |_| {
         let gate = waits.clone();
         async move {
-            gate.pass().await;
-            End::quiet()
+            gate.wait_open().await;
+            ScriptEnd::quiet()
         }
     });
     let run = world.start(&team("coder lead", "kickoff: '@coder go'")).await;
-    let attempt = world.working(run, "coder", 1).await.attempt.unwrap();
+    let attempt = world.wait_for_report(run, "coder", 1).await.attempt.unwrap();
     let read = async |after| {
-        world.kernel.log_read(&Principal::User, &place("coder@team"), None, after).await.unwrap()
+        world
+            .kernel
+            .log_read(&Principal::User, &instance_selector("coder@team"), None, after)
+            .await
+            .unwrap()
     };
     let whole = read(0).await;
     assert_eq!((whole.attempt, whole.text), (attempt, format!("printed by {attempt}\n")));
@@ -174,26 +182,31 @@ async fn what_a_worker_prints_is_read_on_from_anywhere() {
     assert_eq!((rest.text, rest.next), (format!("by {attempt}\n"), whole.next));
     assert_eq!(read(whole.next).await.next, whole.next);
     gate.open();
-    world.until(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
     assert!(read(0).await.ended);
-    let never = world.kernel.log_read(&Principal::User, &place("lead@team"), None, 0).await;
+    let never =
+        world.kernel.log_read(&Principal::User, &instance_selector("lead@team"), None, 0).await;
     assert_eq!(problem(never).message, "there is no attempt of `lead` yet");
 }
 
 #[tokio::test(start_paused = true)]
 async fn figures_tell_what_was_done_and_how_long_it_took() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
-        worker.rest(Duration::from_secs(2)).await;
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
+        worker.pass_time(Duration::from_secs(2)).await;
         match worker.nth {
-            1 => End::fails(FailureClass::Fatal),
-            _ => End::done("finished"),
+            1 => ScriptEnd::fails(FailureClass::Fatal),
+            _ => ScriptEnd::done("finished"),
         }
     });
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
-    world.over(run).await;
-    world.pass(Duration::from_hours(1)).await;
-    let stats = world.kernel.stats(&Principal::User, &place("@team"), Breadth::All).await.unwrap();
+    world.wait_until_ended(run).await;
+    world.pass_time(Duration::from_hours(1)).await;
+    let stats = world
+        .kernel
+        .stats(&Principal::User, &instance_selector("@team"), ListingScope::All)
+        .await
+        .unwrap();
     let [stats] = &stats[..] else { panic!("{} of them", stats.len()) };
     assert_eq!((stats.run, stats.lasted_ms), (run, 5_000), "up to its end");
     let total = &stats.total;
@@ -204,25 +217,25 @@ async fn figures_tell_what_was_done_and_how_long_it_took() {
     let agents: Vec<_> = stats
         .agents
         .iter()
-        .map(|one| (one.name.as_str(), one.tally.turns, one.tally.messages))
+        .map(|one| (one.name.as_str(), one.stats.turns, one.stats.messages))
         .collect();
     assert_eq!(agents, [("coder", 2, 1), ("lead", 0, 0)]);
-    assert_eq!(stats.agents[1].tally.took, None);
+    assert_eq!(stats.agents[1].stats.took, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_is_told_since_when_an_agent_is_what_it_is() {
-    let world = World::new().await;
-    let gate = Gate::default();
+    let world = KernelWorld::new().await;
+    let gate = ScriptGate::default();
     let waits = gate.clone();
-    world.machine.plays("coder", move |worker| {
+    world.machine.set_worker_script("coder", move |worker| {
         let gate = waits.clone();
         async move {
             match worker.nth {
-                1 => gate.pass().await,
-                _ => return End::rate_limited(worker.now().plus(Duration::from_hours(5))),
+                1 => gate.wait_open().await,
+                _ => return ScriptEnd::rate_limited(worker.now().plus(Duration::from_hours(5))),
             }
-            End::quiet()
+            ScriptEnd::quiet()
         }
     });
     let since = async || {
@@ -230,46 +243,46 @@ async fn it_is_told_since_when_an_agent_is_what_it_is() {
         (detail.view.state.to_string(), world.wall_after(detail.state_since.unwrap()))
     };
     let run = world.start(&team("coder", "")).await;
-    world.pass(Duration::from_secs(10)).await;
+    world.pass_time(Duration::from_secs(10)).await;
     assert_eq!(since().await, ("idle".into(), 0));
-    world.say("@coder go").await;
-    world.working(run, "coder", 1).await;
-    world.pass(Duration::from_secs(5)).await;
+    world.send_to_team("@coder go").await;
+    world.wait_for_report(run, "coder", 1).await;
+    world.pass_time(Duration::from_secs(5)).await;
     assert_eq!(since().await, ("running".into(), 10_000));
     gate.open();
-    world.until(run, |event| event.data["end"] == "ok").await;
-    world.pass(Duration::from_secs(5)).await;
+    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.pass_time(Duration::from_secs(5)).await;
     assert_eq!(since().await, ("idle".into(), 15_000));
     let ended = why(&world, "coder").await.attempts[0].ended_at;
     assert_eq!(ended.map(|ended| world.wall_after(ended)), Some(15_000));
-    world.say("@coder again").await;
-    world.until(run, |event| event.data["end"] == "failed").await;
-    world.pass(Duration::from_secs(10)).await;
+    world.send_to_team("@coder again").await;
+    world.wait_for_event(run, |event| event.data["end"] == "failed").await;
+    world.pass_time(Duration::from_secs(10)).await;
     assert_eq!(
         why(&world, "coder").await.state_since.map(|since| world.wall_after(since)),
         Some(20_000)
     );
-    within(world.kernel.agent_stop(&Principal::User, &place("coder"))).await.unwrap();
-    world.pass(Duration::from_secs(10)).await;
+    within(world.kernel.agent_stop(&Principal::User, &instance_selector("coder"))).await.unwrap();
+    world.pass_time(Duration::from_secs(10)).await;
     assert_eq!(since().await, ("stopped: stopped by the user".into(), 30_000));
     world.stop(run).await.unwrap();
-    world.pass(Duration::from_secs(10)).await;
+    world.pass_time(Duration::from_secs(10)).await;
     assert_eq!(since().await, ("stopped: its run is stopped".into(), 40_000));
     assert_eq!(world.wall_after(world.view(run).await.state_since), 40_000);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_parts_of_a_long_text_add_up_to_it() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     world.start(&team("coder", "")).await;
     let long = format!("a{}", "\u{770b}".repeat(20_000));
-    world.say(&long).await;
+    world.send_to_team(&long).await;
     let message = world.channel().await.pop().unwrap();
     let id = message.resource.unwrap();
     let read = async |range| {
         world
             .kernel
-            .resource_read(&Principal::User, &place("@team"), id, Some(range))
+            .resource_read(&Principal::User, &instance_selector("@team"), id, Some(range))
             .await
             .unwrap()
     };
@@ -292,43 +305,51 @@ async fn the_parts_of_a_long_text_add_up_to_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_channel_that_is_cleared_hides_what_it_said_and_keeps_it() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move { worker.hang().await });
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move { worker.hang().await });
     let run = world.start(&team("coder", "kickoff: '@coder go'")).await;
-    world.working(run, "coder", 1).await;
-    world.say("@coder more").await;
-    let cleared =
-        world.kernel.instance_clear(&Principal::User, None, &place("@team")).await.unwrap();
+    world.wait_for_report(run, "coder", 1).await;
+    world.send_to_team("@coder more").await;
+    let cleared = world
+        .kernel
+        .instance_clear(&Principal::User, None, &instance_selector("@team"))
+        .await
+        .unwrap();
     assert_eq!((cleared.instance.to_string(), cleared.until), ("team".into(), Seq::new(2)));
-    world.say("hello").await;
+    world.send_to_team("hello").await;
     let bodies = async |all_runs| {
-        let reading = Reading { all_runs, ..Reading::default() };
-        let read = world.kernel.messages(&Principal::User, &place("@team"), reading).await.unwrap();
+        let reading = ChannelQuery { all_runs, ..ChannelQuery::default() };
+        let read = world
+            .kernel
+            .messages(&Principal::User, &instance_selector("@team"), reading)
+            .await
+            .unwrap();
         read.messages.into_iter().map(|message| message.body).collect::<Vec<_>>()
     };
     assert_eq!(bodies(false).await, ["hello"]);
     assert_eq!(bodies(true).await, ["@coder go", "@coder more", "hello"]);
-    let inbox = world.kernel.inbox_look(&Principal::User, &place("coder")).await.unwrap();
+    let inbox =
+        world.kernel.inbox_peek(&Principal::User, &instance_selector("coder")).await.unwrap();
     assert_eq!(inbox.messages[0].message.body, "@coder more", "what waits still waits");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_removed_leaves_nothing_and_waits_for_those_who_leave() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move { worker.hang().await });
-    world.machine.is_stubborn(Duration::from_secs(4));
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move { worker.hang().await });
+    world.machine.set_exit_delay(Duration::from_secs(4));
     let run = world.start(&team("coder", "kickoff: '@coder go'")).await;
-    world.working(run, "coder", 1).await;
-    let team = place("@team");
+    world.wait_for_report(run, "coder", 1).await;
+    let team = instance_selector("@team");
     let remove = async {
-        world.pass(Duration::from_secs(1)).await;
+        world.pass_time(Duration::from_secs(1)).await;
         let removed = world.kernel.instance_remove(&Principal::User, &team).await.unwrap();
-        (removed.instance.to_string(), world.machine.alive(), world.after(world.now()))
+        (removed.instance.to_string(), world.machine.live_worker_count(), world.after(world.now()))
     };
     let (stopped, removed) = within(async { tokio::join!(world.stop(run), remove) }).await;
     stopped.unwrap();
     assert_eq!(removed, ("team".into(), 0, 4_000));
-    assert_eq!(world.machine.erased(), [run]);
+    assert_eq!(world.machine.erased_runs(), [run]);
     assert_eq!(code(world.kernel.run_view(&Principal::User, run).await), Some(Code::NotFound));
     let gone = world.kernel.instance_remove(&Principal::User, &team).await;
     assert_eq!(problem(gone).message, "there is no instance `@team`");
@@ -336,12 +357,12 @@ async fn an_instance_that_is_removed_leaves_nothing_and_waits_for_those_who_leav
 
 #[tokio::test(start_paused = true)]
 async fn instances_are_listed_near_or_everywhere() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let live = world.start(&team("coder", "")).await;
-    let over = world.begin(RunMode::Start, "other", &team("coder", "")).await.unwrap().run;
+    let over = world.begin_run(RunMode::Start, "other", &team("coder", "")).await.unwrap().run;
     world.stop(over).await.unwrap();
     let list = async |project: Option<&std::path::Path>, breadth| {
-        let place = Place { target: None, project: project.map(Into::into) };
+        let place = InstanceSelector { target: None, project: project.map(Into::into) };
         let views = world.kernel.instance_views(&Principal::User, &place, breadth).await.unwrap();
         let shown = |view: agent_worker_protocol::api::InstanceView| {
             (view.instance.to_string(), view.live, view.last)
@@ -349,33 +370,36 @@ async fn instances_are_listed_near_or_everywhere() {
         views.into_iter().map(shown).collect::<Vec<_>>()
     };
     let team = ("team".to_owned(), Some(live), Some(live));
-    assert_eq!(list(Some(world.folder()), Breadth::Project).await, std::slice::from_ref(&team));
-    assert!(list(Some("/elsewhere".as_ref()), Breadth::Project).await.is_empty());
-    assert_eq!(list(None, Breadth::All).await, [team, ("other".to_owned(), None, Some(over))]);
+    assert_eq!(
+        list(Some(world.folder()), ListingScope::Project).await,
+        std::slice::from_ref(&team)
+    );
+    assert!(list(Some("/elsewhere".as_ref()), ListingScope::Project).await.is_empty());
+    assert_eq!(list(None, ListingScope::All).await, [team, ("other".to_owned(), None, Some(over))]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_store_is_looked_through_and_found_sound() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     world.start(&team("coder", "kickoff: hello")).await;
-    world.pass(Duration::from_millis(1)).await;
+    world.pass_time(Duration::from_millis(1)).await;
     let report = world.kernel.store_check(&Principal::User).await.unwrap();
     assert_eq!((report.instances, report.messages, report.problems.len()), (1, 1, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_said_about_the_program_is_kept_with_who_said_it() {
-    let world = World::new().await;
-    world.machine.plays("coder", |worker| async move {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
         let request = FeedbackRequest { message: "too slow".into() };
-        kernel.feedback(&who, None, request).await.unwrap();
-        End::quiet()
+        kernel.feedback_submit(&who, None, request).await.unwrap();
+        ScriptEnd::quiet()
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    world.over(run).await;
+    world.wait_until_ended(run).await;
     let say = async |message: String| {
-        world.kernel.feedback(&Principal::User, None, FeedbackRequest { message }).await
+        world.kernel.feedback_submit(&Principal::User, None, FeedbackRequest { message }).await
     };
     say("nice".into()).await.unwrap();
     assert_eq!(code(say("  ".into()).await), Some(Code::BadRequest));
@@ -390,12 +414,13 @@ async fn what_is_said_about_the_program_is_kept_with_who_said_it() {
 
 #[tokio::test(start_paused = true)]
 async fn every_run_that_goes_on_is_told_however_many_there_are() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     for n in 0..101 {
-        world.begin(RunMode::Start, &format!("w{n}"), &team("coder", "")).await.unwrap();
+        world.begin_run(RunMode::Start, &format!("w{n}"), &team("coder", "")).await.unwrap();
     }
-    let everywhere = Place::default();
-    let all = world.kernel.run_views(&Principal::User, &everywhere, Breadth::All).await.unwrap();
+    let everywhere = InstanceSelector::default();
+    let all =
+        world.kernel.run_views(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
     assert_eq!(all.len(), 101);
     let idle = all.iter().flat_map(|run| &run.agents).all(|one| one.state == AgentState::Idle);
     assert!(idle);

@@ -9,8 +9,8 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    worker::End,
-    world::{World, place, team},
+    scripted_worker::ScriptEnd,
+    world::{KernelWorld, instance_selector, team},
 };
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
@@ -27,19 +27,23 @@ fn reported(story: &[Event]) -> Vec<i64> {
 #[tokio::test(start_paused = true)]
 async fn retries_come_after_their_pauses_however_the_wall_clock_is_set() {
     for jump in JUMPS {
-        let world = World::new().await;
+        let world = KernelWorld::new().await;
         let clock = world.clock.clone();
-        world.machine.plays("coder", move |worker| {
+        world.machine.set_worker_script("coder", move |worker| {
             let clock = clock.clone();
             async move {
                 if worker.nth == 2 {
-                    clock.set_wall(jump);
+                    clock.shift_wall(jump);
                 }
-                if worker.nth < 3 { End::fails(FailureClass::Fatal) } else { End::quiet() }
+                if worker.nth < 3 {
+                    ScriptEnd::fails(FailureClass::Fatal)
+                } else {
+                    ScriptEnd::quiet()
+                }
             }
         });
         let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-        let story = world.story(run).await;
+        let story = world.events_of(run).await;
         assert_eq!(world.view(run).await.state, DONE);
         let turns = world.machine.turns_of("coder");
         let began: Vec<_> = turns.iter().map(|turn| world.after(turn.began)).collect();
@@ -51,21 +55,21 @@ async fn retries_come_after_their_pauses_however_the_wall_clock_is_set() {
 #[tokio::test(start_paused = true)]
 async fn a_run_has_the_time_it_is_allowed_however_the_wall_clock_is_set() {
     for jump in JUMPS {
-        let world = World::new().await;
+        let world = KernelWorld::new().await;
         for (agent, answer) in [("ping", "@pong hello"), ("pong", "@ping hello")] {
-            world.machine.plays(agent, move |worker| async move {
-                worker.rest(Duration::from_mins(4)).await;
+            world.machine.set_worker_script(agent, move |worker| async move {
+                worker.pass_time(Duration::from_mins(4)).await;
                 worker.send(answer).await.unwrap();
-                End::quiet()
+                ScriptEnd::quiet()
             });
         }
         let file = team("ping pong", "limits: { wall: 2h }\nkickoff: '@ping go'");
         let run = world.run(&file).await;
-        world.working(run, "ping", 1).await;
-        world.clock.set_wall(jump);
-        world.pass(Duration::from_mins(119)).await;
+        world.wait_for_report(run, "ping", 1).await;
+        world.clock.shift_wall(jump);
+        world.pass_time(Duration::from_mins(119)).await;
         assert_eq!(world.view(run).await.state, RunState::Running, "set by {jump} ms");
-        world.paused(run).await;
+        world.wait_until_paused(run).await;
         assert_eq!(world.after(world.now()), 2 * HOUR, "set by {jump} ms");
     }
 }
@@ -73,7 +77,7 @@ async fn a_run_has_the_time_it_is_allowed_however_the_wall_clock_is_set() {
 #[tokio::test(start_paused = true)]
 async fn a_vote_lasts_as_long_as_it_was_given_and_its_deadline_is_shown_on_the_wall_clock() {
     for jump in JUMPS {
-        let world = World::new().await;
+        let world = KernelWorld::new().await;
         let run = world.start(&team("lead coder", "")).await;
         let request = ProposalRequest {
             target: Some("@team".parse().unwrap()),
@@ -84,12 +88,13 @@ async fn a_vote_lasts_as_long_as_it_was_given_and_its_deadline_is_shown_on_the_w
         world.kernel.propose(&Principal::User, None, request).await.unwrap();
         let proposal = async || {
             let id = ProposalId::new(1);
-            world.kernel.proposal(&Principal::User, &place("@team"), id).await.unwrap()
+            world.kernel.proposal(&Principal::User, &instance_selector("@team"), id).await.unwrap()
         };
         assert_eq!(world.wall_after(proposal().await.deadline), 90_000);
-        world.clock.set_wall(jump);
+        world.clock.shift_wall(jump);
         assert_eq!(world.wall_after(proposal().await.deadline), 90_000 + jump);
-        let expired = world.until(run, |event| event.kind == EventKind::ProposalExpired).await;
+        let expired =
+            world.wait_for_event(run, |event| event.kind == EventKind::ProposalExpired).await;
         assert_eq!(world.wall_after(expired.ts), 90_000 + jump, "set by {jump} ms");
         assert!(matches!(proposal().await.state, ProposalState::Expired { .. }));
     }
@@ -98,21 +103,21 @@ async fn a_vote_lasts_as_long_as_it_was_given_and_its_deadline_is_shown_on_the_w
 #[tokio::test(start_paused = true)]
 async fn a_providers_reset_time_is_kept_and_shown_on_the_wall_clock_as_it_is() {
     for jump in JUMPS {
-        let world = World::new().await;
-        world.machine.plays("coder", |worker| async move {
+        let world = KernelWorld::new().await;
+        world.machine.set_worker_script("coder", |worker| async move {
             match worker.nth {
-                1 => End::rate_limited(worker.now().plus(Duration::from_secs(90))),
-                _ => End::quiet(),
+                1 => ScriptEnd::rate_limited(worker.now().plus(Duration::from_secs(90))),
+                _ => ScriptEnd::quiet(),
             }
         });
         let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-        world.until(run, |event| event.kind == EventKind::AttemptEnded).await;
-        world.clock.set_wall(jump);
+        world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+        world.clock.shift_wall(jump);
         let AgentState::Parked { until, .. } = world.view(run).await.agents.remove(0).state else {
             panic!("not parked: {:?}", world.view(run).await.agents);
         };
         assert_eq!(world.wall_after(until), 90_000 + jump);
-        assert_eq!(world.over(run).await.state, DONE);
+        assert_eq!(world.wait_until_ended(run).await.state, DONE);
         assert_eq!(world.after(world.machine.turns()[1].began), 90_000, "set by {jump} ms");
     }
 }
@@ -123,33 +128,33 @@ async fn whether_a_run_was_cut_off_long_ago_does_not_depend_on_the_wall_clock() 
     for (jump, minutes, expected) in
         [(48 * HOUR, 9, RunState::Running), (-HOUR, 11, interrupted.clone())]
     {
-        let mut world = World::new().await;
-        world.machine.plays("coder", |worker| async move { worker.hang().await });
+        let mut world = KernelWorld::new().await;
+        world.machine.set_worker_script("coder", |worker| async move { worker.hang().await });
         let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-        world.working(run, "coder", 1).await;
-        world.leave().await;
+        world.wait_for_report(run, "coder", 1).await;
+        world.stop_daemon().await;
         world.machine.kill_all().await;
-        world.clock.set_wall(jump);
-        world.pass(Duration::from_mins(minutes)).await;
-        world.come_back().await;
+        world.clock.shift_wall(jump);
+        world.pass_time(Duration::from_mins(minutes)).await;
+        world.restart_daemon().await;
         assert_eq!(world.view(run).await.state, expected, "set by {jump} ms");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_jump_is_one_event_of_every_live_run_and_drift_is_none() {
-    let world = World::new().await;
+    let world = KernelWorld::new().await;
     let one = world.start(&team("lead", "")).await;
     let file = team("coder", "");
-    let other = world.begin(RunMode::Start, "other", &file).await.unwrap().run;
+    let other = world.begin_run(RunMode::Start, "other", &file).await.unwrap().run;
     for jump in [1_900, 5_000, -70_000] {
-        world.pass(Duration::from_mins(1)).await;
-        world.clock.set_wall(jump);
+        world.pass_time(Duration::from_mins(1)).await;
+        world.clock.shift_wall(jump);
     }
-    world.pass(Duration::from_mins(1)).await;
+    world.pass_time(Duration::from_mins(1)).await;
     for run in [one, other] {
         world.stop(run).await.unwrap();
-        let story = world.story(run).await;
+        let story = world.events_of(run).await;
         assert_eq!(reported(&story), [5_000, -70_000]);
     }
 }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use agent_worker_kernel::{
-    Clock, Dice, Error, Kernel, Options, Parts, Place, Principal, Reading, Recovered, VirtualClock,
-    Watched,
+    ChannelQuery, Clock, Error, InstanceSelector, Kernel, KernelParts, Options, Principal,
+    RandomSource, RecoverySummary, VirtualClock, WatchSubject,
 };
 use agent_worker_protocol::{
     Code, Event, EventKind, Message, Millis, Priority, Problem, Receipt, RunId, RunMode, Seq,
@@ -23,31 +23,31 @@ use tokio::sync::oneshot;
 
 use crate::{
     machine::Machine,
-    patient::{Fault, Patient},
+    paused_clock_store::{InjectedFault, PausedClockStore},
 };
 
 /// What must happen happens within this, by the virtual clock.
-const PATIENCE: Duration = Duration::from_hours(24);
+const VIRTUAL_TIMEOUT: Duration = Duration::from_hours(24);
 /// And within this, by a real one.
-const REAL_PATIENCE: Duration = Duration::from_mins(1);
+const REAL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Where the rows of a test are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Disk {
+pub(crate) enum StoreLocation {
     Memory,
     File,
 }
 
-pub(crate) struct World {
+pub(crate) struct KernelWorld {
     pub(crate) kernel: Kernel,
     pub(crate) machine: Machine,
-    pub(crate) store: Arc<Patient>,
+    pub(crate) store: Arc<PausedClockStore>,
     sqlite: Sqlite,
-    disk: Disk,
+    disk: StoreLocation,
     folder: TempDir,
     pub(crate) clock: VirtualClock,
     began: Now,
-    dice: Dice,
+    dice: RandomSource,
     options: Options,
 }
 
@@ -58,12 +58,12 @@ pub(crate) fn team(agents: &str, rest: &str) -> String {
 }
 
 /// An instance, as its user types it.
-pub(crate) fn place(target: &str) -> Place {
-    Place { target: Some(target.parse().unwrap()), project: None }
+pub(crate) fn instance_selector(target: &str) -> InstanceSelector {
+    InstanceSelector { target: Some(target.parse().unwrap()), project: None }
 }
 
 /// A message to `target`, as its user sends it.
-pub(crate) fn request(target: Option<&str>, message: &str) -> SendRequest {
+pub(crate) fn send_request(target: Option<&str>, message: &str) -> SendRequest {
     let target: Option<Target> = target.map(|target| target.parse().unwrap());
     let message = message.to_owned();
     let (to, cc) = (Vec::new(), Vec::new());
@@ -79,31 +79,31 @@ pub(crate) fn request(target: Option<&str>, message: &str) -> SendRequest {
     }
 }
 
-impl World {
+impl KernelWorld {
     pub(crate) async fn new() -> Self {
-        Self::with(Disk::Memory, Options::default(), 1).await
+        Self::with(StoreLocation::Memory, Options::default(), 1).await
     }
 
     pub(crate) async fn on_disk() -> Self {
-        Self::with(Disk::File, Options::default(), 1).await
+        Self::with(StoreLocation::File, Options::default(), 1).await
     }
 
-    pub(crate) async fn with(disk: Disk, options: Options, seed: u64) -> Self {
+    pub(crate) async fn with(disk: StoreLocation, options: Options, seed: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sqlite = open(disk, &folder);
-        let store = Arc::new(Patient::new(sqlite.clone()));
-        let (clock, dice) = (VirtualClock::start(), Dice::seeded(seed << 32));
+        let store = Arc::new(PausedClockStore::new(sqlite.clone()));
+        let (clock, dice) = (VirtualClock::start(), RandomSource::seeded(seed << 32));
         let machine = Machine::new(clock.clone());
         let kernel = Kernel::new(parts(&store, &machine, &clock, &dice, options));
         kernel.recover().await.unwrap();
-        machine.attend(kernel.clone());
+        machine.attach_kernel(kernel.clone());
         let began = clock.now();
         Self { kernel, machine, store, sqlite, disk, folder, clock, began, dice, options }
     }
 
     /// The daemon leaves; workers go on without one.
-    pub(crate) async fn leave(&self) {
-        self.machine.desert();
+    pub(crate) async fn stop_daemon(&self) {
+        self.machine.detach_kernel();
         within(self.kernel.close()).await;
     }
 
@@ -118,28 +118,28 @@ impl World {
     }
 
     /// The next daemon comes, on what the one before left.
-    pub(crate) async fn come_back(&mut self) -> Recovered {
+    pub(crate) async fn restart_daemon(&mut self) -> RecoverySummary {
         self.replace_kernel().await;
         let recovered = self.kernel.recover().await.unwrap();
-        self.machine.attend(self.kernel.clone());
+        self.machine.attach_kernel(self.kernel.clone());
         recovered
     }
 
     /// The next daemon comes while the disk is full for the next question of `method`, and takes over later.
-    pub(crate) async fn come_back_on_a_full_disk(&mut self, method: &'static str) {
+    pub(crate) async fn restart_on_full_disk(&mut self, method: &'static str) {
         self.replace_kernel().await;
-        self.store.spoil(method, Fault::Full);
+        self.store.inject_fault(method, InjectedFault::Full);
         let refused = self.kernel.recover().await.unwrap_err();
         assert!(refused.is_disk_fault(), "{method}: {refused}");
-        self.kernel.recover_later();
-        self.machine.attend(self.kernel.clone());
+        self.kernel.recover_in_background();
+        self.machine.attach_kernel(self.kernel.clone());
     }
 
     async fn replace_kernel(&mut self) {
-        if self.disk == Disk::File {
+        if self.disk == StoreLocation::File {
             self.sqlite.clone().close().await;
             self.sqlite = open(self.disk, &self.folder);
-            self.store = Arc::new(Patient::new(self.sqlite.clone()));
+            self.store = Arc::new(PausedClockStore::new(self.sqlite.clone()));
         }
         let parts = parts(&self.store, &self.machine, &self.clock, &self.dice, self.options);
         self.kernel = Kernel::new(parts);
@@ -147,26 +147,26 @@ impl World {
 
     /// `agent-worker run` with this file.
     pub(crate) async fn run(&self, file: &str) -> RunId {
-        self.begin(RunMode::Run, "team", file).await.unwrap().run
+        self.begin_run(RunMode::Run, "team", file).await.unwrap().run
     }
 
     /// `agent-worker start` with this file.
     pub(crate) async fn start(&self, file: &str) -> RunId {
-        self.begin(RunMode::Start, "team", file).await.unwrap().run
+        self.begin_run(RunMode::Start, "team", file).await.unwrap().run
     }
 
     /// The same, with a name for the workflow.
-    pub(crate) async fn begin(
+    pub(crate) async fn begin_run(
         &self,
         mode: RunMode,
         name: &str,
         file: &str,
     ) -> Result<RunStarted, Error> {
-        self.kernel.run_new(&Principal::User, self.asks(mode, name, file)).await
+        self.kernel.run_new(&Principal::User, self.run_request(mode, name, file)).await
     }
 
     /// What is asked for then; `name` may lie in a folder.
-    pub(crate) fn asks(&self, mode: RunMode, name: &str, file: &str) -> RunRequest {
+    pub(crate) fn run_request(&self, mode: RunMode, name: &str, file: &str) -> RunRequest {
         let path = self.folder.path().join(format!("{name}.yaml"));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, file).unwrap();
@@ -187,14 +187,14 @@ impl World {
     }
 
     /// The user says something in the team's channel.
-    pub(crate) async fn say(&self, message: &str) -> SendReply {
-        let request = request(Some("@team"), message);
+    pub(crate) async fn send_to_team(&self, message: &str) -> SendReply {
+        let request = send_request(Some("@team"), message);
         self.kernel.send(&Principal::User, None, request).await.unwrap()
     }
 
     /// Every event of a run, from its first to its last.
-    pub(crate) async fn story(&self, run: RunId) -> Vec<Event> {
-        let watched = Watched::Run(run);
+    pub(crate) async fn events_of(&self, run: RunId) -> Vec<Event> {
+        let watched = WatchSubject::Run(run);
         let mut feed = self.kernel.watch(&Principal::User, watched, None).await.unwrap();
         let mut events = Vec::new();
         within(async {
@@ -207,14 +207,18 @@ impl World {
     }
 
     /// Waits for a run's end.
-    pub(crate) async fn over(&self, run: RunId) -> RunView {
-        self.story(run).await;
+    pub(crate) async fn wait_until_ended(&self, run: RunId) -> RunView {
+        self.events_of(run).await;
         self.view(run).await
     }
 
     /// The first event of a run that is `wanted`, once it is there.
-    pub(crate) async fn until(&self, run: RunId, wanted: impl Fn(&Event) -> bool) -> Event {
-        let watched = Watched::Run(run);
+    pub(crate) async fn wait_for_event(
+        &self,
+        run: RunId,
+        wanted: impl Fn(&Event) -> bool,
+    ) -> Event {
+        let watched = WatchSubject::Run(run);
         let mut feed = self.kernel.watch(&Principal::User, watched, None).await.unwrap();
         within(async {
             loop {
@@ -228,14 +232,14 @@ impl World {
     }
 
     /// Waits until a run is paused.
-    pub(crate) async fn paused(&self, run: RunId) -> Event {
-        self.until(run, |event| event.kind == EventKind::RunPaused).await
+    pub(crate) async fn wait_until_paused(&self, run: RunId) -> Event {
+        self.wait_for_event(run, |event| event.kind == EventKind::RunPaused).await
     }
 
     /// Waits until an agent's worker has reported for the `nth` time, from 1.
-    pub(crate) async fn working(&self, run: RunId, agent: &str, nth: usize) -> Event {
+    pub(crate) async fn wait_for_report(&self, run: RunId, agent: &str, nth: usize) -> Event {
         let seen = std::cell::Cell::new(0);
-        self.until(run, |event| {
+        self.wait_for_event(run, |event| {
             let its = event.agent.as_ref().is_some_and(|name| name.to_string() == agent);
             seen.set(seen.get() + usize::from(its && event.kind == EventKind::AttemptRunning));
             seen.get() == nth
@@ -249,19 +253,19 @@ impl World {
 
     /// Everything that was said in the team's channel.
     pub(crate) async fn channel(&self) -> Vec<Message> {
-        let reading = Reading { limit: Some(1000), all_runs: true, ..Reading::default() };
-        let place = place("@team");
+        let reading = ChannelQuery { limit: Some(1000), all_runs: true, ..ChannelQuery::default() };
+        let place = instance_selector("@team");
         self.kernel.messages(&Principal::User, &place, reading).await.unwrap().messages
     }
 
     /// Where each delivery of one of the team's messages stands.
     pub(crate) async fn receipts(&self, seq: i64) -> Vec<Receipt> {
-        let (place, seq) = (place("@team"), Seq::new(seq));
+        let (place, seq) = (instance_selector("@team"), Seq::new(seq));
         self.kernel.receipts(&Principal::User, &place, seq).await.unwrap().receipts
     }
 
     /// Lets time pass, for everybody.
-    pub(crate) async fn pass(&self, time: Duration) {
+    pub(crate) async fn pass_time(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
@@ -285,12 +289,12 @@ pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     let (too_late, late) = oneshot::channel();
     let (_done, is_done) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
-        if is_done.recv_timeout(REAL_PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if is_done.recv_timeout(REAL_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             let _ = too_late.send(());
         }
     });
     tokio::select! {
-        done = tokio::time::timeout(PATIENCE, work) => {
+        done = tokio::time::timeout(VIRTUAL_TIMEOUT, work) => {
             done.expect("a day has passed and it did not happen")
         }
         Ok(()) = late => panic!("the kernel never rests"),
@@ -307,21 +311,21 @@ pub(crate) fn code<T>(answer: Result<T, Error>) -> Option<Code> {
     answer.err().map(|error| Problem::from(&error).code)
 }
 
-fn open(disk: Disk, folder: &TempDir) -> Sqlite {
+fn open(disk: StoreLocation, folder: &TempDir) -> Sqlite {
     match disk {
-        Disk::Memory => Sqlite::in_memory().unwrap(),
-        Disk::File => Sqlite::open(folder.path()).unwrap(),
+        StoreLocation::Memory => Sqlite::in_memory().unwrap(),
+        StoreLocation::File => Sqlite::open(folder.path()).unwrap(),
     }
 }
 
 fn parts(
-    store: &Arc<Patient>,
+    store: &Arc<PausedClockStore>,
     machine: &Machine,
     clock: &VirtualClock,
-    dice: &Dice,
+    dice: &RandomSource,
     options: Options,
-) -> Parts {
+) -> KernelParts {
     let store: Arc<dyn Store> = store.clone();
     let clock = Clock::Virtual(clock.clone());
-    Parts { store, runner: Arc::new(machine.clone()), clock, dice: dice.clone(), options }
+    KernelParts { store, runner: Arc::new(machine.clone()), clock, random: dice.clone(), options }
 }

@@ -132,7 +132,8 @@ pub struct SuggestRequest {
 
 /// What suggesting something made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Suggested {
+#[schemars(rename = "Suggested")]
+pub struct SuggestReply {
     /// Its number: that of the message that told the owner.
     pub suggestion: Seq,
     /// Whom it waits for.

@@ -40,7 +40,8 @@ pub struct InstanceRequest {
 
 /// The answer to a clear: what is hidden from now on. It is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Cleared {
+#[schemars(rename = "Cleared")]
+pub struct InstanceCleared {
     /// Where.
     pub instance: InstanceRef,
     /// The last message that is hidden.
@@ -49,7 +50,8 @@ pub struct Cleared {
 
 /// The answer to a removal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Removed {
+#[schemars(rename = "Removed")]
+pub struct InstanceRemoved {
     /// What is gone.
     pub instance: InstanceRef,
     /// The folder its file lies in, which is left alone.

@@ -103,7 +103,8 @@ pub struct CancelRequest {
 
 /// What making, voting on or cancelling a proposal came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Outcome {
+#[schemars(rename = "Outcome")]
+pub struct ProposalOutcome {
     /// Which proposal.
     pub proposal: ProposalId,
     /// Where it stands.
@@ -136,7 +137,7 @@ pub struct AskRequest {
 
 /// What `ask_human` gives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Asked {
+pub struct AskReply {
     /// The question's number.
     pub question: QuestionId,
     /// What happens now.

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
     /// How it ended, or why it waits.
-    pub outcome: Verdict,
+    pub outcome: RunVerdict,
     /// Its workflow.
     pub workflow: WorkflowName,
     /// Its instance of that.
@@ -37,14 +37,15 @@ pub struct RunReport {
     /// Deliveries that were given up.
     pub dropped: Vec<Receipt>,
     /// What each agent did.
-    pub agents: BTreeMap<AgentName, AgentPart>,
+    pub agents: BTreeMap<AgentName, AgentReport>,
     /// Why it is not done.
     pub error: Option<ReportError>,
 }
 
 /// What one agent did in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AgentPart {
+#[schemars(rename = "AgentPart")]
+pub struct AgentReport {
     /// Turns it took.
     pub turns: u32,
     /// Messages it wrote.
@@ -71,7 +72,8 @@ pub struct ReportError {
 /// What became of a run, in a word and as an exit code; of any other command, the first three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+#[schemars(rename = "Verdict")]
+pub enum RunVerdict {
     /// Everything for everybody was acted upon.
     Done,
     /// Something was not.
@@ -88,7 +90,7 @@ pub enum Verdict {
     Stopped,
 }
 
-impl Verdict {
+impl RunVerdict {
     /// What became of a run; none while it goes on.
     pub fn of(view: &RunView) -> Option<Self> {
         let invalid = view.error.as_ref().is_some_and(|error| match error.code {
@@ -125,7 +127,7 @@ impl Verdict {
     }
 
     /// What a command exits with.
-    pub const fn code(self) -> u8 {
+    pub const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
@@ -141,11 +143,11 @@ impl Verdict {
 impl RunReport {
     /// The report of a run that has ended or is at rest; none while it continues.
     pub fn of(view: &RunView) -> Option<Self> {
-        let outcome = Verdict::of(view)?;
+        let outcome = RunVerdict::of(view)?;
         let part = |agent: &AgentView| {
             let state = agent.state.clone();
             let AgentView { turns, messages, usage, .. } = *agent;
-            let part = AgentPart { turns, messages, usage, state };
+            let part = AgentReport { turns, messages, usage, state };
             (agent.name.clone(), part)
         };
         Some(Self {
@@ -160,28 +162,29 @@ impl RunReport {
             dead_letters: view.dead_letters.clone(),
             dropped: view.dropped.clone(),
             agents: view.agents.iter().map(part).collect(),
-            error: reason(outcome, view),
+            error: report_error(outcome, view),
         })
     }
 }
 
-fn reason(outcome: Verdict, view: &RunView) -> Option<ReportError> {
+fn report_error(outcome: RunVerdict, view: &RunView) -> Option<ReportError> {
     let (code, message) = match (outcome, &view.error) {
-        (Verdict::Done, _) => return None,
+        (RunVerdict::Done, _) => return None,
         (_, Some(error)) => {
             let code = serde_json::to_value(error.code).unwrap_or_default();
             (code.as_str().unwrap_or_default().to_owned(), error.message.clone())
         }
-        (Verdict::Failed | Verdict::Invalid, None) => undone(view),
-        (Verdict::Limit | Verdict::Human | Verdict::Interrupted | Verdict::Stopped, None) => {
-            (outcome.word().to_owned(), view.state.to_string())
-        }
+        (RunVerdict::Failed | RunVerdict::Invalid, None) => unacted_messages(view),
+        (
+            RunVerdict::Limit | RunVerdict::Human | RunVerdict::Interrupted | RunVerdict::Stopped,
+            None,
+        ) => (outcome.word().to_owned(), view.state.to_string()),
     };
     Some(ReportError { code, message, hint: None })
 }
 
 /// What was not done.
-fn undone(view: &RunView) -> (String, String) {
+fn unacted_messages(view: &RunView) -> (String, String) {
     let (code, receipts) = match view.dead_letters.as_slice() {
         [] => ("dropped", view.dropped.as_slice()),
         dead => ("dead_letters", dead),
@@ -254,9 +257,10 @@ mod tests {
         ] {
             let report = report(state.clone(), more);
             let got = report.as_ref().map(|report| {
-                let verdict: Verdict = serde_json::from_value(report["outcome"].clone()).unwrap();
+                let verdict: RunVerdict =
+                    serde_json::from_value(report["outcome"].clone()).unwrap();
                 assert_eq!(report["outcome"], verdict.word());
-                (verdict.word(), verdict.code(), report["error"]["code"].as_str())
+                (verdict.word(), verdict.exit_code(), report["error"]["code"].as_str())
             });
             assert_eq!(got, expected, "{state}");
         }

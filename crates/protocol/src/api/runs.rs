@@ -81,7 +81,7 @@ pub struct RunView {
     /// Since when it stands there.
     pub state_since: Millis,
     /// What it must be given more of to go on, where it waits at a limit.
-    #[serde(default, skip_serializing_if = "ResumeRequest::is_nothing")]
+    #[serde(default, skip_serializing_if = "ResumeRequest::is_empty")]
     pub needs: ResumeRequest,
     /// What made it fail, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +123,7 @@ impl RunView {
             RunState::Ended { .. } => true,
             RunState::Setup | RunState::Electing | RunState::Running => false,
             RunState::Paused { .. } => {
-                let moves = self.is_about_to_end() || self.is_about_to_go_on();
+                let moves = self.is_about_to_end() || self.is_about_to_resume();
                 !moves && !self.agents.iter().any(works)
             }
         }
@@ -131,12 +131,12 @@ impl RunView {
 
     /// Whether it goes on in a moment: a `start` at its turn limit that has turns again, because they are a day old or
     /// because the one under way was cut short and is none.
-    fn is_about_to_go_on(&self) -> bool {
+    fn is_about_to_resume(&self) -> bool {
         let by_turns = matches!(
             self.state,
             RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
         );
-        by_turns && self.mode == RunMode::Start && self.needs.is_nothing()
+        by_turns && self.mode == RunMode::Start && self.needs.is_empty()
     }
 
     /// Whether it ends in a moment: a `run` in which nobody has anything left to do.
@@ -216,12 +216,12 @@ pub struct ResumeRequest {
 
 impl ResumeRequest {
     /// Whether it asks for no more than to go on.
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// The command that asks for this.
-    pub fn typed(&self, target: &Target) -> String {
+    pub fn to_command(&self, target: &Target) -> String {
         let Self { hops, turns, wall } = self;
         let count =
             |name: &str, value: &Option<u32>| value.map(|value| format!(" --{name} {value}"));
@@ -247,7 +247,7 @@ pub struct StatsView {
     /// How long it has lasted, in milliseconds.
     pub lasted_ms: u64,
     /// Everybody together.
-    pub total: Tally,
+    pub total: ActivityStats,
     /// Each agent.
     pub agents: Vec<AgentStats>,
 }
@@ -259,12 +259,13 @@ pub struct AgentStats {
     pub name: AgentName,
     /// What it did.
     #[serde(flatten)]
-    pub tally: Tally,
+    pub stats: ActivityStats,
 }
 
 /// What was done, and how long it took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Tally {
+#[schemars(rename = "Tally")]
+pub struct ActivityStats {
     /// Attempts that ended ok or failed.
     pub turns: u32,
     /// Messages written; of a run, by whomever.
@@ -275,15 +276,16 @@ pub struct Tally {
     pub failed: u32,
     /// How long these took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub took: Option<Spread>,
+    pub took: Option<DurationPercentiles>,
     /// How long the message each is named after had waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waited: Option<Spread>,
+    pub waited: Option<DurationPercentiles>,
 }
 
 /// How times are spread, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Spread {
+#[schemars(rename = "Spread")]
+pub struct DurationPercentiles {
     /// Half took no longer.
     pub p50_ms: u64,
     /// Nineteen of twenty took no longer.
@@ -411,7 +413,7 @@ mod tests {
                 "agent-worker resume @review:pr-1 --hops 4 --turns 8 --wall 2h",
             ),
         ] {
-            assert_eq!(needs.typed(&target), typed);
+            assert_eq!(needs.to_command(&target), typed);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What agents ask a person for before they do it, and what is said to that.
 
 use agent_worker_protocol::{
-    AgentName, ApprovalId, AttemptId, Consent, Hash, Millis, OnAsk, RunId, Sender, canonical, hash,
+    AgentName, ApprovalId, AttemptId, Consent, Hash, Millis, OnAsk, RunId, Sender, canonical_json,
+    hash,
 };
 use serde_json::Value;
 
@@ -62,6 +63,6 @@ pub enum ApprovalQuery {
 impl NewApproval {
     /// What is equal for equal calls.
     pub fn hash(&self) -> Hash {
-        hash(&[self.tool.as_bytes(), canonical(&self.args).as_bytes()])
+        hash(&[self.tool.as_bytes(), canonical_json(&self.args).as_bytes()])
     }
 }

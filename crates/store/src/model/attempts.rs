@@ -35,12 +35,12 @@ pub struct LeaseFacts {
     /// Where the run stops by itself.
     pub limits: Limits,
     /// Whose turns and attempts these are.
-    pub whose: Whose,
+    pub limit_scope: LimitScope,
 }
 
 /// Whom a limit is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum LimitScope {
     /// Everybody in the run together.
     Team,
     /// One standalone agent, since it was made or last resumed: those beside it are none of its business.
@@ -63,9 +63,9 @@ pub type LeaseRule = fn(&LeaseFacts) -> LeaseStep;
 
 /// What came of asking for a lease.
 #[derive(Clone, Debug)]
-pub enum Leased {
+pub enum LeaseOutcome {
     /// The run does not run, the agent is not free or not due, or no waking mail waits.
-    Nothing,
+    NotReady,
     /// A limit was reached and the run is paused.
     Paused(PauseCause),
     /// A limit was reached and the agent is stopped, for this reason.
@@ -152,7 +152,7 @@ pub struct AttemptRow {
 
 /// A turn that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct TurnRow {
     /// By whom.
     pub agent: AgentName,
     /// How long the message it is named after had waited.
@@ -177,7 +177,7 @@ pub struct Settlement {
     /// Why its agent is not woken any more in this run.
     pub stop: Option<String>,
     /// What a dead letter is told as.
-    pub dead_note: DeadNote,
+    pub dead_letter_text: DeadLetterText,
 }
 
 /// What an attempt's end means for the deliveries it was shown. An end that is ok acks them whatever this says.
@@ -188,17 +188,17 @@ pub enum Blame {
     /// Tried again together; dead after so many in a row.
     Uncounted {
         /// The most there may be in a row.
-        most: u32,
+        max: u32,
     },
     /// Counted and tried alone from now on; dead at so many.
     Counted {
         /// The most there may be.
-        most: u32,
+        max: u32,
     },
 }
 
 /// Words the note in the channel that tells of a dead letter: whose, which, why.
-pub type DeadNote = fn(&AgentName, Seq, &str) -> String;
+pub type DeadLetterText = fn(&AgentName, Seq, &str) -> String;
 
 /// What became of an attempt's deliveries.
 #[derive(Clone, Debug, PartialEq, Eq)]

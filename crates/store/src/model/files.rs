@@ -64,7 +64,7 @@ pub struct FileIntent {
 
 /// A file that is about to be renamed to `NAME.conflict`, or was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PendingAside {
+pub struct PendingConflictFile {
     /// The slot it was found in.
     pub slot: FileSlot,
     /// The file.
@@ -83,7 +83,7 @@ pub struct FileState {
     /// The write under way.
     pub intent: Option<FileIntent>,
     /// The conflict file under way.
-    pub aside: Option<PendingAside>,
+    pub conflict_file: Option<PendingConflictFile>,
     /// Texts whose every edit is in the store, as versions without bases recorded them: by file, time and content.
     pub marks: Vec<Hash>,
 }
@@ -128,12 +128,12 @@ pub enum FileStep {
     /// Records that the out slot holds no person's text: at most a staged file. Deletes the intent.
     Unstage,
     /// Records that the conflict file has its name.
-    AsideDone,
+    ConflictFileDone,
 }
 
 /// A person's text, found in a slot.
 #[derive(Clone, Debug)]
-pub struct FileTake {
+pub struct FileImport {
     /// The instance.
     pub workflow: WorkflowId,
     /// The document.
@@ -145,16 +145,16 @@ pub struct FileTake {
     /// The whole text and its hash: the slot's next base. None if it cannot be kept.
     pub text: Option<(String, Hash)>,
     /// The newest revision it was merged with; none if there was no document.
-    pub head: Option<Revision>,
+    pub merged_with: Option<Revision>,
     /// The result of the merge.
-    pub outcome: TakeOutcome,
+    pub outcome: ImportOutcome,
     /// Bases that were replaced before are deleted.
     pub forget_before: Millis,
 }
 
 /// The result of merging a person's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TakeOutcome {
+pub enum ImportOutcome {
     /// The newest revision has every edit of it already.
     Same,
     /// Merged, it is the next revision.
@@ -167,7 +167,7 @@ pub enum TakeOutcome {
     /// It cannot be merged as a whole: it is stored as a revision of its own, followed by another. The file is set aside.
     Conflict {
         /// The text of the second revision: the store's, with what could be merged.
-        stays: String,
+        store_text: String,
         /// Why.
         why: String,
     },

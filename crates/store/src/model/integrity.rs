@@ -4,7 +4,7 @@ use crate::damage::DamagedRow;
 
 /// What a check of the whole store has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Integrity {
+pub struct IntegrityReport {
     /// Damage to the structure of a database, one line each.
     pub problems: Vec<String>,
     /// Rows that do not match their checksums.

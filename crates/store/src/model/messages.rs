@@ -65,14 +65,14 @@ pub struct MessageQuery {
     /// Containing this text, whatever the case of its letters.
     pub search: Option<String>,
     /// Which end to take when there are more than `limit`.
-    pub order: Order,
+    pub order: MessageOrder,
     /// At most so many.
     pub limit: u32,
 }
 
 /// Which end of a long list is meant. What is returned is always oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum MessageOrder {
     /// The first ones.
     OldestFirst,
     /// The last ones.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AgentName, Millis, PauseCause, Proposal, ProposalId, QuestionId, RunId, Terms, Verdict,
+    AgentName, Millis, PauseCause, Proposal, ProposalId, QuestionId, RunId, Terms, VoteOutcome,
 };
 
 /// A proposal to be made. Its creator is who writes, never a field.
@@ -12,9 +12,9 @@ pub struct NewProposal {
     /// What is fixed from now on.
     pub terms: Terms,
     /// How long votes are accepted.
-    pub lasts: Duration,
+    pub voting_period: Duration,
     /// What follows from saying so in the channel.
-    pub said: Said,
+    pub hop_context: HopContext,
 }
 
 /// A vote. Its voter is who writes, never a field.
@@ -27,36 +27,36 @@ pub struct NewBallot {
     /// Why.
     pub reason: Option<String>,
     /// By what right.
-    pub right: Right,
+    pub authority: ProposalAuthority,
     /// What follows from what is said if it decides the proposal.
-    pub said: Said,
+    pub hop_context: HopContext,
 }
 
 /// A proposal to be taken back. By whom is who writes.
 #[derive(Clone, Debug)]
-pub struct NewCancel {
+pub struct NewCancellation {
     /// Which.
     pub proposal: ProposalId,
     /// Why.
     pub why: Option<String>,
     /// By what right.
-    pub right: Right,
+    pub authority: ProposalAuthority,
     /// What follows from saying so in the channel.
-    pub said: Said,
+    pub hop_context: HopContext,
 }
 
 /// By what right somebody votes on a proposal, or takes it back. The user has both by being the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Right {
+pub enum ProposalAuthority {
     /// Their own: as one of the electorate, or as its creator.
     Own,
     /// A person's, who may vote on everything and take everything back.
-    Persons,
+    Person,
 }
 
 /// What follows from a message of the system that an attempt caused.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct HopContext {
     /// How many messages led to it.
     pub hops: u32,
     /// The run pauses in the same step, because these are too many.
@@ -65,16 +65,16 @@ pub struct Said {
 
 /// How a proposal is decided: a pure function, called inside the store's transaction, and the chance it may use.
 #[derive(Clone, Copy, Debug)]
-pub struct Deciding {
+pub struct TallyRule {
     /// Counts.
-    pub tally: fn(&Proposal, u64, Deadline) -> ProposalStep,
+    pub tally: fn(&Proposal, u64, DeadlineStatus) -> ProposalStep,
     /// A number nobody could guess, for ties that chance decides.
-    pub dice: u64,
+    pub tie_break_seed: u64,
 }
 
 /// Whether a proposal's deadline has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deadline {
+pub enum DeadlineStatus {
     /// Votes are accepted.
     Ahead,
     /// The time is up.
@@ -89,7 +89,7 @@ pub enum ProposalStep {
     /// Everybody voted, and its creator's vote is wanted to decide a tie.
     Tied,
     /// The votes are counted.
-    Resolve(Verdict),
+    Resolve(VoteOutcome),
     /// Its time is up.
     Expire,
 }
@@ -100,7 +100,7 @@ pub enum ProposalQuery {
     /// Those votes are taken on.
     Active,
     /// All of one run.
-    Of(RunId),
+    OfRun(RunId),
     /// All there ever were.
     All,
     /// The newest of one run that decided something, at most so many.
@@ -115,12 +115,12 @@ pub struct NewQuestion {
     /// What can be answered; empty: anything.
     pub options: Vec<String>,
     /// What follows from saying so in the channel.
-    pub said: Said,
+    pub hop_context: HopContext,
 }
 
 /// A question as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct QuestionRow {
     /// Its number.
     pub id: QuestionId,
     /// In which run it was asked.

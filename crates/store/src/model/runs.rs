@@ -5,7 +5,7 @@ use agent_worker_protocol::{
     Role, RunId, RunMode, RunState, Tag, Usage, WorkflowId, WorkflowName, api::RunError,
 };
 
-use super::{Approval, Question};
+use super::{Approval, QuestionRow};
 use crate::time::StoreTime;
 
 /// One instance of a workflow.
@@ -39,7 +39,7 @@ pub struct NewRun {
     /// Who of them has a role from the start.
     pub roles: Vec<(Role, AgentName)>,
     /// What becomes of its rows.
-    pub keep: Keep,
+    pub retention: Retention,
 }
 
 /// One participant of a new run.
@@ -53,7 +53,7 @@ pub struct NewAgent {
 
 /// How long an instance's rows are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum Retention {
     /// Until a person deletes them.
     Always,
     /// Until its run is over (`provider: memory`).
@@ -84,7 +84,7 @@ pub struct RunRow {
     /// What it was made from.
     pub script: String,
     /// What becomes of its rows.
-    pub keep: Keep,
+    pub retention: Retention,
     /// When it began, on the wall clock.
     pub started: Millis,
     /// When it ended, on the wall clock.
@@ -115,7 +115,7 @@ pub struct RunSnapshot {
     /// How many proposals of the instance are open.
     pub proposals: u32,
     /// Open questions of the instance.
-    pub questions: Vec<Question>,
+    pub questions: Vec<QuestionRow>,
     /// Open approval requests of the instance.
     pub approvals: Vec<Approval>,
 }
@@ -130,16 +130,16 @@ pub enum InstanceQuery {
     /// Those with this name and tag, one for each project that has one.
     Named(InstanceRef),
     /// Those with this name, whatever their tag.
-    Called(WorkflowName),
+    OfWorkflow(WorkflowName),
     /// Those with this tag, whatever their name.
     Tagged(Tag),
     /// Those in whose live, else last, run this agent takes part.
-    With(AgentName),
+    WithAgent(AgentName),
 }
 
 /// What keeps messages from being acted upon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hindrances {
+pub struct RunBlockers {
     /// Where the run stands.
     pub state: RunState,
     /// Its agents that are not woken any more.
@@ -152,7 +152,7 @@ pub enum RunQuery {
     /// Those that are not over.
     Live,
     /// All of one instance, at most so many.
-    Of(WorkflowId, u32),
+    OfInstance(WorkflowId, u32),
     /// The newest of all instances, at most so many.
     Newest(u32),
 }
@@ -197,18 +197,18 @@ pub struct NotBefore {
     /// When.
     pub at: StoreTime,
     /// What it waits for.
-    pub wait: Wait,
+    pub wait: WaitReason,
     /// What happened, for people.
     pub why: String,
 }
 
 /// What an agent that may not be leased yet waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum WaitReason {
     /// The pause after a failure.
     BackOff,
     /// The instant its provider named.
-    Park,
+    RateLimited,
 }
 
 /// An agent that has waking mail and no live attempt.
@@ -252,9 +252,9 @@ pub struct RunFacts {
     /// Questions that wait for a person's answer.
     pub questions: u32,
     /// Attempts that live and wait for a person's approval.
-    pub held: u32,
+    pub awaiting_approval: u32,
     /// Waking deliveries, pending or leased, of their agents.
-    pub held_mail: u32,
+    pub awaiting_approval_deliveries: u32,
 }
 
 /// What was decided about a run.
@@ -278,4 +278,4 @@ pub enum RunStep {
 }
 
 /// A pure decision about a run, called inside the store's transaction, perhaps more than once.
-pub type Decide = Box<dyn Fn(&RunFacts) -> RunStep + Send>;
+pub type RunRule = Box<dyn Fn(&RunFacts) -> RunStep + Send>;

@@ -9,23 +9,23 @@ use crate::{
     model::{AgentRow, LiveAttempt, NotBefore, ReadyAgent},
 };
 
-pub(super) const LIST: &str = "SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
+pub(super) const LIST_SQL: &str = "SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
         (SELECT count(*) FROM delivery d INDEXED BY delivery_open
           WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
         a.turns, a.messages, a.since, a.input_tokens, a.output_tokens, a.cost_micros, a.cost_how
         FROM workflow w JOIN agent a ON a.workflow = w.id AND a.run = w.last_run WHERE w.id = ?1 ORDER BY a.place";
 
 pub(super) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
-    instances::name(db, workflow)?;
+    instances::instance_ref(db, workflow)?;
     let agents = db
-        .prepare_cached(LIST)?
-        .query_map([workflow.get()], agent)?
+        .prepare_cached(LIST_SQL)?
+        .query_map([workflow.get()], read_agent)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(agents)
 }
 
-fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
-    let not_before = match columns::if_any(row, 3, columns::store_time)? {
+fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
+    let not_before = match columns::optional(row, 3, columns::store_time)? {
         Some(at) => Some(NotBefore {
             at,
             wait: columns::word(row, 4, columns::wait_read)?,
@@ -33,12 +33,12 @@ fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         }),
         None => None,
     };
-    let live = match columns::if_any(row, 6, columns::attempt_id)? {
+    let live = match columns::optional(row, 6, columns::attempt_id)? {
         Some(attempt) => Some(LiveAttempt { attempt, since: columns::millis(row, 7)? }),
         None => None,
     };
     Ok(AgentRow {
-        name: columns::parsed(row, 0)?,
+        name: columns::parse(row, 0)?,
         settings: row.get(1)?,
         stopped: row.get(2)?,
         not_before,
@@ -51,7 +51,7 @@ fn agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
     })
 }
 
-pub(super) const READY: &str = "SELECT name, not_before FROM (
+pub(super) const READY_SQL: &str = "SELECT name, not_before FROM (
           SELECT a.name, a.not_before, (
             SELECT d.seq FROM delivery d INDEXED BY delivery_open
             WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1
@@ -64,11 +64,11 @@ pub(super) const READY: &str = "SELECT name, not_before FROM (
 /// Whoever has waited longest for its next message comes first.
 pub(super) fn ready(db: &Connection, workflow: WorkflowId) -> Result<Vec<ReadyAgent>> {
     let agents = db
-        .prepare_cached(READY)?
+        .prepare_cached(READY_SQL)?
         .query_map([workflow.get()], |row| {
             Ok(ReadyAgent {
-                name: columns::parsed(row, 0)?,
-                not_before: columns::if_any(row, 1, columns::store_time)?,
+                name: columns::parse(row, 0)?,
+                not_before: columns::optional(row, 1, columns::store_time)?,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;

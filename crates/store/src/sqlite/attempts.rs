@@ -15,10 +15,10 @@ use super::{
 use crate::{
     damage,
     error::{Error, Result},
-    model::{AttemptRow, Fence, Turn},
+    model::{AttemptRow, Fence, TurnRow},
 };
 
-fn select(index: &str, condition: &str) -> String {
+fn select_sql(index: &str, condition: &str) -> String {
     format!(
         "SELECT t.id, t.workflow, t.agent, t.epoch, {RUN_ID}, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished,
         t.started, t.how, t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how, {}, t.store_retry
@@ -27,13 +27,13 @@ fn select(index: &str, condition: &str) -> String {
     )
 }
 
-fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
+fn read_attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
     ATTEMPT.verify(row, 18)?;
     Ok(AttemptRow {
         id: columns::attempt_id(row, 0)?,
         fence: Fence {
             workflow: WorkflowId::new(row.get(1)?),
-            agent: columns::parsed(row, 2)?,
+            agent: columns::parse(row, 2)?,
             epoch: Epoch::new(row.get(3)?),
         },
         run: checksum::run_id(row, 4)?,
@@ -42,17 +42,17 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
         setbacks: row.get(7)?,
         shown: columns::json(row, 8)?,
         last_no: row.get(9)?,
-        finished: columns::if_any(row, 10, columns::json)?,
+        finished: columns::optional(row, 10, columns::json)?,
         started: columns::millis(row, 11)?,
-        ended: columns::if_any(row, 12, columns::json)?,
-        ended_at: columns::if_any(row, 13, columns::millis)?,
+        ended: columns::optional(row, 12, columns::json)?,
+        ended_at: columns::optional(row, 13, columns::millis)?,
         usage: columns::usage(row, 14)?,
-        retry_at: columns::if_any(row, 19, columns::store_time)?,
+        retry_at: columns::optional(row, 19, columns::store_time)?,
     })
 }
 
 /// Runs a statement that changes an attempt.
-pub(super) fn update(
+pub(super) fn update_attempt(
     tx: &Tx<'_>,
     id: AttemptId,
     statement: impl FnOnce() -> Result<()>,
@@ -61,13 +61,13 @@ pub(super) fn update(
 }
 
 pub(super) fn by_token(db: &Connection, token: &Hash) -> Result<Option<AttemptRow>> {
-    let sql = select("INDEXED BY attempt_live", "t.token_hash = ?1 AND t.ended IS NULL");
-    Ok(db.prepare_cached(&sql)?.query_row([token], attempt).optional()?)
+    let sql = select_sql("INDEXED BY attempt_live", "t.token_hash = ?1 AND t.ended IS NULL");
+    Ok(db.prepare_cached(&sql)?.query_row([token], read_attempt).optional()?)
 }
 
 pub(super) fn get(db: &Connection, id: AttemptId) -> Result<AttemptRow> {
-    db.prepare_cached(&select("", "t.id = ?1"))?
-        .query_row([id.get().as_bytes()], attempt)
+    db.prepare_cached(&select_sql("", "t.id = ?1"))?
+        .query_row([id.get().as_bytes()], read_attempt)
         .optional()?
         .ok_or(Error::NotFound("attempt"))
 }
@@ -79,9 +79,11 @@ pub(super) fn list(
     agent: &AgentName,
     limit: u32,
 ) -> Result<Vec<AttemptRow>> {
-    let sql = select("", "t.workflow = ?1 AND t.agent = ?2 ORDER BY t.epoch DESC LIMIT ?3");
+    let sql = select_sql("", "t.workflow = ?1 AND t.agent = ?2 ORDER BY t.epoch DESC LIMIT ?3");
     let mut statement = db.prepare_cached(&sql)?;
-    damage::intact(statement.query_map(params![workflow.get(), agent.as_str(), limit], attempt)?)
+    damage::collect_intact(
+        statement.query_map(params![workflow.get(), agent.as_str(), limit], read_attempt)?,
+    )
 }
 
 pub(super) fn turns_sql() -> String {
@@ -95,16 +97,16 @@ pub(super) fn turns_sql() -> String {
 }
 
 /// The turns of a run, newest first.
-pub(super) fn turns(db: &Connection, run: RunId, limit: u32) -> Result<Vec<Turn>> {
+pub(super) fn turns(db: &Connection, run: RunId, limit: u32) -> Result<Vec<TurnRow>> {
     let mut statement = db.prepare_cached(&turns_sql())?;
-    damage::intact(statement.query_map(params![run.get().as_bytes(), limit], |row| {
+    damage::collect_intact(statement.query_map(params![run.get().as_bytes(), limit], |row| {
         ATTEMPT.verify(row, 6)?;
         MESSAGE.verify(row, 7)?;
         let started = columns::millis(row, 2)?;
         let [from, until] = [columns::store_time(row, 3)?, columns::store_time(row, 4)?];
-        let sent = columns::if_any(row, 1, columns::millis)?.unwrap_or(started);
-        Ok(Turn {
-            agent: columns::parsed(row, 0)?,
+        let sent = columns::optional(row, 1, columns::millis)?.unwrap_or(started);
+        Ok(TurnRow {
+            agent: columns::parse(row, 0)?,
             waited: started.since(sent),
             took: until.since(from),
             end: columns::json(row, 5)?,
@@ -112,8 +114,8 @@ pub(super) fn turns(db: &Connection, run: RunId, limit: u32) -> Result<Vec<Turn>
     })?)
 }
 
-pub(super) fn live(db: &Connection) -> Result<Vec<AttemptRow>> {
-    let sql = select("INDEXED BY attempt_live", "t.ended IS NULL ORDER BY t.started, t.id");
+pub(super) fn list_live(db: &Connection) -> Result<Vec<AttemptRow>> {
+    let sql = select_sql("INDEXED BY attempt_live", "t.ended IS NULL ORDER BY t.started, t.id");
     let mut statement = db.prepare_cached(&sql)?;
-    damage::intact(statement.query_map([], attempt)?)
+    damage::collect_intact(statement.query_map([], read_attempt)?)
 }

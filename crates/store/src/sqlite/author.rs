@@ -3,23 +3,23 @@
 use agent_worker_protocol::{AgentName, AttemptId, Epoch, Sender, Seq};
 use rusqlite::{OptionalExtension, params};
 
-use super::{columns, head::Head, writer::Tx};
+use super::{columns, locked_instance::LockedInstance, writer::Tx};
 use crate::{
     error::{Error, Result},
-    model::{Fence, Who},
+    model::{Fence, WriteActor},
 };
 
 /// Somebody who may write.
 pub(super) enum Author {
     /// A live attempt.
-    Attempt(Live),
+    Attempt(FencedAttempt),
     /// Somebody who needs no fence.
     Other(Sender),
 }
 
 /// A live attempt.
 #[derive(Clone)]
-pub(super) struct Live {
+pub(super) struct FencedAttempt {
     pub(super) id: AttemptId,
     /// As its run spells it.
     pub(super) agent: AgentName,
@@ -30,11 +30,15 @@ pub(super) struct Live {
 
 impl Author {
     /// Lets `who` write in the instance that is held.
-    pub(super) fn pass(head: &Head<'_>, who: &Who) -> Result<Self> {
+    pub(super) fn authorize(locked: &LockedInstance<'_>, who: &WriteActor) -> Result<Self> {
         match who {
-            Who::Agent(fence) if fence.workflow != head.workflow => Err(Error::Fenced),
-            Who::Agent(fence) => Live::pass(head.tx, fence).map(Self::Attempt),
-            Who::User | Who::Client(_) | Who::System => Ok(Self::Other(who.sender())),
+            WriteActor::Agent(fence) if fence.workflow != locked.workflow => Err(Error::Fenced),
+            WriteActor::Agent(fence) => {
+                FencedAttempt::check_fence(locked.tx, fence).map(Self::Attempt)
+            }
+            WriteActor::User | WriteActor::Client(_) | WriteActor::System => {
+                Ok(Self::Other(who.sender()))
+            }
         }
     }
 
@@ -63,10 +67,10 @@ impl Author {
     }
 }
 
-impl Live {
+impl FencedAttempt {
     /// Lets a live attempt pass. An epoch alone would let a late write in between a finish and the next lease,
     /// so the agent must also have an attempt in hand.
-    pub(super) fn pass(tx: &Tx<'_>, fence: &Fence) -> Result<Self> {
+    pub(super) fn check_fence(tx: &Tx<'_>, fence: &Fence) -> Result<Self> {
         let sql = "SELECT a.live, a.name, t.oldest FROM agent a
             JOIN attempt t ON t.workflow = a.workflow AND t.agent = a.name AND t.epoch = a.epoch
             WHERE a.workflow = ?1 AND a.name = ?2 AND a.epoch = ?3 AND a.live IS NOT NULL";
@@ -76,7 +80,7 @@ impl Live {
                 |row| {
                     Ok(Self {
                         id: columns::attempt_id(row, 0)?,
-                        agent: columns::parsed(row, 1)?,
+                        agent: columns::parse(row, 1)?,
                         epoch: fence.epoch,
                         oldest: columns::seq(row, 2)?,
                     })

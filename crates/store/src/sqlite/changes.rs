@@ -9,26 +9,26 @@ use std::{
 use agent_worker_protocol::{Hash, InstanceRef, RunId, WorkflowId, api::TokenView};
 use tokio::sync::watch;
 
-use super::known::Known;
+use super::read_cache::ReadCache;
 use crate::{
-    model::{Change, Hindrances, Instance},
+    model::{ChangeCursor, Instance, RunBlockers},
     time::StoreTime,
 };
 
 /// A handle to whoever is to be told.
 #[derive(Clone, Default)]
-pub(super) struct Changes {
+pub(super) struct ChangeNotifier {
     /// One for each instance somebody ever waited for. They start at 1, so that a fresh [`Change`] is behind.
     counters: Arc<Mutex<HashMap<WorkflowId, watch::Sender<u64>>>>,
-    pub(super) tokens: Known<Hash, Option<TokenView>>,
-    pub(super) instances: Known<InstanceRef, Vec<Instance>>,
-    pub(super) hindrances: Known<RunId, Hindrances>,
-    pub(super) proposals_due: Known<WorkflowId, Option<StoreTime>>,
+    pub(super) tokens: ReadCache<Hash, Option<TokenView>>,
+    pub(super) instances: ReadCache<InstanceRef, Vec<Instance>>,
+    pub(super) run_blockers: ReadCache<RunId, RunBlockers>,
+    pub(super) proposals_due: ReadCache<WorkflowId, Option<StoreTime>>,
 }
 
 /// What a write changed of which somebody is to be told.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct ChangeSet {
     /// Something about these instances.
     pub(super) instances: BTreeSet<WorkflowId>,
     /// More than that something was said in one of them.
@@ -37,30 +37,30 @@ pub(super) struct News {
     pub(super) tokens: bool,
 }
 
-impl News {
+impl ChangeSet {
     /// Takes in what another write changed.
-    pub(super) fn append(&mut self, mut other: Self) {
+    pub(super) fn merge(&mut self, mut other: Self) {
         self.instances.append(&mut other.instances);
         self.runs |= other.runs;
         self.tokens |= other.tokens;
     }
 }
 
-impl Changes {
+impl ChangeNotifier {
     /// Waits until `workflow` has changed more often than `seen`.
-    pub(super) async fn wait(&self, workflow: WorkflowId, seen: Change) -> Change {
-        let mut counter = self.counters().entry(workflow).or_insert_with(first).subscribe();
+    pub(super) async fn wait(&self, workflow: WorkflowId, seen: ChangeCursor) -> ChangeCursor {
+        let mut counter = self.counters().entry(workflow).or_insert_with(new_counter).subscribe();
         let now = counter.wait_for(|now| *now > seen.0).await.map_or(seen.0, |now| *now);
-        Change(now)
+        ChangeCursor(now)
     }
 
     /// Tells whoever it is for.
-    pub(super) fn tell(&self, news: &News) {
+    pub(super) fn publish(&self, news: &ChangeSet) {
         if news.tokens {
-            self.forget_tokens();
+            self.invalidate_tokens();
         }
         if news.runs {
-            self.forget_runs();
+            self.invalidate_runs();
         }
         let counters = self.counters();
         // Without a counter nobody has waited yet, and whoever comes first looks anyway.
@@ -70,22 +70,22 @@ impl Changes {
     }
 
     /// Tells everybody: what they believe may be wrong.
-    pub(super) fn tell_all(&self) {
-        self.forget_tokens();
-        self.forget_runs();
+    pub(super) fn publish_all(&self) {
+        self.invalidate_tokens();
+        self.invalidate_runs();
         for counter in self.counters().values() {
             counter.send_modify(|count| *count += 1);
         }
     }
 
-    fn forget_tokens(&self) {
-        self.tokens.forget();
+    fn invalidate_tokens(&self) {
+        self.tokens.invalidate();
     }
 
-    fn forget_runs(&self) {
-        self.instances.forget();
-        self.hindrances.forget();
-        self.proposals_due.forget();
+    fn invalidate_runs(&self) {
+        self.instances.invalidate();
+        self.run_blockers.invalidate();
+        self.proposals_due.invalidate();
     }
 
     fn counters(&self) -> MutexGuard<'_, HashMap<WorkflowId, watch::Sender<u64>>> {
@@ -93,6 +93,6 @@ impl Changes {
     }
 }
 
-fn first() -> watch::Sender<u64> {
+fn new_counter() -> watch::Sender<u64> {
     watch::Sender::new(1)
 }

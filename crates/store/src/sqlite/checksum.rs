@@ -36,7 +36,7 @@ use crate::{
 pub(super) type Checksum = [u8; 16];
 
 /// A table whose rows have checksums. Statements give it the alias in `source`.
-pub(super) struct Table {
+pub(super) struct ChecksumTable {
     pub(super) name: &'static str,
     /// The table with its alias, for FROM and UPDATE.
     pub(super) source: &'static str,
@@ -51,7 +51,7 @@ pub(super) struct Table {
 /// Defines a table: name, alias, key, the other columns in the order in which they are hashed, the key as text.
 macro_rules! tables {
     ($($table:ident = $name:literal $alias:literal [$first:literal $(, $column:literal)*] key $key:literal;)*) => {
-        $(pub(super) const $table: Table = Table {
+        $(pub(super) const $table: ChecksumTable = ChecksumTable {
             name: $name,
             source: concat!($name, " AS ", $alias),
             check: concat!(
@@ -98,7 +98,7 @@ tables! {
 }
 
 /// Every column of a message counts; a row without a checksum is verified by its SHA-256.
-pub(super) const MESSAGE: Table = Table {
+pub(super) const MESSAGE: ChecksumTable = ChecksumTable {
     name: "message",
     source: "message AS m",
     check: "CASE WHEN m.checksum = row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, \
@@ -125,12 +125,12 @@ pub(super) fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {
 }
 
 /// Finds the ids of runs by their numbers. It remembers the last one, because the rows of a list are mostly of one run.
-pub(super) struct RunIds<'a> {
+pub(super) struct RunIdCache<'a> {
     db: &'a Connection,
     last: Cell<Option<(i64, i64, RunId)>>,
 }
 
-impl<'a> RunIds<'a> {
+impl<'a> RunIdCache<'a> {
     pub(super) fn of(db: &'a Connection) -> Self {
         Self { db, last: Cell::new(None) }
     }
@@ -162,15 +162,15 @@ pub(super) fn attempt_id_sql() -> String {
 pub(super) fn attempt_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<AttemptId>> {
     match row.get_ref(column)? {
         ValueRef::Text(key) => {
-            damage::leave_out(ATTEMPT.damaged(&String::from_utf8_lossy(key)));
+            damage::report_skipped(ATTEMPT.damaged_row(&String::from_utf8_lossy(key)));
             Ok(None)
         }
-        _ => columns::if_any(row, column, columns::attempt_id),
+        _ => columns::optional(row, column, columns::attempt_id),
     }
 }
 
 /// Every table whose rows have checksums.
-pub(super) const TABLES: [&Table; 12] = [
+pub(super) const TABLES: [&ChecksumTable; 12] = [
     &RUN,
     &MESSAGE,
     &ATTEMPT,
@@ -185,7 +185,7 @@ pub(super) const TABLES: [&Table; 12] = [
     &SUGGESTION,
 ];
 
-impl Table {
+impl ChecksumTable {
     /// Lets an intact row pass; `column` is the table's `check`. To be called before anything else of the row is read.
     pub(super) fn verify(&self, row: &Row<'_>, column: usize) -> rusqlite::Result<()> {
         match row.get_ref(column)? {
@@ -195,7 +195,7 @@ impl Table {
     }
 
     fn error(&self, column: usize, key: &[u8]) -> rusqlite::Error {
-        let damaged = self.damaged(&String::from_utf8_lossy(key));
+        let damaged = self.damaged_row(&String::from_utf8_lossy(key));
         rusqlite::Error::FromSqlConversionFailure(column, Type::Null, Box::new(damaged))
     }
 
@@ -206,13 +206,13 @@ impl Table {
         values: [ValueRef<'_>; N],
         written: ValueRef<'_>,
     ) -> rusqlite::Result<()> {
-        let checksum = ENCODED.with_borrow_mut(|encoded| {
+        let checksum = ENCODE_BUFFER.with_borrow_mut(|encoded| {
             encoded.clear();
             encode(encoded, ValueRef::Text(self.name.as_bytes()));
             for value in values {
                 encode(encoded, value);
             }
-            finish(encoded)
+            hash_encoded(encoded)
         });
         if written.as_bytes() == Ok(&checksum) {
             return Ok(());
@@ -222,7 +222,7 @@ impl Table {
     }
 
     /// Names a damaged row by its key, which begins with the instance.
-    pub(super) fn damaged(&self, key: &str) -> DamagedRow {
+    pub(super) fn damaged_row(&self, key: &str) -> DamagedRow {
         let (first, rest) = key.split_once(' ').unwrap_or((key, ""));
         let workflow = first.parse().ok().map(WorkflowId::new);
         let key = if workflow.is_some() { rest } else { key };
@@ -258,7 +258,7 @@ pub(super) fn of(content: &[u8]) -> Checksum {
 }
 
 /// Makes the functions of this file known to a connection.
-pub(super) fn install(db: &Connection) -> rusqlite::Result<()> {
+pub(super) fn install_functions(db: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
         | FunctionFlags::SQLITE_INNOCUOUS;
@@ -268,25 +268,25 @@ pub(super) fn install(db: &Connection) -> rusqlite::Result<()> {
 
 thread_local! {
     /// What is hashed, in one piece: several times faster than to hash it in pieces.
-    static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static ENCODE_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 /// A longer buffer is not kept.
-const KEPT_CAPACITY: usize = 64 * 1024;
+const MAX_KEPT_CAPACITY: usize = 64 * 1024;
 
 fn row_checksum(values: &Context<'_>) -> Checksum {
-    ENCODED.with_borrow_mut(|encoded| {
+    ENCODE_BUFFER.with_borrow_mut(|encoded| {
         encoded.clear();
         for index in 0..values.len() {
             encode(encoded, values.get_raw(index));
         }
-        finish(encoded)
+        hash_encoded(encoded)
     })
 }
 
 /// Hashes what is encoded.
-fn finish(encoded: &mut Vec<u8>) -> Checksum {
+fn hash_encoded(encoded: &mut Vec<u8>) -> Checksum {
     let checksum = of(encoded);
-    if encoded.capacity() > KEPT_CAPACITY {
+    if encoded.capacity() > MAX_KEPT_CAPACITY {
         *encoded = Vec::new();
     }
     checksum
@@ -313,7 +313,7 @@ fn encode(encoded: &mut Vec<u8>, value: ValueRef<'_>) {
 }
 
 /// Where the column `hops`, which has four bytes, is among those of a message.
-const HOPS: usize = 8;
+const HOPS_COLUMN: usize = 8;
 
 /// The SHA-256 of a message's columns; `Content::hash` computes the same when the message is written.
 fn message_hash(values: &Context<'_>) -> [u8; 32] {
@@ -327,7 +327,7 @@ fn message_hash(values: &Context<'_>) -> [u8; 32] {
     for (index, field) in fields.iter_mut().enumerate() {
         *field = match values.get_raw(index) {
             ValueRef::Null | ValueRef::Real(_) => &[],
-            ValueRef::Integer(_) if index == HOPS => &numbers[index][..4],
+            ValueRef::Integer(_) if index == HOPS_COLUMN => &numbers[index][..4],
             ValueRef::Integer(_) => &numbers[index],
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
         };

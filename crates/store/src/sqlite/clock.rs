@@ -23,13 +23,13 @@ use crate::{
 };
 
 /// Names one boot of the machine.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A handle to the clock that all databases of a store share.
 #[derive(Clone)]
-pub(crate) struct StoreClock(Arc<Inner>);
+pub(crate) struct StoreClock(Arc<StoreClockState>);
 
-struct Inner {
+struct StoreClockState {
     boot: Option<String>,
     /// Store time minus boot time. It only grows: when another database of the store is ahead.
     offset: AtomicI64,
@@ -42,7 +42,7 @@ struct Inner {
 
 /// What a database's clock continues from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Anchor {
+struct ClockAnchor {
     boot: Option<String>,
     boottime: i64,
     at: Now,
@@ -50,13 +50,13 @@ struct Anchor {
 
 /// The machine's clocks at one instant, in microseconds.
 #[derive(Clone, Copy, Debug)]
-struct Reading<'a> {
+struct ClockReading<'a> {
     boot: Option<&'a str>,
     boottime_us: i64,
     wall_us: i64,
 }
 
-impl Reading<'_> {
+impl ClockReading<'_> {
     fn boottime(&self) -> i64 {
         self.boottime_us.div_euclid(1_000)
     }
@@ -69,42 +69,46 @@ impl Reading<'_> {
 impl StoreClock {
     /// Starts the clock from what is saved in `db`.
     pub(super) fn start(db: &Connection) -> Result<Self> {
-        let boot = std::fs::read_to_string(BOOT_ID).ok().map(|id| id.trim().to_owned());
-        let anchor = load(db)?;
-        let clock = Self(Arc::new(Inner {
+        let boot = std::fs::read_to_string(BOOT_ID_PATH).ok().map(|id| id.trim().to_owned());
+        let anchor = load_anchor(db)?;
+        let clock = Self(Arc::new(StoreClockState {
             boot,
             offset: AtomicI64::new(i64::MIN),
             wall_offset: AtomicI64::new(i64::MIN),
             saved: anchor.as_ref().map(|anchor| anchor.at),
         }));
-        clock.advance(anchor.as_ref(), newest(db)?);
+        clock.advance(anchor.as_ref(), newest_stored_time(db)?);
         Ok(clock)
     }
 
     /// Advances the clock to what is saved in another database of the store, if that is later.
-    pub(super) fn join(&self, db: &Connection) -> Result<()> {
-        if let Some(anchor) = load(db)? {
+    pub(super) fn advance_to_saved(&self, db: &Connection) -> Result<()> {
+        if let Some(anchor) = load_anchor(db)? {
             self.advance(Some(&anchor), anchor.at.store);
         }
         Ok(())
     }
 
-    fn advance(&self, anchor: Option<&Anchor>, newest: StoreTime) {
+    fn advance(&self, anchor: Option<&ClockAnchor>, newest: StoreTime) {
         let reading = self.read();
-        let at = continued(anchor, newest, reading);
+        let at = continue_from_anchor(anchor, newest, reading);
         self.0.offset.fetch_max(at.get().saturating_sub(reading.boottime()), Ordering::Relaxed);
     }
 
-    fn read(&self) -> Reading<'_> {
-        Reading { boot: self.0.boot.as_deref(), boottime_us: boottime_us(), wall_us: wall_us() }
+    fn read(&self) -> ClockReading<'_> {
+        ClockReading {
+            boot: self.0.boot.as_deref(),
+            boottime_us: boottime_us(),
+            wall_us: wall_us(),
+        }
     }
 
     /// The current time.
     pub(crate) fn now(&self) -> Now {
-        self.at(self.read())
+        self.now_at(self.read())
     }
 
-    fn at(&self, reading: Reading<'_>) -> Now {
+    fn now_at(&self, reading: ClockReading<'_>) -> Now {
         let offset = self.0.offset.load(Ordering::Relaxed);
         let store = reading.boottime().saturating_add(offset);
         let store_us = reading.boottime_us.saturating_add(offset.saturating_mul(1_000));
@@ -125,7 +129,7 @@ impl StoreClock {
     /// Saves the anchor in the transaction that is open on `db`.
     pub(super) fn save(&self, db: &Connection) -> rusqlite::Result<()> {
         let reading = self.read();
-        let now = self.at(reading);
+        let now = self.now_at(reading);
         db.prepare_cached(
             "INSERT INTO clock (id, boot, boottime, store_time, wall) VALUES (1, ?1, ?2, ?3, ?4)
              ON CONFLICT (id) DO UPDATE SET boot = excluded.boot, boottime = excluded.boottime,
@@ -137,7 +141,11 @@ impl StoreClock {
 }
 
 /// The store time at `reading`. A database without an anchor starts at the wall-clock time, but not before its newest row.
-fn continued(anchor: Option<&Anchor>, newest: StoreTime, reading: Reading<'_>) -> StoreTime {
+fn continue_from_anchor(
+    anchor: Option<&ClockAnchor>,
+    newest: StoreTime,
+    reading: ClockReading<'_>,
+) -> StoreTime {
     let Some(anchor) = anchor else { return StoreTime::new(reading.wall().get()).max(newest) };
     let same_boot = anchor.boot.is_some() && anchor.boot.as_deref() == reading.boot;
     let passed = match reading.boottime().saturating_sub(anchor.boottime) {
@@ -158,17 +166,17 @@ fn wall_offset(kept: i64, lead_us: i64) -> i64 {
     lead_us.div_euclid(1_000) + i64::from(lead_us.rem_euclid(1_000) != 0)
 }
 
-fn load(db: &Connection) -> Result<Option<Anchor>> {
+fn load_anchor(db: &Connection) -> Result<Option<ClockAnchor>> {
     let sql = "SELECT boot, boottime, store_time, wall FROM clock WHERE id = 1";
     let anchor = |row: &rusqlite::Row<'_>| {
         let at = Now { store: StoreTime::new(row.get(2)?), wall: Millis::new(row.get(3)?) };
-        Ok(Anchor { boot: row.get(0)?, boottime: row.get(1)?, at })
+        Ok(ClockAnchor { boot: row.get(0)?, boottime: row.get(1)?, at })
     };
     Ok(db.prepare(sql)?.query_row([], anchor).optional()?)
 }
 
 /// The newest time in a database: that of the last pulse, or of an instance's last event.
-fn newest(db: &Connection) -> Result<StoreTime> {
+fn newest_stored_time(db: &Connection) -> Result<StoreTime> {
     let sql = "SELECT max(coalesce((SELECT value FROM meta WHERE name = 'pulse'), 0), coalesce((
         SELECT max(e.at) FROM workflow w JOIN event e ON e.workflow = w.id AND e.position = w.last_event), 0))";
     Ok(db.prepare(sql)?.query_row([], |row| row.get(0).map(StoreTime::new))?)
@@ -192,13 +200,13 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    fn reading(boot: Option<&str>, boottime: i64, wall: i64) -> Reading<'_> {
-        Reading { boot, boottime_us: boottime * 1_000 + 999, wall_us: wall * 1_000 }
+    fn reading(boot: Option<&str>, boottime: i64, wall: i64) -> ClockReading<'_> {
+        ClockReading { boot, boottime_us: boottime * 1_000 + 999, wall_us: wall * 1_000 }
     }
 
-    fn anchor(boot: Option<&str>) -> Anchor {
+    fn anchor(boot: Option<&str>) -> ClockAnchor {
         let at = Now { store: StoreTime::new(10 * HOUR), wall: Millis::new(20 * HOUR) };
-        Anchor { boot: boot.map(str::to_owned), boottime: HOUR, at }
+        ClockAnchor { boot: boot.map(str::to_owned), boottime: HOUR, at }
     }
 
     #[test]
@@ -237,7 +245,7 @@ mod tests {
             ("no boot id", None, None, HOUR + 5, 20 * HOUR + 9, 10 * HOUR + 9),
         ] {
             let reading = reading(boot, boottime, wall);
-            let store = continued(Some(&anchor(saved)), StoreTime::new(0), reading);
+            let store = continue_from_anchor(Some(&anchor(saved)), StoreTime::new(0), reading);
             assert_eq!(store, StoreTime::new(expected), "{what}");
         }
     }
@@ -246,7 +254,7 @@ mod tests {
     fn a_database_without_an_anchor_starts_at_the_wall_clock_but_not_before_its_newest_row() {
         let reading = reading(Some("a"), 7, 50);
         for (newest, expected) in [(0, 50), (40, 50), (60, 60)] {
-            let store = continued(None, StoreTime::new(newest), reading);
+            let store = continue_from_anchor(None, StoreTime::new(newest), reading);
             assert_eq!(store, StoreTime::new(expected));
         }
     }
@@ -267,7 +275,7 @@ mod tests {
             (1_002_000, 7_007_400),
             (1_002_700, 7_008_100),
         ] {
-            let now = clock.at(Reading { boot: None, boottime_us, wall_us });
+            let now = clock.now_at(ClockReading { boot: None, boottime_us, wall_us });
             assert!((0..=2).contains(&(now.wall.get() - wall_us / 1_000)), "{now:?} {wall_us}");
             shown.push(now.wall_at(due).get());
         }
@@ -276,7 +284,7 @@ mod tests {
     }
 
     fn database() -> Connection {
-        super::super::connection::in_memory().unwrap()
+        super::super::connection::open_in_memory().unwrap()
     }
 
     #[test]
@@ -285,7 +293,7 @@ mod tests {
         let first = StoreClock::start(&db).unwrap();
         assert_eq!(first.saved(), None);
         first.save(&db).unwrap();
-        let saved = load(&db).unwrap().unwrap();
+        let saved = load_anchor(&db).unwrap().unwrap();
         let second = StoreClock::start(&db).unwrap();
         assert_eq!(second.saved(), Some(saved.at));
         assert!(second.now().store >= saved.at.store);
@@ -296,7 +304,7 @@ mod tests {
             first.save(&other).unwrap();
             other.execute("UPDATE clock SET store_time = store_time + ?1", [shift]).unwrap();
             let before = first.now().store.get();
-            second.join(&other).unwrap();
+            second.advance_to_saved(&other).unwrap();
             let ahead = second.now().store.get() - before;
             assert!((expected..expected + 60_000).contains(&ahead), "{ahead} ms ahead");
         }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::{
     error::Result,
-    model::{Keep, Wait},
+    model::{Retention, WaitReason},
     time::StoreTime,
 };
 
@@ -26,9 +26,12 @@ pub(super) struct RunNo(pub(super) i64);
 /// A column's value that no writer of this program left there.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a word for it")]
-struct NotAWord(String);
+struct UnknownWord(String);
 
-fn garbled(column: usize, error: impl error::Error + Send + Sync + 'static) -> rusqlite::Error {
+fn conversion_error(
+    column: usize,
+    error: impl error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }
 
@@ -49,7 +52,7 @@ impl<'a, const N: usize> Columns<'a, N> {
     }
 
     pub(super) fn get<T: FromSql>(&self, column: usize) -> rusqlite::Result<T> {
-        T::column_result(self.0[column]).map_err(|error| garbled(column, error))
+        T::column_result(self.0[column]).map_err(|error| conversion_error(column, error))
     }
 
     /// Reads one word of a list of words.
@@ -58,17 +61,17 @@ impl<'a, const N: usize> Columns<'a, N> {
         column: usize,
         read: fn(&str) -> Option<T>,
     ) -> rusqlite::Result<T> {
-        let text = self.0[column].as_str().map_err(|error| garbled(column, error))?;
-        read(text).ok_or_else(|| garbled(column, NotAWord(text.to_owned())))
+        let text = self.0[column].as_str().map_err(|error| conversion_error(column, error))?;
+        read(text).ok_or_else(|| conversion_error(column, UnknownWord(text.to_owned())))
     }
 }
 
 /// Reads text that has a grammar.
-pub(super) fn parsed<T>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
+pub(super) fn parse<T>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
 where
     T: FromStr<Err: error::Error + Send + Sync + 'static>,
 {
-    row.get::<_, String>(column)?.parse().map_err(|error| garbled(column, error))
+    row.get::<_, String>(column)?.parse().map_err(|error| conversion_error(column, error))
 }
 
 /// Reads one word of a list of words.
@@ -78,17 +81,17 @@ pub(super) fn word<T>(
     read: fn(&str) -> Option<T>,
 ) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
-    read(&text).ok_or_else(|| garbled(column, NotAWord(text)))
+    read(&text).ok_or_else(|| conversion_error(column, UnknownWord(text)))
 }
 
 /// Reads JSON.
 pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
-    serde_json::from_str(&text).map_err(|error| garbled(column, error))
+    serde_json::from_str(&text).map_err(|error| conversion_error(column, error))
 }
 
 /// Reads with `read` what need not be there.
-pub(super) fn if_any<T>(
+pub(super) fn optional<T>(
     row: &Row<'_>,
     column: usize,
     read: fn(&Row<'_>, usize) -> rusqlite::Result<T>,
@@ -121,7 +124,7 @@ pub(super) fn store_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Store
 
 /// Reads a number of bytes, tokens, …
 pub(super) fn size(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    u64::try_from(row.get::<_, i64>(column)?).map_err(|error| garbled(column, error))
+    u64::try_from(row.get::<_, i64>(column)?).map_err(|error| conversion_error(column, error))
 }
 
 /// A number as a column can hold it.
@@ -130,18 +133,18 @@ pub(super) fn size_column(size: impl TryInto<i64>) -> i64 {
 }
 
 /// How a cost is known, as bits of a column: some of it was reckoned; of some tokens it is not known.
-const RECKONED: i64 = 1;
-const UNKNOWN: i64 = 2;
+const COST_ESTIMATED_BIT: i64 = 1;
+const COST_UNKNOWN_BIT: i64 = 2;
 
 /// Reads the four columns of what was used, from `first` on. A cost that is of a part only is not known.
 pub(super) fn usage(row: &Row<'_>, first: usize) -> rusqlite::Result<Usage> {
     let how: i64 = row.get(first + 3)?;
-    let cost_micros = if_any(row, first + 2, size)?.filter(|_| how & UNKNOWN == 0);
+    let cost_micros = optional(row, first + 2, size)?.filter(|_| how & COST_UNKNOWN_BIT == 0);
     Ok(Usage {
         input_tokens: size(row, first)?,
         output_tokens: size(row, first + 1)?,
         cost_micros,
-        cost_reckoned: cost_micros.is_some() && how & RECKONED != 0,
+        cost_reckoned: cost_micros.is_some() && how & COST_ESTIMATED_BIT != 0,
     })
 }
 
@@ -154,8 +157,8 @@ pub(super) const ADD_USAGE: &str = "input_tokens = min(input_tokens + ?1, 1 << 6
 /// The parameters of [`ADD_USAGE`].
 pub(super) fn usage_columns(usage: &Usage) -> (i64, i64, Option<i64>, i64) {
     let column = |count: u64| i64::try_from(count).unwrap_or(1 << 62).min(1 << 62);
-    let reckoned = if usage.cost_reckoned { RECKONED } else { 0 };
-    let unknown = if usage.is_of_unknown_cost() { UNKNOWN } else { 0 };
+    let reckoned = if usage.cost_reckoned { COST_ESTIMATED_BIT } else { 0 };
+    let unknown = if usage.has_unknown_cost() { COST_UNKNOWN_BIT } else { 0 };
     let cost = usage.cost_micros.map(column);
     (column(usage.input_tokens), column(usage.output_tokens), cost, reckoned | unknown)
 }
@@ -172,7 +175,7 @@ pub(super) fn state_columns(state: &RunState) -> Result<(&'static str, Option<St
 }
 
 /// Reads the two columns of a run's state, from `first` on.
-pub(super) fn state(row: &Row<'_>, first: usize) -> rusqlite::Result<RunState> {
+pub(super) fn run_state(row: &Row<'_>, first: usize) -> rusqlite::Result<RunState> {
     let text: String = row.get(first)?;
     Ok(match text.as_str() {
         "setup" => RunState::Setup,
@@ -180,12 +183,12 @@ pub(super) fn state(row: &Row<'_>, first: usize) -> rusqlite::Result<RunState> {
         "running" => RunState::Running,
         "paused" => RunState::Paused { cause: json::<PauseCause>(row, first + 1)? },
         "ended" => RunState::Ended { outcome: word(row, first + 1, Outcome::from_word)? },
-        _ => return Err(garbled(first, NotAWord(text))),
+        _ => return Err(conversion_error(first, UnknownWord(text))),
     })
 }
 
 /// Reads a delivery's state. The open ones come first, so that an index can say `<= 2`.
-pub(super) fn delivery(row: &Row<'_>, column: usize) -> rusqlite::Result<DeliveryState> {
+pub(super) fn delivery_state(row: &Row<'_>, column: usize) -> rusqlite::Result<DeliveryState> {
     Ok(match row.get::<_, i64>(column)? {
         0 => DeliveryState::Pending,
         1 => DeliveryState::Leased,
@@ -193,7 +196,7 @@ pub(super) fn delivery(row: &Row<'_>, column: usize) -> rusqlite::Result<Deliver
         3 => DeliveryState::Acted,
         // 5 was given up because nobody needs it any more, which is no failure.
         4 | 5 => DeliveryState::Dropped,
-        other => return Err(garbled(column, NotAWord(other.to_string()))),
+        other => return Err(conversion_error(column, UnknownWord(other.to_string()))),
     })
 }
 
@@ -216,8 +219,8 @@ macro_rules! words {
 }
 words! {
     kind_word, kind_read: MessageKind { Message => "message", Answer => "answer", System => "system" }
-    keep_word, keep_read: Keep { Always => "always", WhileLive => "while_live" }
-    wait_word, wait_read: Wait { BackOff => "back_off", Park => "park" }
+    keep_word, keep_read: Retention { Always => "always", WhileLive => "while_live" }
+    wait_word, wait_read: WaitReason { BackOff => "back_off", RateLimited => "park" }
 }
 
 #[cfg(test)]
@@ -239,7 +242,7 @@ mod tests {
             RunState::Ended { outcome: Outcome::Failed },
         ] {
             let columns = state_columns(&written).unwrap();
-            let read = db.query_row("SELECT ?1, ?2", columns, |row| state(row, 0)).unwrap();
+            let read = db.query_row("SELECT ?1, ?2", columns, |row| run_state(row, 0)).unwrap();
             assert_eq!(read, written);
         }
     }

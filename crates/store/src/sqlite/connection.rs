@@ -14,7 +14,7 @@ use super::checksum;
 use crate::error::{Error, Result};
 
 /// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
-const STEPS: [&str; 16] = [
+const SCHEMA_STEPS: [&str; 16] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -32,16 +32,16 @@ const STEPS: [&str; 16] = [
     include_str!("schema/15.sql"),
     include_str!("schema/16.sql"),
 ];
-const PATIENCE: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Above the number of distinct statements in this room, so that each is planned once.
-const STATEMENTS: usize = 256;
+const STATEMENT_CACHE_CAPACITY: usize = 256;
 
 /// The mode of the database; SQLite gives it to the files it makes next to it.
-const MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 
 /// Who shares the index of a database's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sharing {
+pub(super) enum WalIndexSharing {
     /// Every process, by a shared-memory file next to the database.
     Processes,
     /// The connections of this process, in its memory: for a disk that has no room for that file. Other processes cannot
@@ -51,12 +51,12 @@ pub(super) enum Sharing {
 
 /// Makes the file, which only we may read; SQLite would make it readable for everybody. An existing file is not opened:
 /// closing it again would release the locks of connections that are open in this process.
-pub(super) fn create(path: &Path) -> Result<()> {
-    match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
+pub(super) fn create_file(path: &Path) -> Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if fs::metadata(path)?.permissions().mode() & 0o777 != MODE {
-                fs::set_permissions(path, Permissions::from_mode(MODE))?;
+            if fs::metadata(path)?.permissions().mode() & 0o777 != FILE_MODE {
+                fs::set_permissions(path, Permissions::from_mode(FILE_MODE))?;
             }
             Ok(())
         }
@@ -65,44 +65,46 @@ pub(super) fn create(path: &Path) -> Result<()> {
 }
 
 /// The connection that writes, its schema brought up to date and looked at.
-pub(super) fn writing(path: &Path, sharing: Sharing) -> Result<Connection> {
-    let mut db = at(path, sharing)?;
+pub(super) fn open_writer(path: &Path, sharing: WalIndexSharing) -> Result<Connection> {
+    let mut db = open_existing(path, sharing)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     db.pragma_update(None, "synchronous", "FULL")?;
-    ready(&mut db)?;
+    migrate_schema(&mut db)?;
     Ok(db)
 }
 
 /// A connection that cannot write.
-pub(super) fn reading(path: &Path, sharing: Sharing) -> Result<Connection> {
-    let db = at(path, sharing)?;
+pub(super) fn open_reader(path: &Path, sharing: WalIndexSharing) -> Result<Connection> {
+    let db = open_existing(path, sharing)?;
     db.pragma_update(None, "query_only", true)?;
     Ok(db)
 }
 
 /// A database that is gone with its connection.
-pub(super) fn in_memory() -> Result<Connection> {
+pub(super) fn open_in_memory() -> Result<Connection> {
     let mut db = Connection::open_in_memory()?;
-    settings(&db)?;
-    ready(&mut db)?;
+    configure(&db)?;
+    migrate_schema(&mut db)?;
     Ok(db)
 }
 
 /// Opens a file that exists: one that was removed is never made again behind the writer's back.
-fn at(path: &Path, sharing: Sharing) -> Result<Connection> {
+fn open_existing(path: &Path, sharing: WalIndexSharing) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = match sharing {
-        Sharing::Processes => Connection::open_with_flags(path, flags)?,
-        Sharing::Connections => Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?,
+        WalIndexSharing::Processes => Connection::open_with_flags(path, flags)?,
+        WalIndexSharing::Connections => {
+            Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?
+        }
     };
-    settings(&db)?;
+    configure(&db)?;
     Ok(db)
 }
 
-fn settings(db: &Connection) -> Result<()> {
-    db.busy_timeout(PATIENCE)?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS);
-    checksum::install(db)?;
+fn configure(db: &Connection) -> Result<()> {
+    db.busy_timeout(BUSY_TIMEOUT)?;
+    db.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
+    checksum::install_functions(db)?;
     // Savepoints copy each page they touch; in a temporary file that is half of all bytes written.
     db.pragma_update(None, "temp_store", "MEMORY")?;
     // Else the bundled build plans cached statements again for each new value bound: a third of the writer's time.
@@ -111,13 +113,13 @@ fn settings(db: &Connection) -> Result<()> {
 }
 
 /// Takes the missing steps, then looks whether the schema can be read.
-fn ready(db: &mut Connection) -> Result<()> {
-    let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+fn migrate_schema(db: &mut Connection) -> Result<()> {
+    let known = i64::try_from(SCHEMA_STEPS.len()).unwrap_or(i64::MAX);
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
-        return Err(Error::Newer { found, known });
+        return Err(Error::NewerSchema { found, known });
     }
-    for (version, step) in (1_i64..).zip(STEPS).skip(usize::try_from(found).unwrap_or(0)) {
+    for (version, step) in (1_i64..).zip(SCHEMA_STEPS).skip(usize::try_from(found).unwrap_or(0)) {
         let step_taken = db.transaction()?;
         step_taken.execute_batch(step)?;
         step_taken.pragma_update(None, "user_version", version)?;
@@ -137,25 +139,27 @@ mod tests {
 
     use super::{
         super::{
-            documents::{self, At},
+            documents::{self, RevisionSelector},
             file_states, tokens,
         },
         *,
     };
     use crate::model::FileSlot;
 
-    fn made(path: &Path) -> Result<Connection> {
-        create(path)?;
-        writing(path, Sharing::Processes)
+    fn create_and_open(path: &Path) -> Result<Connection> {
+        create_file(path)?;
+        open_writer(path, WalIndexSharing::Processes)
     }
 
     #[test]
     fn a_file_of_a_newer_program_is_refused_and_left_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        made(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        assert!(matches!(made(&path), Err(Error::Newer { found: 99, known }) if known < 99));
-        let version: i64 = reading(&path, Sharing::Processes)
+        create_and_open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        assert!(
+            matches!(create_and_open(&path), Err(Error::NewerSchema { found: 99, known }) if known < 99)
+        );
+        let version: i64 = open_reader(&path, WalIndexSharing::Processes)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .unwrap();
@@ -166,9 +170,9 @@ mod tests {
     fn a_file_of_an_older_program_keeps_what_it_holds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        create(&path).unwrap();
-        let old = at(&path, Sharing::Processes).unwrap();
-        old.execute_batch(STEPS[0]).unwrap();
+        create_file(&path).unwrap();
+        let old = open_existing(&path, WalIndexSharing::Processes).unwrap();
+        old.execute_batch(SCHEMA_STEPS[0]).unwrap();
         old.execute_batch(
             "PRAGMA user_version = 1;
              INSERT INTO workflow VALUES (7, '/p', 'review', 'main', 1, 1, 4, 9);
@@ -192,7 +196,7 @@ mod tests {
         )
         .unwrap();
         drop(old);
-        let db = made(&path).unwrap();
+        let db = create_and_open(&path).unwrap();
         let workflow: (i64, String, i64, i64) = db
             .query_row("SELECT id, name, last_event, cleared FROM workflow", [], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
@@ -218,11 +222,12 @@ mod tests {
         let token = tokens::list(&db).unwrap().pop().unwrap();
         assert_eq!(token.scopes, Scopes::default(), "what every token could do before");
         let path_there = "notes.md".parse().unwrap();
-        let kept = documents::get(&db, WorkflowId::new(7), &path_there, At::Newest).unwrap();
+        let kept =
+            documents::get(&db, WorkflowId::new(7), &path_there, RevisionSelector::Newest).unwrap();
         assert_eq!(kept.unwrap().content, "all\n");
         // Opened again, nothing is left to do.
         drop(db);
-        made(&path).unwrap();
+        create_and_open(&path).unwrap();
     }
 
     /// The last revision put into a file is its base, the one before the out slot's; the texts taken from it are known,
@@ -231,9 +236,9 @@ mod tests {
     fn files_that_an_older_program_kept_have_bases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        create(&path).unwrap();
-        let old = at(&path, Sharing::Processes).unwrap();
-        for step in &STEPS[..14] {
+        create_file(&path).unwrap();
+        let old = open_existing(&path, WalIndexSharing::Processes).unwrap();
+        for step in &SCHEMA_STEPS[..14] {
             old.execute_batch(step).unwrap();
         }
         old.execute_batch(
@@ -246,7 +251,7 @@ mod tests {
         )
         .unwrap();
         drop(old);
-        let db = writing(&path, Sharing::Processes).unwrap();
+        let db = open_writer(&path, WalIndexSharing::Processes).unwrap();
         let workflow = WorkflowId::new(7);
         let state = |path: &str| file_states::get(&db, workflow, &path.parse().unwrap()).unwrap();
         let a = state("a.md");
@@ -263,9 +268,9 @@ mod tests {
     fn the_times_of_an_older_program_are_valid_in_store_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        create(&path).unwrap();
-        let old = at(&path, Sharing::Processes).unwrap();
-        for step in &STEPS[..13] {
+        create_file(&path).unwrap();
+        let old = open_existing(&path, WalIndexSharing::Processes).unwrap();
+        for step in &SCHEMA_STEPS[..13] {
             old.execute_batch(step).unwrap();
         }
         old.execute_batch(
@@ -283,7 +288,7 @@ mod tests {
         )
         .unwrap();
         drop(old);
-        let db = writing(&path, Sharing::Processes).unwrap();
+        let db = open_writer(&path, WalIndexSharing::Processes).unwrap();
         for (sql, expected) in [
             ("SELECT store_started FROM run", 10),
             ("SELECT store_ended FROM run", 20),
@@ -304,7 +309,7 @@ mod tests {
         let path = folder.path().join("x.db");
         std::fs::write(&path, "").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        let _open = made(&path).unwrap();
+        let _open = create_and_open(&path).unwrap();
         let mut modes = Vec::new();
         for entry in std::fs::read_dir(folder.path()).unwrap() {
             modes.push(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777);
@@ -316,9 +321,12 @@ mod tests {
     fn a_reader_cannot_write() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        let _open = made(&path).unwrap();
+        let _open = create_and_open(&path).unwrap();
         assert!(
-            reading(&path, Sharing::Processes).unwrap().execute("DELETE FROM meta", []).is_err()
+            open_reader(&path, WalIndexSharing::Processes)
+                .unwrap()
+                .execute("DELETE FROM meta", [])
+                .is_err()
         );
     }
 }

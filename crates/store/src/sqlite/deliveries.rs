@@ -6,18 +6,18 @@ use rusqlite::{OptionalExtension, params};
 use super::{
     columns::{self, RunNo},
     effects::once,
-    events::Entry,
-    head::Head,
+    events::EventEntry,
+    locked_instance::LockedInstance,
     writer::Tx,
 };
 use crate::{
     error::{Error, Result},
-    model::By,
+    model::WriteContext,
     time::Now,
 };
 
 /// Where a delivery stands.
-struct Standing {
+struct DeliveryRecord {
     agent: AgentName,
     state: DeliveryState,
     run: RunNo,
@@ -26,47 +26,47 @@ struct Standing {
 /// Makes a dead letter pending again, alone, its counts anew. It belongs to the live run from then on.
 pub(super) fn redrive(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     agent: &AgentName,
     seq: Seq,
     now: Now,
 ) -> Result<()> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let run = head.live()?.number;
-        let found = find(head, agent, seq)?;
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let run = locked.live_run()?.number;
+        let found = find_delivery(locked, agent, seq)?;
         if found.state != DeliveryState::Dead {
-            return Err(Error::WrongState(found.state));
+            return Err(Error::WrongDeliveryState(found.state));
         }
-        let name = head.agent(agent)?;
+        let name = locked.find_agent(agent)?;
         tx.prepare_cached(
             "UPDATE delivery SET state = 0, run = ?4, agent = ?3, alone = 1, failures = 0, uncounted = 0, epoch = NULL, why = NULL
              WHERE workflow = ?1 AND seq = ?2 AND agent = ?3",
         )?
         .execute(params![workflow.get(), seq.get(), name.as_str(), run.0])?;
         let entry =
-            Entry::of(EventKind::DeliveryPending).agent(&name).seq(seq).by(&author.sender());
-        head.event(&entry.data(serde_json::json!({ "seq": seq })), now)
+            EventEntry::new(EventKind::DeliveryPending).agent(&name).seq(seq).by(&author.sender());
+        locked.append_event(&entry.data(serde_json::json!({ "seq": seq })), now)
     })
     .map(drop)
 }
 
 /// Gives up a delivery that nobody is working on.
-pub(super) fn give_up(
+pub(super) fn drop_delivery(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     agent: &AgentName,
     seq: Seq,
     why: &str,
     now: Now,
 ) -> Result<()> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let found = find(head, agent, seq)?;
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let found = find_delivery(locked, agent, seq)?;
         match found.state {
             DeliveryState::Pending | DeliveryState::Dead => {}
             DeliveryState::Leased | DeliveryState::Acted | DeliveryState::Dropped => {
-                return Err(Error::WrongState(found.state));
+                return Err(Error::WrongDeliveryState(found.state));
             }
         }
         let because = format!("{why} by {}", author.sender());
@@ -74,22 +74,27 @@ pub(super) fn give_up(
             "UPDATE delivery SET state = 4, why = ?4 WHERE workflow = ?1 AND seq = ?2 AND agent = ?3",
         )?
         .execute(params![workflow.get(), seq.get(), found.agent.as_str(), because])?;
-        let entry = Entry::of(EventKind::DeliveryDropped).run(found.run).agent(&found.agent);
+        let entry = EventEntry::new(EventKind::DeliveryDropped).run(found.run).agent(&found.agent);
         let entry = entry.seq(seq).cause(because).by(&author.sender());
-        head.event(&entry.data(serde_json::json!({ "seq": seq })), now)
+        locked.append_event(&entry.data(serde_json::json!({ "seq": seq })), now)
     })
     .map(drop)
 }
 
-fn find(head: &Head<'_>, agent: &AgentName, seq: Seq) -> Result<Standing> {
+fn find_delivery(
+    locked: &LockedInstance<'_>,
+    agent: &AgentName,
+    seq: Seq,
+) -> Result<DeliveryRecord> {
     let sql =
         "SELECT agent, state, run FROM delivery WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
-    head.tx
+    locked
+        .tx
         .prepare_cached(sql)?
-        .query_row(params![head.workflow.get(), seq.get(), agent.as_str()], |row| {
-            Ok(Standing {
-                agent: columns::parsed(row, 0)?,
-                state: columns::delivery(row, 1)?,
+        .query_row(params![locked.workflow.get(), seq.get(), agent.as_str()], |row| {
+            Ok(DeliveryRecord {
+                agent: columns::parse(row, 0)?,
+                state: columns::delivery_state(row, 1)?,
                 run: RunNo(row.get(2)?),
             })
         })

@@ -7,12 +7,12 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     author::Author,
     checksum::{ATTEMPT, EFFECT},
-    head::Head,
+    locked_instance::LockedInstance,
     writer::Tx,
 };
 use crate::{
     error::{Error, Result},
-    model::{By, Fence, JournalEntry, Once},
+    model::{Fence, JournalEntry, Once, WriteContext},
     time::{Now, StoreTime},
 };
 
@@ -20,35 +20,35 @@ use crate::{
 ///
 /// An attempt's keys are its activation's, so that the next attempt finds them; anybody else's are their own.
 pub(super) fn once<T: Serialize + DeserializeOwned>(
-    mut head: Head<'_>,
-    by: &By,
+    mut locked: LockedInstance<'_>,
+    by: &WriteContext,
     now: Now,
-    effect: impl FnOnce(&mut Head<'_>, &Author) -> Result<T>,
+    effect: impl FnOnce(&mut LockedInstance<'_>, &Author) -> Result<T>,
 ) -> Result<Once<T>> {
-    let author = Author::pass(&head, &by.who)?;
-    let slot = by.key.as_ref().map(|key| Slot::of(&author, key));
+    let author = Author::authorize(&locked, &by.actor)?;
+    let slot = by.key.as_ref().map(|key| EffectSlot::of(&author, key));
     if let Some(slot) = &slot
-        && let Some(result) = slot.find(&head)?
+        && let Some(result) = slot.find_result(&locked)?
     {
         return Ok(Once::Deduplicated(serde_json::from_str(&result)?));
     }
-    let value = effect(&mut head, &author)?;
+    let value = effect(&mut locked, &author)?;
     if let Some(slot) = &slot {
-        slot.fill(&head, &serde_json::to_string(&value)?, now)?;
+        slot.store_result(&locked, &serde_json::to_string(&value)?, now)?;
     }
-    head.save()?;
+    locked.save()?;
     Ok(Once::New(value))
 }
 
 /// Where a key's result lies.
-struct Slot<'a> {
+struct EffectSlot<'a> {
     scope: String,
     oldest: i64,
     epoch: Option<i64>,
     key: &'a EffectKey,
 }
 
-impl<'a> Slot<'a> {
+impl<'a> EffectSlot<'a> {
     fn of(author: &Author, key: &'a EffectKey) -> Self {
         match author {
             Author::Attempt(live) => {
@@ -61,19 +61,22 @@ impl<'a> Slot<'a> {
         }
     }
 
-    fn find(&self, head: &Head<'_>) -> Result<Option<String>> {
+    fn find_result(&self, locked: &LockedInstance<'_>) -> Result<Option<String>> {
         let sql = format!(
             "SELECT e.tool, e.args, e.result, {} FROM effect e
             WHERE e.workflow = ?1 AND e.scope = ?2 AND e.oldest = ?3 AND e.key = ?4",
             EFFECT.check
         );
-        let found = head
+        let found = locked
             .tx
             .prepare_cached(&sql)?
-            .query_row(params![head.workflow.get(), self.scope, self.oldest, self.key.key], |row| {
-                EFFECT.verify(row, 3)?;
-                Ok((row.get::<_, String>(0)?, row.get::<_, Hash>(1)?, row.get(2)?))
-            })
+            .query_row(
+                params![locked.workflow.get(), self.scope, self.oldest, self.key.key],
+                |row| {
+                    EFFECT.verify(row, 3)?;
+                    Ok((row.get::<_, String>(0)?, row.get::<_, Hash>(1)?, row.get(2)?))
+                },
+            )
             .optional()?;
         match found {
             Some((tool, args, result)) if tool == self.key.tool && self.key.args == args => {
@@ -84,15 +87,15 @@ impl<'a> Slot<'a> {
         }
     }
 
-    fn fill(&self, head: &Head<'_>, result: &str, now: Now) -> Result<()> {
-        head.tx
+    fn store_result(&self, locked: &LockedInstance<'_>, result: &str, now: Now) -> Result<()> {
+        locked.tx
             .prepare_cached(
                 "INSERT INTO effect (workflow, scope, oldest, key, args, tool, result, epoch, run, position, at, checksum)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
                  row_checksum('effect', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11))",
             )?
             .execute(params![
-                head.workflow.get(),
+                locked.workflow.get(),
                 self.scope,
                 self.oldest,
                 self.key.key,
@@ -100,8 +103,8 @@ impl<'a> Slot<'a> {
                 self.key.tool,
                 result,
                 self.epoch,
-                head.live_if_any().map(|live| live.number.0),
-                head.position(),
+                locked.live_run_if_any().map(|live| live.number.0),
+                locked.last_event(),
                 now.store.get()
             ])?;
         Ok(())
@@ -137,18 +140,18 @@ pub(super) fn journal(tx: &Tx<'_>, fence: &Fence, seqs: &str) -> Result<Vec<Jour
     Ok(entries)
 }
 
-pub(super) const CLEAR: &str =
+pub(super) const CLEAR_SQL: &str =
     "DELETE FROM effect WHERE workflow = ?1 AND scope = ?2 AND epoch IS NOT NULL AND NOT EXISTS (
           SELECT 1 FROM delivery INDEXED BY delivery_shown
           WHERE workflow = ?1 AND agent = ?3 AND state <= 2 AND first_epoch IS NOT NULL)";
 
 /// Forgets an agent's effects once nothing that was shown to an attempt is open: no retry can ask for them again.
-pub(super) fn clear_unless_open(
-    tx: &Tx<'_>,
-    workflow: WorkflowId,
-    agent: &AgentName,
-) -> Result<()> {
-    tx.prepare_cached(CLEAR)?.execute(params![workflow.get(), agent.folded(), agent.as_str()])?;
+pub(super) fn clear_if_settled(tx: &Tx<'_>, workflow: WorkflowId, agent: &AgentName) -> Result<()> {
+    tx.prepare_cached(CLEAR_SQL)?.execute(params![
+        workflow.get(),
+        agent.folded(),
+        agent.as_str()
+    ])?;
     Ok(())
 }
 

@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::{
     checksum::{self, EVENT, RUN_ID},
     columns::{self, RunNo},
-    head::Head,
-    instances, messages,
+    instances,
+    locked_instance::LockedInstance,
+    messages,
     writer::Tx,
 };
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// An event to be written.
-pub(super) struct Entry<'a> {
+pub(super) struct EventEntry<'a> {
     kind: EventKind,
     run: Option<RunNo>,
     agent: Option<&'a AgentName>,
@@ -34,12 +35,12 @@ pub(super) struct Entry<'a> {
     data: Value,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> EventEntry<'a> {
     pub(super) fn kind(&self) -> EventKind {
         self.kind
     }
 
-    pub(super) fn of(kind: EventKind) -> Self {
+    pub(super) fn new(kind: EventKind) -> Self {
         Self {
             kind,
             run: None,
@@ -119,19 +120,19 @@ pub(super) fn append(
     data: Value,
     now: Now,
 ) -> Result<()> {
-    let (mut head, number) = Head::lock_run(tx, run)?;
-    if head.live()?.number != number {
+    let (mut locked, number) = LockedInstance::lock_run(tx, run)?;
+    if locked.live_run()?.number != number {
         return Err(Error::NoRun);
     }
-    head.event(&Entry::of(kind).run(number).cause(cause).data(data), now)?;
-    head.save()
+    locked.append_event(&EventEntry::new(kind).run(number).cause(cause).data(data), now)?;
+    locked.save()
 }
 
 pub(super) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
-    let instance = instances::name(db, query.workflow)?;
+    let instance = instances::instance_ref(db, query.workflow)?;
     let run = match query.run {
         // An id of no run, or of another instance's, has no events here.
-        Some(run) => match number(db, query.workflow, run)? {
+        Some(run) => match find_run_number(db, query.workflow, run)? {
             Some(number) => Some(number),
             None => return Ok(Vec::new()),
         },
@@ -144,15 +145,15 @@ pub(super) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
     while found.len() < query.limit as usize
         && let Some(row) = rows.next()?
     {
-        match event(row, &instance).map_err(Error::from) {
+        match read_event(row, &instance).map_err(Error::from) {
             Ok(event) => found.push((event, row.get::<_, Option<i64>>(10)?)),
             Err(Error::Damaged(damaged)) => {
                 let at = (
                     Position::new(row.get(0)?),
                     found.last().map(|(event, _): &(Event, _)| event.ts),
                 );
-                found.push((placeholder(&damaged, &instance, at), None));
-                damage::leave_out(damaged);
+                found.push((damaged_event(&damaged, &instance, at), None));
+                damage::report_skipped(damaged);
             }
             Err(error) => return Err(error),
         }
@@ -174,40 +175,40 @@ pub(super) fn list_sql(run: Option<RunNo>) -> String {
     )
 }
 
-pub(super) fn last(db: &Connection, workflow: WorkflowId) -> Result<Position> {
+pub(super) fn last_position(db: &Connection, workflow: WorkflowId) -> Result<Position> {
     db.prepare_cached("SELECT last_event FROM workflow WHERE id = ?1")?
         .query_row([workflow.get()], |row| row.get(0).map(Position::new))
         .optional()?
         .ok_or(Error::NotFound("instance"))
 }
 
-fn number(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<Option<RunNo>> {
+fn find_run_number(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<Option<RunNo>> {
     Ok(db
         .prepare_cached("SELECT id FROM run WHERE uuid = ?1 AND workflow = ?2")?
         .query_row(params![run.get().as_bytes(), workflow.get()], |row| row.get(0).map(RunNo))
         .optional()?)
 }
 
-fn event(row: &Row<'_>, instance: &InstanceRef) -> rusqlite::Result<Event> {
+fn read_event(row: &Row<'_>, instance: &InstanceRef) -> rusqlite::Result<Event> {
     EVENT.verify(row, 11)?;
     Ok(Event {
         pos: Some(Position::new(row.get(0)?)),
         ts: columns::millis(row, 1)?,
         instance: instance.clone(),
-        run: columns::if_any(row, 2, checksum::run_id)?,
+        run: columns::optional(row, 2, checksum::run_id)?,
         kind: columns::word(row, 3, EventKind::from_word)?,
-        agent: columns::if_any(row, 4, columns::parsed)?,
-        attempt: columns::if_any(row, 5, columns::attempt_id)?,
+        agent: columns::optional(row, 4, columns::parse)?,
+        attempt: columns::optional(row, 5, columns::attempt_id)?,
         cause: row.get(6)?,
         by: row.get(7)?,
-        next: columns::if_any(row, 8, columns::millis)?,
-        data: columns::if_any(row, 9, columns::json)?.unwrap_or(Value::Null),
+        next: columns::optional(row, 8, columns::millis)?,
+        data: columns::optional(row, 9, columns::json)?.unwrap_or(Value::Null),
     })
 }
 
 /// Stands in for an event that is damaged, or whose run is: followers go by positions and must learn of it. Its time is
 /// not known: it is given that of the event before it.
-fn placeholder(
+fn damaged_event(
     row: &DamagedRow,
     instance: &InstanceRef,
     (position, ts): (Position, Option<Millis>),

@@ -8,23 +8,23 @@ use std::{
 use rustix::fs::statvfs;
 
 /// With less room than this a disk that was full still is: a small write may fit where a message does not.
-const LEAST_FREE: u64 = 1 << 18;
+const MIN_FREE_BYTES: u64 = 1 << 18;
 
 /// How a fault can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum FaultCause {
     /// The disk has no room. Ends with the next write that is stored when there is room.
     Full,
     /// Ends with the next write that is stored.
     Failed,
     /// Stays until the next start.
-    Lasting,
+    UntilRestart,
 }
 
 /// The reason why a database refuses writes.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
-    pub(super) cause: Cause,
+pub(crate) struct DatabaseFault {
+    pub(super) cause: FaultCause,
     pub(crate) why: String,
     /// The copy of a database whose files were taken away.
     pub(crate) copy: Option<PathBuf>,
@@ -32,22 +32,23 @@ pub(crate) struct Fault {
 
 /// A handle to the fault of one database.
 #[derive(Clone, Default)]
-pub(super) struct Faults(Arc<Mutex<Option<Fault>>>);
+pub(super) struct FaultState(Arc<Mutex<Option<DatabaseFault>>>);
 
-impl Faults {
-    pub(super) fn current(&self) -> Option<Fault> {
+impl FaultState {
+    pub(super) fn current(&self) -> Option<DatabaseFault> {
         self.lock().clone()
     }
 
-    pub(super) fn set(&self, cause: Cause, why: String) {
-        self.set_fault(Fault { cause, why, copy: None });
+    pub(super) fn set(&self, cause: FaultCause, why: String) {
+        self.set_fault(DatabaseFault { cause, why, copy: None });
     }
 
     /// A lasting fault is replaced by another lasting one only.
-    pub(super) fn set_fault(&self, fault: Fault) {
+    pub(super) fn set_fault(&self, fault: DatabaseFault) {
         let mut current = self.lock();
-        let lasts = current.as_ref().is_some_and(|current| current.cause == Cause::Lasting);
-        if !lasts || fault.cause == Cause::Lasting {
+        let lasts =
+            current.as_ref().is_some_and(|current| current.cause == FaultCause::UntilRestart);
+        if !lasts || fault.cause == FaultCause::UntilRestart {
             *current = Some(fault);
         }
     }
@@ -56,25 +57,25 @@ impl Faults {
     pub(super) fn clear(&self, database: Option<&Path>) {
         let mut current = self.lock();
         let ends = match current.as_ref().map(|fault| fault.cause) {
-            None | Some(Cause::Lasting) => false,
-            Some(Cause::Full) => database.is_none_or(has_room),
-            Some(Cause::Failed) => true,
+            None | Some(FaultCause::UntilRestart) => false,
+            Some(FaultCause::Full) => database.is_none_or(has_free_space),
+            Some(FaultCause::Failed) => true,
         };
         if ends {
             *current = None;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Fault>> {
+    fn lock(&self) -> MutexGuard<'_, Option<DatabaseFault>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn has_room(path: &Path) -> bool {
+fn has_free_space(path: &Path) -> bool {
     let Ok(disk) = statvfs(path) else { return false };
     // Root may use the blocks that are reserved for it.
     let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
-    blocks.saturating_mul(disk.f_frsize) >= LEAST_FREE
+    blocks.saturating_mul(disk.f_frsize) >= MIN_FREE_BYTES
 }
 
 #[cfg(test)]
@@ -83,11 +84,15 @@ mod tests {
 
     #[test]
     fn a_fault_ends_with_a_stored_write_and_a_lasting_one_never() {
-        for (cause, ends) in [(Cause::Full, true), (Cause::Failed, true), (Cause::Lasting, false)] {
-            let faults = Faults::default();
+        for (cause, ends) in [
+            (FaultCause::Full, true),
+            (FaultCause::Failed, true),
+            (FaultCause::UntilRestart, false),
+        ] {
+            let faults = FaultState::default();
             faults.set(cause, "why".to_owned());
-            faults.set(Cause::Failed, "later".to_owned());
-            let expected = if cause == Cause::Lasting { "why" } else { "later" };
+            faults.set(FaultCause::Failed, "later".to_owned());
+            let expected = if cause == FaultCause::UntilRestart { "why" } else { "later" };
             assert_eq!(faults.current().unwrap().why, expected);
             faults.set(cause, "why".to_owned());
             faults.clear(None);

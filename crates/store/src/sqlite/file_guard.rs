@@ -21,8 +21,8 @@ use std::{
 const DATABASE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// The first bytes of a log; the last bit tells the byte order of its checksums.
 const WAL_MAGIC: u32 = 0x377f_0682;
-const WAL_HEADER: usize = 32;
-const FRAME_HEADER: usize = 24;
+const WAL_HEADER_BYTES: usize = 32;
+const FRAME_HEADER_BYTES: usize = 24;
 
 /// The ways in which another program can take a database away from the process that has it open.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,13 +42,13 @@ pub(super) enum FileFault {
 /// The files of one open database, as they were at the last check.
 #[derive(Debug)]
 pub(super) struct FileGuard {
-    database: Watched,
-    wal: Watched,
-    tail: Option<Frame>,
+    database: GuardedFile,
+    wal: GuardedFile,
+    tail: Option<WalFrame>,
 }
 
 #[derive(Debug)]
-struct Watched {
+struct GuardedFile {
     path: PathBuf,
     file: Arc<File>,
     device: u64,
@@ -59,7 +59,7 @@ struct Watched {
 
 /// The last whole frame of the log.
 #[derive(Debug)]
-struct Frame {
+struct WalFrame {
     offset: u64,
     bytes: Vec<u8>,
 }
@@ -67,9 +67,9 @@ struct Frame {
 impl FileGuard {
     /// Guards the database at `path`, open as `database`, and its log, which a connection has made by now.
     pub(super) fn new(path: &Path, database: Arc<File>) -> io::Result<Self> {
-        let wal_path = wal_of(path);
-        let database = Watched::new(path.to_owned(), database)?;
-        let wal = Watched::new(wal_path.clone(), Arc::new(File::open(&wal_path)?))?;
+        let wal_path = wal_path(path);
+        let database = GuardedFile::new(path.to_owned(), database)?;
+        let wal = GuardedFile::new(wal_path.clone(), Arc::new(File::open(&wal_path)?))?;
         let tail = last_frame(&wal.file, wal.length)?;
         Ok(Self { database, wal, tail })
     }
@@ -80,7 +80,7 @@ impl FileGuard {
         let grown = self.wal.check_identity()?;
         self.check_header()?;
         self.check_log()?;
-        if grown == Grown::Yes {
+        if grown == FileGrowth::Yes {
             let tail = last_frame(&self.wal.file, self.wal.length);
             self.tail = tail.map_err(|error| self.wal.unreadable(&error))?;
         }
@@ -102,12 +102,12 @@ impl FileGuard {
     /// Verifies that the frame seen last is still there, or was overwritten by a frame of the current log.
     fn check_log(&mut self) -> Result<(), FileFault> {
         let Some(tail) = &mut self.tail else { return Ok(()) };
-        let mut header = [0; WAL_HEADER];
+        let mut header = [0; WAL_HEADER_BYTES];
         let mut found = vec![0; tail.bytes.len()];
         let read = self.wal.file.read_exact_at(&mut header, 0);
         let read = read.and_then(|()| self.wal.file.read_exact_at(&mut found, tail.offset));
         read.map_err(|error| self.wal.unreadable(&error))?;
-        if !continues(&header, &tail.bytes, &found) {
+        if !is_valid_successor(&header, &tail.bytes, &found) {
             return Err(FileFault::Overwritten(self.wal.name()));
         }
         tail.bytes = found;
@@ -117,27 +117,27 @@ impl FileGuard {
 
 /// Whether SQLite itself can have turned one state of a frame into the other. A frame that was written again carries the
 /// salts of the log's present header.
-fn continues(header: &[u8; WAL_HEADER], before: &[u8], now: &[u8]) -> bool {
+fn is_valid_successor(header: &[u8; WAL_HEADER_BYTES], before: &[u8], now: &[u8]) -> bool {
     let is_log = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) & !1 == WAL_MAGIC;
     let is_rewritten =
-        before[..FRAME_HEADER] != now[..FRAME_HEADER] && now[8..16] == header[16..24];
+        before[..FRAME_HEADER_BYTES] != now[..FRAME_HEADER_BYTES] && now[8..16] == header[16..24];
     is_log && (before == now || is_rewritten)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Grown {
+enum FileGrowth {
     Yes,
     No,
 }
 
-impl Watched {
+impl GuardedFile {
     fn new(path: PathBuf, file: Arc<File>) -> io::Result<Self> {
         let found = file.metadata()?;
         let (device, inode, length) = (found.dev(), found.ino(), found.len());
         Ok(Self { path, file, device, inode, length })
     }
 
-    fn check_identity(&mut self) -> Result<Grown, FileFault> {
+    fn check_identity(&mut self) -> Result<FileGrowth, FileFault> {
         let found: Metadata = match fs::metadata(&self.path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -153,7 +153,7 @@ impl Watched {
             return Err(FileFault::Truncated { name: self.name(), from, to });
         }
         self.length = to;
-        Ok(if to > from { Grown::Yes } else { Grown::No })
+        Ok(if to > from { FileGrowth::Yes } else { FileGrowth::No })
     }
 
     fn name(&self) -> String {
@@ -166,25 +166,25 @@ impl Watched {
 }
 
 /// The path of a database's write-ahead log.
-pub(super) fn wal_of(database: &Path) -> PathBuf {
+pub(super) fn wal_path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
     path.into()
 }
 
-fn last_frame(wal: &File, length: u64) -> io::Result<Option<Frame>> {
-    if length < WAL_HEADER as u64 {
+fn last_frame(wal: &File, length: u64) -> io::Result<Option<WalFrame>> {
+    if length < WAL_HEADER_BYTES as u64 {
         return Ok(None);
     }
     let mut page_size = [0; 4];
     wal.read_exact_at(&mut page_size, 8)?;
-    let size = FRAME_HEADER as u64 + u64::from(u32::from_be_bytes(page_size));
-    let count = (length - WAL_HEADER as u64) / size;
+    let size = FRAME_HEADER_BYTES as u64 + u64::from(u32::from_be_bytes(page_size));
+    let count = (length - WAL_HEADER_BYTES as u64) / size;
     let Some(before) = count.checked_sub(1) else { return Ok(None) };
-    let offset = WAL_HEADER as u64 + before * size;
+    let offset = WAL_HEADER_BYTES as u64 + before * size;
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
     wal.read_exact_at(&mut bytes, offset)?;
-    Ok(Some(Frame { offset, bytes }))
+    Ok(Some(WalFrame { offset, bytes }))
 }
 
 #[cfg(test)]
@@ -194,15 +194,15 @@ mod tests {
     use rusqlite::Connection;
 
     use super::{
-        super::connection::{Sharing, create, writing},
+        super::connection::{WalIndexSharing, create_file, open_writer},
         *,
     };
 
     fn start(folder: &Path) -> (Connection, FileGuard) {
         let path = folder.join("x.db");
-        create(&path).unwrap();
+        create_file(&path).unwrap();
         let database = Arc::new(File::open(&path).unwrap());
-        let db = writing(&path, Sharing::Processes).unwrap();
+        let db = open_writer(&path, WalIndexSharing::Processes).unwrap();
         db.execute_batch("CREATE TABLE thing (body BLOB)").unwrap();
         let guard = FileGuard::new(&path, database).unwrap();
         (db, guard)

@@ -6,15 +6,15 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     columns,
-    documents::{self, At},
-    head::Head,
+    documents::{self, RevisionSelector},
+    locked_instance::LockedInstance,
     writer::Tx,
 };
 use crate::{
     error::{Error, Result},
     model::{
         BaseNumber, ExchangeMode, FileBase, FileIntent, FileSlot, FileState, FileStep, OutSlot,
-        PendingAside,
+        PendingConflictFile,
     },
 };
 
@@ -37,7 +37,7 @@ pub(super) fn get(db: &Connection, workflow: WorkflowId, path: &DocumentPath) ->
 }
 
 /// The text of a base, verified; none if its revision was deleted.
-pub(super) fn text(
+pub(super) fn base_text(
     db: &Connection,
     workflow: WorkflowId,
     path: &DocumentPath,
@@ -54,26 +54,26 @@ pub(super) fn text(
         .optional()?;
     let Some((revision, text, recorded)) = found else { return Ok(None) };
     let text = match revision {
-        Some(revision) => row.revision(revision)?,
+        Some(revision) => row.revision_text(revision)?,
         None => text,
     };
     let recorded: Option<Hash> = recorded;
     match (&text, recorded) {
-        (Some(text), Some(recorded)) if hash(&[text.as_bytes()]) != recorded => {
-            Err(Error::Garbled(format!("file_base {path}, number {}: another text", base.get())))
-        }
+        (Some(text), Some(recorded)) if hash(&[text.as_bytes()]) != recorded => Err(
+            Error::InvalidValue(format!("file_base {path}, number {}: another text", base.get())),
+        ),
         _ => Ok(text),
     }
 }
 
 /// Carries out a step of writing a document's file.
-pub(super) fn step(
+pub(super) fn apply_step(
     tx: &Tx<'_>,
     workflow: WorkflowId,
     path: &DocumentPath,
     step: &FileStep,
 ) -> Result<FileState> {
-    Head::lock(tx, workflow)?;
+    LockedInstance::lock(tx, workflow)?;
     let row = FileRow { db: tx, workflow, path };
     let mut state = row.load()?;
     match step {
@@ -82,16 +82,16 @@ pub(super) fn step(
             let intent = state.intent.take().ok_or(Error::NotFound("intent"))?;
             let before = state.file;
             if let Some(before) = before {
-                row.retire(before, *replaced)?;
+                row.mark_replaced(before, *replaced)?;
             }
             let text = BaseText::Revision(intent.revision);
             state.file = Some(row.add_base(&state, &text, &intent.hash, None)?);
             state.out = out.map(|inode| OutSlot { base: before, inode: Some(inode) });
-            row.forget_bases(&state, *forget_before)?;
-            row.forget_marks()?;
+            row.delete_replaced_bases(&state, *forget_before)?;
+            row.delete_marks()?;
         }
         FileStep::Unstage => (state.intent, state.out) = (None, None),
-        FileStep::AsideDone => state.aside = None,
+        FileStep::ConflictFileDone => state.conflict_file = None,
     }
     row.save(&state)?;
     row.load()
@@ -102,7 +102,7 @@ impl FileRow<'_> {
         let sql = "SELECT file_base, out_base, out_inode, intent_revision, intent_hash, intent_inode, intent_mode,
             intent_at, aside_slot, aside_inode FROM file_state WHERE workflow = ?1 AND path = ?2";
         let key = params![self.workflow.get(), self.path.as_str()];
-        let state = self.db.prepare_cached(sql)?.query_row(key, state).optional()?;
+        let state = self.db.prepare_cached(sql)?.query_row(key, read_state).optional()?;
         let mut state = state.unwrap_or_default();
         state.bases = self.bases()?;
         let sql = "SELECT mark FROM taken WHERE workflow = ?1 AND path = ?2";
@@ -113,7 +113,7 @@ impl FileRow<'_> {
     }
 
     pub(super) fn save(&self, state: &FileState) -> Result<()> {
-        let FileState { file, out, intent, aside, .. } = state;
+        let FileState { file, out, intent, conflict_file: aside, .. } = state;
         self.db
             .prepare_cached(
                 "INSERT OR REPLACE INTO file_state (workflow, path, file_base, out_base, out_inode,
@@ -162,7 +162,7 @@ impl FileRow<'_> {
     }
 
     /// Records that another text took the place of a base in the file.
-    pub(super) fn retire(&self, base: BaseNumber, at: Millis) -> Result<()> {
+    pub(super) fn mark_replaced(&self, base: BaseNumber, at: Millis) -> Result<()> {
         self.db
             .prepare_cached(
                 "UPDATE file_base SET replaced = ?4 WHERE workflow = ?1 AND path = ?2 AND number = ?3",
@@ -172,7 +172,7 @@ impl FileRow<'_> {
     }
 
     /// Deletes the bases that are in no slot and were replaced before.
-    pub(super) fn forget_bases(&self, state: &FileState, before: Millis) -> Result<()> {
+    pub(super) fn delete_replaced_bases(&self, state: &FileState, before: Millis) -> Result<()> {
         let out = state.out.and_then(|out| out.base);
         let [file, out] = [state.file, out].map(|base| base.map_or(-1, BaseNumber::get));
         self.db
@@ -184,7 +184,7 @@ impl FileRow<'_> {
     }
 
     /// Deletes the marks of earlier versions: both slots have bases now.
-    fn forget_marks(&self) -> Result<()> {
+    fn delete_marks(&self) -> Result<()> {
         self.db
             .prepare_cached("DELETE FROM taken WHERE workflow = ?1 AND path = ?2")?
             .execute(params![self.workflow.get(), self.path.as_str()])?;
@@ -204,7 +204,7 @@ impl FileRow<'_> {
                 None => self.revision_hash(revision)?,
             };
             let number = BaseNumber::new(row.get(0)?);
-            let replaced = columns::if_any(row, 2, columns::millis)?;
+            let replaced = columns::optional(row, 2, columns::millis)?;
             bases.push(FileBase { number, hash, revision, replaced });
         }
         Ok(bases)
@@ -213,19 +213,24 @@ impl FileRow<'_> {
     /// The hash of a base that an earlier version recorded; of a deleted revision, one that no text has.
     fn revision_hash(&self, revision: Option<Revision>) -> Result<Hash> {
         let text = match revision {
-            Some(revision) => self.revision(revision)?,
+            Some(revision) => self.revision_text(revision)?,
             None => None,
         };
         Ok(text.map_or([0; 32], |text| hash(&[text.as_bytes()])))
     }
 
-    fn revision(&self, revision: Revision) -> Result<Option<String>> {
-        let found = documents::get(self.db, self.workflow, self.path, At::Revision(revision))?;
+    fn revision_text(&self, revision: Revision) -> Result<Option<String>> {
+        let found = documents::get(
+            self.db,
+            self.workflow,
+            self.path,
+            RevisionSelector::Revision(revision),
+        )?;
         Ok(found.map(|document| document.content))
     }
 }
 
-fn state(row: &Row<'_>) -> rusqlite::Result<FileState> {
+fn read_state(row: &Row<'_>) -> rusqlite::Result<FileState> {
     let number = |column| row.get::<_, Option<i64>>(column);
     let base = |column| number(column).map(|number| number.map(BaseNumber::new));
     let (out_base, out_inode) = (base(1)?, number(2)?.map(i64::cast_unsigned));
@@ -235,14 +240,14 @@ fn state(row: &Row<'_>) -> rusqlite::Result<FileState> {
             revision: Revision::new(revision),
             hash: row.get(4)?,
             inode: row.get::<_, i64>(5)?.cast_unsigned(),
-            mode: columns::word(row, 6, mode_of)?,
+            mode: columns::word(row, 6, mode_from_word)?,
             at: columns::millis(row, 7)?,
         }),
         None => None,
     };
     let aside = match number(9)? {
-        Some(inode) => Some(PendingAside {
-            slot: columns::word(row, 8, slot_of)?,
+        Some(inode) => Some(PendingConflictFile {
+            slot: columns::word(row, 8, slot_from_word)?,
             inode: inode.cast_unsigned(),
         }),
         None => None,
@@ -251,7 +256,7 @@ fn state(row: &Row<'_>) -> rusqlite::Result<FileState> {
         file: base(0)?,
         out: has_out.then_some(OutSlot { base: out_base, inode: out_inode }),
         intent,
-        aside,
+        conflict_file: aside,
         ..FileState::default()
     })
 }
@@ -263,7 +268,7 @@ fn mode_word(mode: ExchangeMode) -> &'static str {
     }
 }
 
-fn mode_of(word: &str) -> Option<ExchangeMode> {
+fn mode_from_word(word: &str) -> Option<ExchangeMode> {
     [ExchangeMode::Exchange, ExchangeMode::Create].into_iter().find(|mode| mode_word(*mode) == word)
 }
 
@@ -274,6 +279,6 @@ fn slot_word(slot: FileSlot) -> &'static str {
     }
 }
 
-fn slot_of(word: &str) -> Option<FileSlot> {
+fn slot_from_word(word: &str) -> Option<FileSlot> {
     [FileSlot::File, FileSlot::Out].into_iter().find(|slot| slot_word(*slot) == word)
 }

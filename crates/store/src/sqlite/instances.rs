@@ -8,14 +8,14 @@ use serde_json::json;
 use super::{
     columns::{self, RunNo},
     effects::once,
-    events::Entry,
-    head::Head,
+    events::EventEntry,
+    locked_instance::LockedInstance,
     runs, search,
     writer::Tx,
 };
 use crate::{
     error::{Error, Result},
-    model::{By, Instance, InstanceQuery},
+    model::{Instance, InstanceQuery, WriteContext},
     time::Now,
 };
 
@@ -28,7 +28,7 @@ pub(super) fn open(tx: &Tx<'_>, project: &str, instance: &InstanceRef) -> Result
     if let Some(id) = found {
         return Ok(WorkflowId::new(id));
     }
-    tx.touch_runs();
+    tx.mark_runs_changed();
     let id = tx
         .prepare_cached("INSERT INTO workflow (project, name, tag) VALUES (?1, ?2, ?3)")?
         .insert(key)?;
@@ -43,9 +43,9 @@ pub(super) fn list_sql(which: &InstanceQuery) -> String {
             (" INDEXED BY workflow_live", "w.live_run IS NOT NULL AND ?1 IS NULL AND ?2 IS NULL")
         }
         InstanceQuery::Named(_) => ("", "w.name = ?1 AND w.tag = ?2"),
-        InstanceQuery::Called(_) => ("", "w.name = ?1 AND ?2 IS NULL"),
+        InstanceQuery::OfWorkflow(_) => ("", "w.name = ?1 AND ?2 IS NULL"),
         InstanceQuery::Tagged(_) => ("", "w.tag = ?1 AND ?2 IS NULL"),
-        InstanceQuery::With(_) => (
+        InstanceQuery::WithAgent(_) => (
             " JOIN agent a INDEXED BY agent_name ON a.workflow = w.id AND a.run = w.last_run",
             "a.name = ?1 AND ?2 IS NULL",
         ),
@@ -61,9 +61,9 @@ pub(super) fn list(db: &Connection, which: &InstanceQuery) -> Result<Vec<Instanc
     let (first, second) = match which {
         InstanceQuery::All | InstanceQuery::Live => (None, None),
         InstanceQuery::Named(instance) => (Some(instance.name.as_str()), Some(&instance.tag)),
-        InstanceQuery::Called(name) => (Some(name.as_str()), None),
+        InstanceQuery::OfWorkflow(name) => (Some(name.as_str()), None),
         InstanceQuery::Tagged(tag) => (Some(tag.as_str()), None),
-        InstanceQuery::With(agent) => (Some(agent.as_str()), None),
+        InstanceQuery::WithAgent(agent) => (Some(agent.as_str()), None),
     };
     let instances = db
         .prepare_cached(&list_sql(which))?
@@ -72,11 +72,11 @@ pub(super) fn list(db: &Connection, which: &InstanceQuery) -> Result<Vec<Instanc
                 id: WorkflowId::new(row.get(0)?),
                 project: row.get(1)?,
                 instance: InstanceRef {
-                    name: columns::parsed(row, 2)?,
-                    tag: columns::parsed(row, 3)?,
+                    name: columns::parse(row, 2)?,
+                    tag: columns::parse(row, 3)?,
                 },
-                live: columns::if_any(row, 4, columns::run_id)?,
-                last: columns::if_any(row, 5, columns::run_id)?,
+                live: columns::optional(row, 4, columns::run_id)?,
+                last: columns::optional(row, 5, columns::run_id)?,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
@@ -84,10 +84,10 @@ pub(super) fn list(db: &Connection, which: &InstanceQuery) -> Result<Vec<Instanc
 }
 
 /// What an instance is called.
-pub(super) fn name(db: &Connection, workflow: WorkflowId) -> Result<InstanceRef> {
+pub(super) fn instance_ref(db: &Connection, workflow: WorkflowId) -> Result<InstanceRef> {
     db.prepare_cached("SELECT name, tag FROM workflow WHERE id = ?1")?
         .query_row([workflow.get()], |row| {
-            Ok(InstanceRef { name: columns::parsed(row, 0)?, tag: columns::parsed(row, 1)? })
+            Ok(InstanceRef { name: columns::parse(row, 0)?, tag: columns::parse(row, 1)? })
         })
         .optional()?
         .ok_or(Error::NotFound("instance"))
@@ -95,9 +95,9 @@ pub(super) fn name(db: &Connection, workflow: WorkflowId) -> Result<InstanceRef>
 
 /// Deletes what was written in runs that are kept only while they live; their resources' files are swept afterwards.
 /// Other runs of the same instance keep theirs; no number is ever given out again.
-pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
-    let head = Head::lock(tx, workflow)?;
-    if let Some(live) = head.live_if_any() {
+pub(super) fn delete_unretained_runs(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
+    let locked = LockedInstance::lock(tx, workflow)?;
+    if let Some(live) = locked.live_run_if_any() {
         return Err(Error::RunLive(live.id));
     }
     let runs = tx
@@ -108,7 +108,7 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         .query_map([workflow.get()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?
         .collect::<rusqlite::Result<Vec<[i64; 3]>>>()?;
     for [run, after, last] in runs {
-        search::forget(tx, workflow, (after, last))?;
+        search::remove_from_index(tx, workflow, (after, last))?;
         tx.prepare_cached("UPDATE agent SET session = NULL WHERE workflow = ?1 AND run = ?2")?
             .execute([workflow.get(), run])?;
         for table in ["message", "delivery"] {
@@ -137,22 +137,27 @@ pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         .execute([workflow.get(), run])?;
         tx.prepare_cached("DELETE FROM proposal WHERE workflow = ?1 AND run = ?2")?
             .execute([workflow.get(), run])?;
-        runs::set(tx, (workflow, RunNo(run)), "script", Some(""))?;
+        runs::set_text_column(tx, (workflow, RunNo(run)), "script", Some(""))?;
         tx.prepare_cached("UPDATE run SET forgotten = 1 WHERE workflow = ?1 AND id = ?2")?
             .execute([workflow.get(), run])?;
     }
-    tx.touch_runs();
-    head.save()
+    tx.mark_runs_changed();
+    locked.save()
 }
 
 /// Hides what the channel says so far.
-pub(super) fn clear(tx: &Tx<'_>, by: &By, workflow: WorkflowId, now: Now) -> Result<Seq> {
-    let cleared = once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let last = head.last_seq();
+pub(super) fn clear_channel(
+    tx: &Tx<'_>,
+    by: &WriteContext,
+    workflow: WorkflowId,
+    now: Now,
+) -> Result<Seq> {
+    let cleared = once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let last = locked.last_seq();
         tx.prepare_cached("UPDATE workflow SET cleared = ?2 WHERE id = ?1")?
             .execute([workflow.get(), last.get()])?;
-        let entry = Entry::of(EventKind::ChannelCleared).by(&author.sender());
-        head.event(&entry.data(json!({ "seq": last })), now)?;
+        let entry = EventEntry::new(EventKind::ChannelCleared).by(&author.sender());
+        locked.append_event(&entry.data(json!({ "seq": last })), now)?;
         Ok(last)
     })?;
     Ok(cleared.value())
@@ -160,10 +165,10 @@ pub(super) fn clear(tx: &Tx<'_>, by: &By, workflow: WorkflowId, now: Now) -> Res
 
 /// Deletes an instance; its resources' files are swept afterwards.
 pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
-    if let Some(live) = Head::lock(tx, workflow)?.live_if_any() {
+    if let Some(live) = LockedInstance::lock(tx, workflow)?.live_run_if_any() {
         return Err(Error::RunLive(live.id));
     }
-    search::forget(tx, workflow, (0, i64::MAX))?;
+    search::remove_from_index(tx, workflow, (0, i64::MAX))?;
     for table in [
         "run",
         "agent",
@@ -191,13 +196,17 @@ pub(super) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         tx.prepare_cached(&sql)?.execute([workflow.get()])?;
     }
     tx.prepare_cached("DELETE FROM workflow WHERE id = ?1")?.execute([workflow.get()])?;
-    tx.touch(workflow);
-    tx.touch_runs();
+    tx.mark_changed(workflow);
+    tx.mark_runs_changed();
     Ok(())
 }
 
 /// A run's place among its instance's messages: after the first, up to and with the second. What was cleared is left out.
-pub(super) fn stretch(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<(i64, i64)> {
+pub(super) fn run_seq_range(
+    db: &Connection,
+    workflow: WorkflowId,
+    run: RunId,
+) -> Result<(i64, i64)> {
     let sql = "SELECT max(r.after_seq, w.cleared), coalesce(r.last_seq, w.last_seq) FROM run r
         JOIN workflow w ON w.id = r.workflow WHERE r.uuid = ?1 AND r.workflow = ?2";
     db.prepare_cached(sql)?

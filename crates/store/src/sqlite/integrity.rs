@@ -7,41 +7,43 @@
 use rusqlite::{Connection, types::ValueRef};
 
 use super::{
-    Place, Sqlite,
-    checksum::{self, DOCUMENT, TABLES, Table},
-    resources::{self, Files},
+    Sqlite, StorageMedium,
+    checksum::{self, ChecksumTable, DOCUMENT, TABLES},
+    resources::{self, ResourceFiles},
 };
 use crate::{
     damage::DamagedRow,
     error::{Error, Result},
-    model::Integrity,
+    model::IntegrityReport,
 };
 
 impl Sqlite {
     /// Checks the whole database; from then on, exactly the damage that was found is known.
-    pub(super) async fn check(&self) -> Result<Integrity> {
+    pub(super) async fn check_integrity(&self) -> Result<IntegrityReport> {
         // A database that was taken away is found first: the check then reads the copy of its data.
         if let Err(error) = self.check_files().await {
             tracing::debug!(%error, "checking a store that takes no writes");
         }
-        let found = match &self.place {
-            Place::File { location, files, .. } => {
+        let found = match &self.medium {
+            StorageMedium::File { location, files, .. } => {
                 let (location, files) = (location.clone(), files.clone());
-                self.read(move |_| check(&location.reader(None)?.db, Some(&files))).await
+                self.read(move |_| check_database(&location.connection(None)?.db, Some(&files)))
+                    .await
             }
-            Place::Memory => self.read(|db| check(db, None)).await,
+            StorageMedium::Memory => self.read(|db| check_database(db, None)).await,
         }?;
         self.damage.replace(&found.damaged);
         Ok(found)
     }
 }
 
-fn check(db: &Connection, files: Option<&Files>) -> Result<Integrity> {
-    let mut found = Integrity { problems: structure(db)?, ..Integrity::default() };
+fn check_database(db: &Connection, files: Option<&ResourceFiles>) -> Result<IntegrityReport> {
+    let mut found =
+        IntegrityReport { problems: structure_problems(db)?, ..IntegrityReport::default() };
     for table in TABLES {
-        scan(db, table, &mut found)?;
+        scan_table(db, table, &mut found)?;
     }
-    if let Some(damaged) = unless_corrupt(contents(db), &mut found.problems)? {
+    if let Some(damaged) = unless_corrupt(damaged_documents(db), &mut found.problems)? {
         found.damaged.extend(damaged);
     }
     if let Some(damaged) = unless_corrupt(resources::verify(db, files), &mut found.problems)? {
@@ -53,7 +55,7 @@ fn check(db: &Connection, files: Option<&Files>) -> Result<Integrity> {
 }
 
 /// Returns the problems that SQLite finds in its own file. Some damage it cannot describe; then its error is the problem.
-pub(super) fn structure(db: &Connection) -> Result<Vec<String>> {
+pub(super) fn structure_problems(db: &Connection) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     let check = || -> rusqlite::Result<Vec<String>> {
         db.prepare("PRAGMA integrity_check(20)")?.query_map([], |row| row.get(0))?.collect()
@@ -65,8 +67,8 @@ pub(super) fn structure(db: &Connection) -> Result<Vec<String>> {
 }
 
 /// Verifies the checksums of a table and counts the rows.
-fn scan(db: &Connection, table: &Table, found: &mut Integrity) -> Result<()> {
-    let Table { source, check, is_hashed, .. } = table;
+fn scan_table(db: &Connection, table: &ChecksumTable, found: &mut IntegrityReport) -> Result<()> {
+    let ChecksumTable { source, check, is_hashed, .. } = table;
     let walk = || -> Result<(u64, u64, Vec<DamagedRow>)> {
         let (mut rows, mut unhashed, mut damaged) = (0, 0, Vec::new());
         let mut statement = db.prepare(&format!("SELECT {is_hashed}, {check} FROM {source}"))?;
@@ -91,7 +93,7 @@ fn scan(db: &Connection, table: &Table, found: &mut Integrity) -> Result<()> {
 }
 
 /// Verifies the texts of all revisions of documents.
-fn contents(db: &Connection) -> Result<Vec<DamagedRow>> {
+fn damaged_documents(db: &Connection) -> Result<Vec<DamagedRow>> {
     let mut statement = db.prepare(
         "SELECT d.content, d.content_hash, d.workflow || ' ' || d.path || ' ' || d.revision FROM document d
          WHERE d.content_hash IS NOT NULL",
@@ -104,7 +106,7 @@ fn contents(db: &Connection) -> Result<Vec<DamagedRow>> {
             _ => false,
         };
         if !is_intact {
-            damaged.push(DOCUMENT.damaged(&row.get::<_, String>(2)?));
+            damaged.push(DOCUMENT.damaged_row(&row.get::<_, String>(2)?));
         }
     }
     Ok(damaged)

@@ -4,22 +4,31 @@ use agent_worker_protocol::{AgentName, EventKind, RunId, Sender, WorkflowId};
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 
-use super::{effects, effects::once, events::Entry, head::Head, roles, settle, writer::Tx};
+use super::{
+    effects, effects::once, events::EventEntry, locked_instance::LockedInstance, roles,
+    run_settlement, writer::Tx,
+};
 use crate::{
     error::{Error, Result},
-    model::{By, NewAgent, Once},
+    model::{NewAgent, Once, WriteContext},
     time::Now,
 };
 
 /// Lets an agent join. It may have taken part before: its epoch goes on.
-pub(super) fn add(tx: &Tx<'_>, by: &By, run: RunId, new: &NewAgent, now: Now) -> Result<AgentName> {
-    let (head, number) = Head::lock_run(tx, run)?;
-    once(head, by, now, |head, author| {
-        if head.live()?.number != number {
+pub(super) fn add(
+    tx: &Tx<'_>,
+    by: &WriteContext,
+    run: RunId,
+    new: &NewAgent,
+    now: Now,
+) -> Result<AgentName> {
+    let (locked, number) = LockedInstance::lock_run(tx, run)?;
+    once(locked, by, now, |locked, author| {
+        if locked.live_run()?.number != number {
             return Err(Error::NoRun);
         }
         let values = params![
-            head.workflow.get(),
+            locked.workflow.get(),
             new.name.as_str(),
             number.0,
             new.settings,
@@ -40,8 +49,8 @@ pub(super) fn add(tx: &Tx<'_>, by: &By, run: RunId, new: &NewAgent, now: Now) ->
         if added == 0 {
             return Err(Error::Exists("agent"));
         }
-        let entry = Entry::of(EventKind::AgentAdded).agent(&new.name).by(&author.sender());
-        head.event(&entry, now)?;
+        let entry = EventEntry::new(EventKind::AgentAdded).agent(&new.name).by(&author.sender());
+        locked.append_event(&entry, now)?;
         Ok(new.name.clone())
     })
     .map(Once::value)
@@ -49,61 +58,61 @@ pub(super) fn add(tx: &Tx<'_>, by: &By, run: RunId, new: &NewAgent, now: Now) ->
 
 pub(super) fn stop(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     agent: &AgentName,
     why: &str,
     now: Now,
 ) -> Result<()> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let name = head.agent(agent)?;
-        halt(head, &name, why, &author.sender(), now)
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let name = locked.find_agent(agent)?;
+        mark_stopped(locked, &name, why, &author.sender(), now)
     })
     .map(drop)
 }
 
 /// Wakes an agent no more, and says so.
-pub(super) fn halt(
-    head: &mut Head<'_>,
+pub(super) fn mark_stopped(
+    locked: &mut LockedInstance<'_>,
     agent: &AgentName,
     why: &str,
     by: &Sender,
     now: Now,
 ) -> Result<()> {
-    head.tx
+    locked.tx
         .prepare_cached(
             "UPDATE agent SET since = iif(stopped IS NULL, ?4, since), store_since = iif(stopped IS NULL, ?5, store_since),
              stopped = ?3 WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![
-            head.workflow.get(),
+            locked.workflow.get(),
             agent.as_str(),
             why,
             now.wall.get(),
             now.store.get()
         ])?;
-    let entry = Entry::of(EventKind::AgentStopped).agent(agent).cause(why.to_owned());
-    head.event(&entry.by(by), now)
+    let entry = EventEntry::new(EventKind::AgentStopped).agent(agent).cause(why.to_owned());
+    locked.append_event(&entry.by(by), now)
 }
 
 /// Wakes a stopped agent again; one that backs off or is parked need not wait any longer.
 pub(super) fn resume(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     agent: &AgentName,
     now: Now,
 ) -> Result<()> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let name = head.agent(agent)?;
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let name = locked.find_agent(agent)?;
         tx.prepare_cached(
             "UPDATE agent SET since = iif(stopped IS NOT NULL OR not_before > ?4, ?3, since),
              store_since = iif(stopped IS NOT NULL OR not_before > ?4, ?4, store_since),
              stopped = NULL, not_before = NULL, wait = NULL, why = NULL WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![workflow.get(), name.as_str(), now.wall.get(), now.store.get()])?;
-        let entry = Entry::of(EventKind::AgentResumed).agent(&name).by(&author.sender());
-        head.event(&entry, now)
+        let entry = EventEntry::new(EventKind::AgentResumed).agent(&name).by(&author.sender());
+        locked.append_event(&entry, now)
     })
     .map(drop)
 }
@@ -111,13 +120,13 @@ pub(super) fn resume(
 /// Takes an agent out of the run. Its row stays, of no run, for its epoch.
 pub(super) fn remove(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     agent: &AgentName,
     now: Now,
 ) -> Result<()> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let name = head.agent(agent)?;
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let name = locked.find_agent(agent)?;
         let busy = tx
             .prepare_cached(
                 "SELECT 1 FROM agent WHERE workflow = ?1 AND name = ?2 AND live IS NOT NULL",
@@ -128,16 +137,16 @@ pub(super) fn remove(
             return Err(Error::AgentBusy);
         }
         let why = format!("{name} was removed");
-        for seq in settle::drop_open_of(head, &name, &why)? {
-            let entry = Entry::of(EventKind::DeliveryDropped).agent(&name).seq(seq);
-            head.event(&entry.cause(why.clone()).data(json!({ "seq": seq })), now)?;
+        for seq in run_settlement::drop_open_deliveries_of(locked, &name, &why)? {
+            let entry = EventEntry::new(EventKind::DeliveryDropped).agent(&name).seq(seq);
+            locked.append_event(&entry.cause(why.clone()).data(json!({ "seq": seq })), now)?;
         }
-        effects::clear_unless_open(tx, workflow, &name)?;
+        effects::clear_if_settled(tx, workflow, &name)?;
         tx.prepare_cached("UPDATE agent SET run = 0 WHERE workflow = ?1 AND name = ?2")?
             .execute(params![workflow.get(), name.as_str()])?;
-        roles::leave(head, &name)?;
-        let entry = Entry::of(EventKind::AgentRemoved).agent(&name).by(&author.sender());
-        head.event(&entry, now)
+        roles::remove_roles(locked, &name)?;
+        let entry = EventEntry::new(EventKind::AgentRemoved).agent(&name).by(&author.sender());
+        locked.append_event(&entry, now)
     })
     .map(drop)
 }

@@ -8,23 +8,23 @@ use agent_worker_protocol::{
 use rusqlite::{Connection, Row, params, types::ValueRef};
 
 use super::{
-    checksum::{ATTEMPT, MESSAGE, RunIds},
+    checksum::{ATTEMPT, MESSAGE, RunIdCache},
     columns::{self, Columns},
     effects::once,
-    head::Head,
     instances,
-    search::{self, Wanted},
+    locked_instance::LockedInstance,
+    search::{self, MessageSearch},
     writer::Tx,
 };
 use crate::{
     damage,
     error::{Error, Result},
-    model::{By, MessageQuery, NewMessage, Once, Order},
+    model::{MessageOrder, MessageQuery, NewMessage, Once, WriteContext},
     time::Now,
 };
 
 /// The columns that [`message`] reads, of a message `m`. The last is whether a row without a checksum matches its SHA-256.
-pub(super) fn columns_read() -> String {
+pub(super) fn message_columns() -> String {
     format!(
         "m.seq, m.run, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, m.workflow, m.data,
         m.checksum, iif(m.checksum IS NULL, {}, NULL)",
@@ -34,15 +34,15 @@ pub(super) fn columns_read() -> String {
 
 pub(super) fn append(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     new: &NewMessage,
     pause: Option<&PauseCause>,
     now: Now,
 ) -> Result<Once<Seq>> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let seq = head.message(author, new, now)?;
-        head.pause_if(pause, &author.sender(), now)?;
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let seq = locked.append_message(author, new, now)?;
+        locked.pause_run_if(pause, &author.sender(), now)?;
         Ok(seq)
     })
 }
@@ -53,43 +53,46 @@ pub(super) fn list(
     query: &MessageQuery,
 ) -> Result<Vec<Message>> {
     let (first, last) = match query.run {
-        Some(run) => instances::stretch(db, workflow, run)?,
+        Some(run) => instances::run_seq_range(db, workflow, run)?,
         None => (0, i64::MAX),
     };
     let stretch = (first.max(query.after.get()), last);
     if let Some(text) = &query.search {
         let (order, limit) = (query.order, query.limit);
-        let found = search::find(db, &Wanted { workflow, stretch, text, order, limit })?;
+        let found = search::find_messages(
+            db,
+            &MessageSearch { workflow, seq_range: stretch, text, order, limit },
+        )?;
         return by_seq(db, workflow, &found);
     }
     let order = match query.order {
-        Order::OldestFirst => "ASC",
-        Order::NewestFirst => "DESC",
+        MessageOrder::OldestFirst => "ASC",
+        MessageOrder::NewestFirst => "DESC",
     };
     let sql = format!(
         "SELECT {} FROM message m
          WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order}",
-        columns_read()
+        message_columns()
     );
-    let runs = RunIds::of(db);
+    let runs = RunIdCache::of(db);
     let mut messages = Vec::new();
     let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement
-        .query_map(params![workflow.get(), stretch.0, stretch.1], |row| message(row, &runs))?;
+        .query_map(params![workflow.get(), stretch.0, stretch.1], |row| read_message(row, &runs))?;
     // A damaged message takes nobody's place: only an empty page means that there are no more.
     while messages.len() < query.limit as usize
         && let Some(row) = rows.next()
     {
-        messages.extend(damage::if_intact(row)?);
+        messages.extend(damage::intact_or_skip(row)?);
     }
     messages.sort_by_key(|message| message.seq);
-    recipients(db, workflow, messages.iter_mut())?;
+    fill_recipients(db, workflow, messages.iter_mut())?;
     Ok(messages)
 }
 
 /// A message and what replies to it, to that, and so on. A reply comes after what it answers, so that taking the oldest
 /// first gives them in their order, and whoever has enough stops.
-pub(super) const THREAD: &str = "WITH RECURSIVE thread (seq) AS (
+pub(super) const THREAD_SQL: &str = "WITH RECURSIVE thread (seq) AS (
       SELECT ?2
       UNION
       SELECT m.seq FROM thread t CROSS JOIN message m INDEXED BY message_reply
@@ -104,16 +107,16 @@ pub(super) fn thread(
     after: Seq,
     limit: u32,
 ) -> Result<Vec<Message>> {
-    require(db, workflow, seq)?;
+    require_message(db, workflow, seq)?;
     let seqs = db
-        .prepare_cached(THREAD)?
+        .prepare_cached(THREAD_SQL)?
         .query_map(params![workflow.get(), seq.get(), after.get(), limit], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<i64>>>()?;
     by_seq(db, workflow, &seqs)
 }
 
 /// Lets pass where there is such a message.
-fn require(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()> {
+fn require_message(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()> {
     let there = db
         .prepare_cached("SELECT 1 FROM message WHERE workflow = ?1 AND seq = ?2")?
         .exists([workflow.get(), seq.get()])?;
@@ -125,30 +128,32 @@ pub(super) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Res
     let sql = format!(
         "SELECT {} FROM message m
          WHERE m.workflow = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) ORDER BY m.seq",
-        columns_read()
+        message_columns()
     );
     let mut statement = db.prepare_cached(&sql)?;
-    let runs = RunIds::of(db);
+    let runs = RunIdCache::of(db);
     let values = params![workflow.get(), serde_json::to_string(seqs)?];
-    let rows = statement.query_map(values, |row| message(row, &runs))?;
-    let mut messages = damage::intact(rows)?;
-    recipients(db, workflow, messages.iter_mut())?;
+    let rows = statement.query_map(values, |row| read_message(row, &runs))?;
+    let mut messages = damage::collect_intact(rows)?;
+    fill_recipients(db, workflow, messages.iter_mut())?;
     Ok(messages)
 }
 
 /// How many columns [`columns_read`] names.
-pub(super) const COLUMNS_READ: usize = 14;
+pub(super) const MESSAGE_COLUMN_COUNT: usize = 14;
 /// Those that are hashed, in their order.
-const HASHED: [usize; 12] = [10, 0, 1, 3, 4, 5, 11, 6, 7, 8, 9, 2];
-const CHECKSUM: usize = 12;
+const HASHED_COLUMNS: [usize; 12] = [10, 0, 1, 3, 4, 5, 11, 6, 7, 8, 9, 2];
+const CHECKSUM_COLUMN: usize = 12;
 
 /// Reads the columns of [`columns_read`]; the recipients are filled in by [`recipients`].
-pub(super) fn message(row: &Row<'_>, runs: &RunIds<'_>) -> rusqlite::Result<Message> {
+pub(super) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> rusqlite::Result<Message> {
     // Each column is taken from SQLite once, for the checksum and for the struct: asking costs more than hashing.
-    let columns = Columns::<COLUMNS_READ>::read(row)?;
-    match columns.value(CHECKSUM) {
-        ValueRef::Null => MESSAGE.verify(row, COLUMNS_READ - 1)?,
-        written => MESSAGE.verify_values(HASHED.map(|column| columns.value(column)), written)?,
+    let columns = Columns::<MESSAGE_COLUMN_COUNT>::read(row)?;
+    match columns.value(CHECKSUM_COLUMN) {
+        ValueRef::Null => MESSAGE.verify(row, MESSAGE_COLUMN_COUNT - 1)?,
+        written => {
+            MESSAGE.verify_values(HASHED_COLUMNS.map(|column| columns.value(column)), written)?;
+        }
     }
     Ok(Message {
         seq: Seq::new(columns.get(0)?),
@@ -167,7 +172,7 @@ pub(super) fn message(row: &Row<'_>, runs: &RunIds<'_>) -> rusqlite::Result<Mess
 }
 
 /// Fills in whom the messages went to, in one query for all of them.
-pub(super) fn recipients<'m>(
+pub(super) fn fill_recipients<'m>(
     db: &Connection,
     workflow: WorkflowId,
     messages: impl Iterator<Item = &'m mut Message>,
@@ -181,7 +186,7 @@ pub(super) fn recipients<'m>(
     let mut rows = query.query(params![workflow.get(), seqs])?;
     while let Some(row) = rows.next()? {
         if let Some(message) = by_seq.get_mut(&row.get(0)?) {
-            let agent = columns::parsed::<AgentName>(row, 1)?;
+            let agent = columns::parse::<AgentName>(row, 1)?;
             if row.get(2)? { message.to.push(agent) } else { message.cc.push(agent) }
         }
     }
@@ -204,13 +209,15 @@ pub(super) fn receipts_sql() -> String {
 }
 
 pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
-    require(db, workflow, seq)?;
+    require_message(db, workflow, seq)?;
     let receipts = db
         .prepare_cached(&receipts_sql())?
-        .query_map([workflow.get(), seq.get()], |row| Ok((receipt(row)?, answer(row)?)))?
+        .query_map([workflow.get(), seq.get()], |row| {
+            Ok((read_receipt(row)?, read_answer_seq(row)?))
+        })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let seqs: Vec<_> = receipts.iter().filter_map(|(_, answer)| *answer).collect();
-    let answers = bodies(db, workflow, &seqs)?;
+    let answers = load_bodies(db, workflow, &seqs)?;
     let with_answer = |(receipt, answer): (Receipt, Option<i64>)| {
         let answer = answer.and_then(|seq| answers.get(&seq).cloned());
         Receipt { answer, ..receipt }
@@ -219,10 +226,10 @@ pub(super) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Resul
 }
 
 /// Reads which message has the answer.
-fn answer(row: &Row<'_>) -> rusqlite::Result<Option<i64>> {
+fn read_answer_seq(row: &Row<'_>) -> rusqlite::Result<Option<i64>> {
     match row.get_ref(5)? {
         ValueRef::Text(key) => {
-            damage::leave_out(ATTEMPT.damaged(&String::from_utf8_lossy(key)));
+            damage::report_skipped(ATTEMPT.damaged_row(&String::from_utf8_lossy(key)));
             Ok(None)
         }
         _ => row.get(5),
@@ -230,7 +237,11 @@ fn answer(row: &Row<'_>) -> rusqlite::Result<Option<i64>> {
 }
 
 /// The texts of the messages with these numbers.
-fn bodies(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<HashMap<i64, String>> {
+fn load_bodies(
+    db: &Connection,
+    workflow: WorkflowId,
+    seqs: &[i64],
+) -> Result<HashMap<i64, String>> {
     if seqs.is_empty() {
         return Ok(HashMap::new());
     }
@@ -239,11 +250,11 @@ fn bodies(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<HashMap
 }
 
 /// Reads seq, agent, state, failures, why. The answer is filled in by [`receipts`].
-pub(super) fn receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
+pub(super) fn read_receipt(row: &Row<'_>) -> rusqlite::Result<Receipt> {
     Ok(Receipt {
         seq: columns::seq(row, 0)?,
-        agent: columns::parsed(row, 1)?,
-        state: columns::delivery(row, 2)?,
+        agent: columns::parse(row, 1)?,
+        state: columns::delivery_state(row, 2)?,
         failures: row.get(3)?,
         why: row.get(4)?,
         answer: None,

@@ -3,7 +3,7 @@
 //! Invariant: a proposal that is not active never changes again.
 
 use agent_worker_protocol::{
-    AgentName, EventKind, Proposal, ProposalId, ProposalState, Sender, Seq, Verdict, WorkflowId,
+    AgentName, EventKind, Proposal, ProposalId, ProposalState, Sender, Seq, VoteOutcome, WorkflowId,
 };
 use rusqlite::params;
 use serde_json::json;
@@ -14,66 +14,70 @@ use super::{
     checksum::PROPOSAL,
     columns,
     effects::once,
-    events::Entry,
-    head::Head,
-    notices::{self, Notice},
-    proposal_rows::{self, Stored, find, select},
+    events::EventEntry,
+    locked_instance::LockedInstance,
+    notices::{self, SystemNotice},
+    proposal_rows::{self, StoredProposal, find_proposal, select_proposals},
     runs,
     writer::Tx,
 };
 use crate::{
     error::{Error, Result},
     model::{
-        By, Deadline, Deciding, NewBallot, NewCancel, NewProposal, Once, ProposalQuery,
-        ProposalStep, Right, Said,
+        DeadlineStatus, HopContext, NewBallot, NewCancellation, NewProposal, Once,
+        ProposalAuthority, ProposalQuery, ProposalStep, TallyRule, WriteContext,
     },
     time::Now,
 };
 
 pub(super) fn create(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     new: &NewProposal,
     now: Now,
 ) -> Result<Once<ProposalId>> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| open(head, author, new, now))
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        open_proposal(locked, author, new, now)
+    })
 }
 
 /// Makes a proposal in the live run and tells those who vote.
-pub(super) fn open(
-    head: &mut Head<'_>,
+pub(super) fn open_proposal(
+    locked: &mut LockedInstance<'_>,
     author: &Author,
     new: &NewProposal,
     now: Now,
 ) -> Result<ProposalId> {
-    let live = head.live()?.clone();
-    let id = ProposalId::new(head.next_number("last_proposal")?);
+    let live = locked.live_run()?.clone();
+    let id = ProposalId::new(locked.next_number("last_proposal")?);
     let proposal = Proposal {
         id,
         run: live.id,
         created_by: author.sender(),
         created: now.wall,
-        deadline: now.wall.plus(new.lasts),
+        deadline: now.wall.plus(new.voting_period),
         ended: None,
-        hops: new.said.hops,
+        hops: new.hop_context.hops,
         terms: new.terms.clone(),
         state: ProposalState::Active,
         ballots: Vec::new(),
     };
-    let entry = Entry::of(EventKind::ProposalActive).by(&author.sender()).attempt(author.attempt());
-    head.event(&entry.next(proposal.deadline).data(json!({ "proposal": id })), now)?;
-    let voters: Vec<_> = proposal.agents().filter(|name| !is_creator(&proposal, name)).collect();
-    let notice = Notice { body: proposal.notice(), reply_to: None, wakes: &voters };
-    let seq = notices::say(head, &notice, &new.said, now)?;
-    head.tx
+    let entry =
+        EventEntry::new(EventKind::ProposalActive).by(&author.sender()).attempt(author.attempt());
+    locked.append_event(&entry.next(proposal.deadline).data(json!({ "proposal": id })), now)?;
+    let voters: Vec<_> =
+        proposal.voting_agents().filter(|name| !is_creator(&proposal, name)).collect();
+    let notice = SystemNotice { body: proposal.notice_text(), reply_to: None, recipients: &voters };
+    let seq = notices::post_notice(locked, &notice, &new.hop_context, now)?;
+    locked.tx
         .prepare_cached(
             "INSERT INTO proposal (workflow, id, run, creator, created, deadline, hops, seq, terms, state, due, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
              row_checksum('proposal', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 1, NULL, 0))",
         )?
         .execute(params![
-            head.workflow.get(),
+            locked.workflow.get(),
             id.get(),
             live.number.0,
             proposal.created_by.to_string(),
@@ -83,7 +87,7 @@ pub(super) fn open(
             seq.get(),
             serde_json::to_string(&proposal.terms)?,
             serde_json::to_string(&proposal.state)?,
-            now.store.plus(new.lasts).get()
+            now.store.plus(new.voting_period).get()
         ])?;
     Ok(id)
 }
@@ -93,45 +97,50 @@ fn is_creator(proposal: &Proposal, name: &AgentName) -> bool {
 }
 
 /// Takes a vote, or another one in its place, and decides the proposal if that is enough.
-pub(super) fn cast(
+pub(super) fn cast_ballot(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     ballot: &NewBallot,
-    deciding: &Deciding,
+    deciding: &TallyRule,
     now: Now,
 ) -> Result<Once<ProposalState>> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let Stored { mut proposal, due } = active(head, ballot.proposal)?;
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let StoredProposal { mut proposal, due } = find_active(locked, ballot.proposal)?;
         if now.store >= due {
-            return Err(Error::ProposalOver {
+            return Err(Error::ProposalClosed {
                 id: proposal.id,
                 how: "over: its time is up".into(),
             });
         }
         let voter = author.sender();
-        if ballot.right == Right::Own && !proposal.may_vote(&voter) {
+        if ballot.authority == ProposalAuthority::Own && !proposal.may_vote(&voter) {
             return Err(Error::NoVote(proposal.id));
         }
         if !proposal.terms.options.iter().any(|option| option.id == ballot.choice) {
             return Err(Error::NotFound("option"));
         }
-        let mut entry = Entry::of(EventKind::BallotCast).by(&voter).attempt(author.attempt());
+        let mut entry = EventEntry::new(EventKind::BallotCast).by(&voter).attempt(author.attempt());
         if let Sender::Agent(name) = &voter {
             entry = entry.agent(name);
         }
         let data = json!({ "proposal": proposal.id, "choice": ballot.choice });
-        head.event(&entry.data(data), now)?;
-        put(head, &voter, ballot, now)?;
-        proposal.ballots =
-            proposal_rows::ballots(head.tx, workflow, &[proposal.id])?.of(proposal.id)?;
-        let stored = Stored { proposal, due };
-        step(head, stored, deciding, Some(&voter), &ballot.said, now)
+        locked.append_event(&entry.data(data), now)?;
+        put_ballot(locked, &voter, ballot, now)?;
+        proposal.ballots = proposal_rows::load_ballots(locked.tx, workflow, &[proposal.id])?
+            .take_for(proposal.id)?;
+        let stored = StoredProposal { proposal, due };
+        tally_and_apply(locked, stored, deciding, Some(&voter), &ballot.hop_context, now)
     })
 }
 
-fn put(head: &Head<'_>, voter: &Sender, ballot: &NewBallot, now: Now) -> Result<()> {
-    head.tx
+fn put_ballot(
+    locked: &LockedInstance<'_>,
+    voter: &Sender,
+    ballot: &NewBallot,
+    now: Now,
+) -> Result<()> {
+    locked.tx
         .prepare_cached(
             "INSERT INTO ballot (workflow, proposal, voter, choice, reason, at, position, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, row_checksum('ballot', ?1, ?2, ?3, ?4, ?5, ?6, ?7))
@@ -140,13 +149,13 @@ fn put(head: &Head<'_>, voter: &Sender, ballot: &NewBallot, now: Now) -> Result<
              position = excluded.position, checksum = excluded.checksum",
         )?
         .execute(params![
-            head.workflow.get(),
+            locked.workflow.get(),
             ballot.proposal.get(),
             voter.to_string(),
             ballot.choice,
             ballot.reason,
             now.wall.get(),
-            head.position()
+            locked.last_event()
         ])?;
     Ok(())
 }
@@ -154,79 +163,92 @@ fn put(head: &Head<'_>, voter: &Sender, ballot: &NewBallot, now: Now) -> Result<
 /// Takes a proposal back, as its creator, or by a person's right.
 pub(super) fn cancel(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
-    cancel: &NewCancel,
+    cancel: &NewCancellation,
     now: Now,
 ) -> Result<Once<ProposalState>> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let Stored { proposal, .. } = active(head, cancel.proposal)?;
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let StoredProposal { proposal, .. } = find_active(locked, cancel.proposal)?;
         let by = author.sender();
         let is_own = by == Sender::User || by == proposal.created_by;
-        if cancel.right == Right::Own && !is_own {
+        if cancel.authority == ProposalAuthority::Own && !is_own {
             return Err(Error::NotCreator(proposal.created_by));
         }
         let state = ProposalState::Cancelled { by: by.clone(), why: cancel.why.clone() };
-        end(head, proposal, state, Some(&by), &cancel.said, now)
+        end_proposal(locked, proposal, state, Some(&by), &cancel.hop_context, now)
     })
 }
 
 /// Decides every proposal whose time is up; answers with which those were.
-pub(super) fn settle(
+pub(super) fn settle_due_proposals(
     tx: &Tx<'_>,
     workflow: WorkflowId,
-    deciding: &Deciding,
+    deciding: &TallyRule,
     now: Now,
 ) -> Result<Vec<ProposalId>> {
-    let mut head = Head::lock(tx, workflow)?;
+    let mut locked = LockedInstance::lock(tx, workflow)?;
     let mut decided = Vec::new();
-    for stored in select(tx, workflow, ProposalQuery::Active)? {
+    for stored in select_proposals(tx, workflow, ProposalQuery::Active)? {
         if stored.due > now.store {
             continue;
         }
         let (id, hops) = (stored.proposal.id, stored.proposal.hops.saturating_add(1));
-        let said = Said { hops, pause: None };
-        if step(&mut head, stored, deciding, None, &said, now)? != ProposalState::Active {
+        let hop_context = HopContext { hops, pause: None };
+        if tally_and_apply(&mut locked, stored, deciding, None, &hop_context, now)?
+            != ProposalState::Active
+        {
             decided.push(id);
         }
     }
     if !decided.is_empty() {
-        head.save()?;
+        locked.save()?;
     }
     Ok(decided)
 }
 
 /// Takes back what is still voted on when its run ends.
-pub(super) fn close(head: &mut Head<'_>, why: &str, now: Now) -> Result<()> {
-    for Stored { proposal, .. } in select(head.tx, head.workflow, ProposalQuery::Active)? {
+pub(super) fn cancel_active_proposals(
+    locked: &mut LockedInstance<'_>,
+    why: &str,
+    now: Now,
+) -> Result<()> {
+    for StoredProposal { proposal, .. } in
+        select_proposals(locked.tx, locked.workflow, ProposalQuery::Active)?
+    {
         let why = Some(format!("the run ended: {why}"));
         let state = ProposalState::Cancelled { by: Sender::System, why };
-        let said = Said { hops: proposal.hops, pause: None };
-        finish(head, proposal, state, &said, &[], now)?;
+        let hop_context = HopContext { hops: proposal.hops, pause: None };
+        announce_end(locked, proposal, state, &hop_context, &[], now)?;
     }
     // A damaged proposal is not in that list. It keeps its old checksum, so that it stays detectable, but does not stay open.
-    head.tx
+    locked
+        .tx
         .prepare_cached("UPDATE proposal SET active = 0 WHERE workflow = ?1 AND active = 1")?
-        .execute([head.workflow.get()])?;
+        .execute([locked.workflow.get()])?;
     Ok(())
 }
 
 /// Asks what follows from the votes, and carries it out.
-fn step(
-    head: &mut Head<'_>,
-    Stored { proposal, due }: Stored,
-    deciding: &Deciding,
+fn tally_and_apply(
+    locked: &mut LockedInstance<'_>,
+    StoredProposal { proposal, due }: StoredProposal,
+    deciding: &TallyRule,
     voter: Option<&Sender>,
-    said: &Said,
+    hop_context: &HopContext,
     now: Now,
 ) -> Result<ProposalState> {
-    let deadline = if now.store >= due { Deadline::Passed } else { Deadline::Ahead };
-    let state = match (deciding.tally)(&proposal, deciding.dice, deadline) {
+    let deadline = if now.store >= due { DeadlineStatus::Passed } else { DeadlineStatus::Ahead };
+    let state = match (deciding.tally)(&proposal, deciding.tie_break_seed, deadline) {
         ProposalStep::Stay => return Ok(ProposalState::Active),
         ProposalStep::Tied => {
             if let Sender::Agent(creator) = &proposal.created_by {
-                let notice = Notice { body: proposal.tied(), reply_to: None, wakes: &[creator] };
-                notices::say(head, &notice, said, now)?;
+                let notice = SystemNotice {
+                    body: proposal.tie_notice_text(),
+                    reply_to: None,
+                    recipients: &[creator],
+                };
+                notices::post_notice(locked, &notice, hop_context, now)?;
             }
             return Ok(ProposalState::Active);
         }
@@ -235,23 +257,23 @@ fn step(
             ProposalState::Expired { fallback: proposal.terms.fallback.clone(), effect: None }
         }
     };
-    end(head, proposal, state, voter, said, now)
+    end_proposal(locked, proposal, state, voter, hop_context, now)
 }
 
 /// Ends a proposal: what it binds, its row, what is told and who is woken by that.
-fn end(
-    head: &mut Head<'_>,
+fn end_proposal(
+    locked: &mut LockedInstance<'_>,
     proposal: Proposal,
     mut state: ProposalState,
     actor: Option<&Sender>,
-    said: &Said,
+    hop_context: &HopContext,
     now: Now,
 ) -> Result<ProposalState> {
-    let bound = binding::enforce(head, &proposal, &state, now)?;
+    let bound = binding::enforce_decision(locked, &proposal, &state, now)?;
     match &mut state {
-        ProposalState::Resolved { verdict: Verdict::Winner { .. }, effect }
+        ProposalState::Resolved { verdict: VoteOutcome::Winner { .. }, effect }
         | ProposalState::Expired { effect, .. } => *effect = bound.effect,
-        ProposalState::Resolved { verdict: Verdict::NoDecision, .. }
+        ProposalState::Resolved { verdict: VoteOutcome::NoDecision, .. }
         | ProposalState::Active
         | ProposalState::Cancelled { .. } => {}
     }
@@ -264,17 +286,17 @@ fn end(
         Sender::Agent(_) | Sender::User | Sender::System | Sender::Client(_) => {}
     }
     let (id, ended) = (proposal.id, state.clone());
-    finish(head, proposal, state, said, &wakes, now)?;
-    runs::kick_off(head, id, now)?;
+    announce_end(locked, proposal, state, hop_context, &wakes, now)?;
+    runs::write_kickoff(locked, id, now)?;
     Ok(ended)
 }
 
 /// Writes the end down and tells it.
-fn finish(
-    head: &mut Head<'_>,
+fn announce_end(
+    locked: &mut LockedInstance<'_>,
     mut proposal: Proposal,
     state: ProposalState,
-    said: &Said,
+    hop_context: &HopContext,
     wakes: &[AgentName],
     now: Now,
 ) -> Result<()> {
@@ -285,23 +307,24 @@ fn finish(
         ProposalState::Cancelled { .. } => EventKind::ProposalCancelled,
     };
     proposal.state = state;
-    let told = write_end(head, &proposal, now)?;
+    let told = write_end(locked, &proposal, now)?;
     let mut data = serde_json::to_value(&proposal.state)?;
     data["proposal"] = json!(proposal.id);
-    head.event(&Entry::of(kind).data(data), now)?;
+    locked.append_event(&EventEntry::new(kind).data(data), now)?;
     // Nobody is woken to vote on what is over.
     let over = format!("proposal #{} is {}", proposal.id, proposal.state.word());
-    notices::spare(head, told, None, &over, now)?;
+    notices::drop_unneeded(locked, told, None, &over, now)?;
     let wakes: Vec<_> = wakes.iter().collect();
-    let notice = Notice { body: proposal.notice(), reply_to: Some(told), wakes: &wakes };
-    notices::say(head, &notice, said, now).map(drop)
+    let notice =
+        SystemNotice { body: proposal.notice_text(), reply_to: Some(told), recipients: &wakes };
+    notices::post_notice(locked, &notice, hop_context, now).map(drop)
 }
 
 /// Writes the end into the proposal's row; returns the message that announced the proposal.
-fn write_end(head: &Head<'_>, proposal: &Proposal, now: Now) -> Result<Seq> {
-    let key = params![head.workflow.get(), proposal.id.get()];
-    PROPOSAL.update(head.tx, "p.workflow = ?1 AND p.id = ?2", key, || {
-        let announced = head
+fn write_end(locked: &LockedInstance<'_>, proposal: &Proposal, now: Now) -> Result<Seq> {
+    let key = params![locked.workflow.get(), proposal.id.get()];
+    PROPOSAL.update(locked.tx, "p.workflow = ?1 AND p.id = ?2", key, || {
+        let announced = locked
             .tx
             .prepare_cached(
                 "UPDATE proposal SET active = 0, state = ?3, ended = ?4, decided = ?5
@@ -309,11 +332,11 @@ fn write_end(head: &Head<'_>, proposal: &Proposal, now: Now) -> Result<Seq> {
             )?
             .query_row(
                 params![
-                    head.workflow.get(),
+                    locked.workflow.get(),
                     proposal.id.get(),
                     serde_json::to_string(&proposal.state)?,
                     now.wall.get(),
-                    proposal.state.decided().is_some()
+                    proposal.state.decided_option().is_some()
                 ],
                 |row| columns::seq(row, 0),
             )?;
@@ -322,10 +345,11 @@ fn write_end(head: &Head<'_>, proposal: &Proposal, now: Now) -> Result<Seq> {
 }
 
 /// The proposal, if votes are taken on it.
-fn active(head: &Head<'_>, id: ProposalId) -> Result<Stored> {
-    let stored = find(head.tx, head.workflow, id)?.ok_or(Error::NotFound("proposal"))?;
+fn find_active(locked: &LockedInstance<'_>, id: ProposalId) -> Result<StoredProposal> {
+    let stored =
+        find_proposal(locked.tx, locked.workflow, id)?.ok_or(Error::NotFound("proposal"))?;
     match &stored.proposal.state {
         ProposalState::Active => Ok(stored),
-        over => Err(Error::ProposalOver { id, how: over.to_string() }),
+        over => Err(Error::ProposalClosed { id, how: over.to_string() }),
     }
 }

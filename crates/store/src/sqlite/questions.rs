@@ -11,40 +11,42 @@ use super::{
     checksum::{self, QUESTION, RUN_ID},
     columns,
     effects::once,
-    events::Entry,
-    head::Head,
+    events::EventEntry,
+    locked_instance::LockedInstance,
     runs,
     writer::Tx,
 };
 use crate::{
     damage,
     error::{Error, Result},
-    model::{By, NewMessage, NewQuestion, Once, Question, QuestionQuery, Recipient, Wake},
+    model::{
+        NewMessage, NewQuestion, Once, QuestionQuery, QuestionRow, Recipient, Wake, WriteContext,
+    },
     time::Now,
 };
 
 /// Asks, as a live attempt.
-pub(super) fn ask(
+pub(super) fn ask_question(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     new: &NewQuestion,
     now: Now,
 ) -> Result<Once<QuestionId>> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
         let Author::Attempt(live) = author else { return Err(Error::Fenced) };
-        let run = head.live()?.number;
-        let id = QuestionId::new(head.next_number("last_question")?);
-        let entry = Entry::of(EventKind::QuestionOpen).agent(&live.agent).attempt(live.id);
-        head.event(&entry.data(json!({ "question": id })), now)?;
+        let run = locked.live_run()?.number;
+        let id = QuestionId::new(locked.next_number("last_question")?);
+        let entry = EventEntry::new(EventKind::QuestionOpen).agent(&live.agent).attempt(live.id);
+        locked.append_event(&entry.data(json!({ "question": id })), now)?;
         let options = match &new.options[..] {
             [] => String::new(),
             options => format!("\nOptions: {}", options.join(" | ")),
         };
         let body = format!("[QUESTION] #{id} {}{options}", new.question);
-        let message = NewMessage { hops: new.said.hops, ..said(body) };
-        let seq = head.message(author, &message, now)?;
-        head.pause_if(new.said.pause.as_ref(), &author.sender(), now)?;
+        let message = NewMessage { hops: new.hop_context.hops, ..plain_message(body) };
+        let seq = locked.append_message(author, &message, now)?;
+        locked.pause_run_if(new.hop_context.pause.as_ref(), &author.sender(), now)?;
         tx.prepare_cached(
             "INSERT INTO question (workflow, id, run, agent, question, options, seq, asked, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,
@@ -65,23 +67,23 @@ pub(super) fn ask(
 }
 
 /// Answers a question of the live run and wakes whoever asked. A run that waited for a person goes on.
-pub(super) fn answer(
+pub(super) fn answer_question(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     workflow: WorkflowId,
     id: QuestionId,
     answer: &str,
     now: Now,
 ) -> Result<Once<Seq>> {
-    once(Head::lock(tx, workflow)?, by, now, |head, author| {
-        let found = find(head, id)?;
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let found = find_question(locked, id)?;
         if found.question.answer.is_some() {
-            return Err(Error::Answered(id));
+            return Err(Error::QuestionAnswered(id));
         }
-        if head.live()?.id != found.question.run {
+        if locked.live_run()?.id != found.question.run {
             return Err(Error::NoRun);
         }
-        let agent = head.agent(&found.question.agent)?;
+        let agent = locked.find_agent(&found.question.agent)?;
         let key = params![workflow.get(), id.get()];
         QUESTION.update(tx, "q.workflow = ?1 AND q.id = ?2", key, || {
             tx.prepare_cached(
@@ -90,20 +92,23 @@ pub(super) fn answer(
             .execute(params![workflow.get(), id.get(), answer, now.wall.get()])?;
             Ok(())
         })?;
-        let entry = Entry::of(EventKind::QuestionAnswered).agent(&agent).by(&author.sender());
-        head.event(&entry.data(json!({ "question": id })), now)?;
+        let entry = EventEntry::new(EventKind::QuestionAnswered).agent(&agent).by(&author.sender());
+        locked.append_event(&entry.data(json!({ "question": id })), now)?;
         let recipients = vec![Recipient { agent, wake: Wake::Batched }];
-        let message =
-            NewMessage { reply_to: Some(found.seq), recipients, ..said(answer.to_owned()) };
-        let seq = head.message(author, &message, now)?;
-        if head.live()?.state == (RunState::Paused { cause: PauseCause::Human }) {
-            runs::go_on(head, &author.sender(), now)?;
+        let message = NewMessage {
+            reply_to: Some(found.seq),
+            recipients,
+            ..plain_message(answer.to_owned())
+        };
+        let seq = locked.append_message(author, &message, now)?;
+        if locked.live_run()?.state == (RunState::Paused { cause: PauseCause::Human }) {
+            runs::continue_run(locked, &author.sender(), now)?;
         }
         Ok(seq)
     })
 }
 
-fn said(body: String) -> NewMessage {
+fn plain_message(body: String) -> NewMessage {
     NewMessage {
         kind: MessageKind::Message,
         body,
@@ -117,12 +122,12 @@ fn said(body: String) -> NewMessage {
 }
 
 /// A question and the message that asked it.
-struct Found {
-    question: Question,
+struct StoredQuestion {
+    question: QuestionRow,
     seq: Seq,
 }
 
-fn select(condition: &str) -> String {
+fn select_sql(condition: &str) -> String {
     format!(
         "SELECT q.id, {RUN_ID}, q.agent, q.question, q.options, q.asked, q.answer, q.seq, {}
         FROM question q LEFT JOIN run r ON r.workflow = q.workflow AND r.id = q.run WHERE q.workflow = ?1 AND {condition}",
@@ -130,11 +135,12 @@ fn select(condition: &str) -> String {
     )
 }
 
-fn find(head: &Head<'_>, id: QuestionId) -> Result<Found> {
-    head.tx
-        .prepare_cached(&select("q.id = ?2"))?
-        .query_row([head.workflow.get(), id.get()], |row| {
-            Ok(Found { question: question(row)?, seq: columns::seq(row, 7)? })
+fn find_question(locked: &LockedInstance<'_>, id: QuestionId) -> Result<StoredQuestion> {
+    locked
+        .tx
+        .prepare_cached(&select_sql("q.id = ?2"))?
+        .query_row([locked.workflow.get(), id.get()], |row| {
+            Ok(StoredQuestion { question: read_question(row)?, seq: columns::seq(row, 7)? })
         })
         .optional()?
         .ok_or(Error::NotFound("question"))
@@ -145,7 +151,7 @@ pub(super) fn list(
     db: &Connection,
     workflow: WorkflowId,
     which: QuestionQuery,
-) -> Result<Vec<Question>> {
+) -> Result<Vec<QuestionRow>> {
     let condition = match which {
         QuestionQuery::All => "true",
         QuestionQuery::Open => {
@@ -153,16 +159,16 @@ pub(super) fn list(
               SELECT 1 FROM agent a WHERE a.workflow = ?1 AND a.name = q.agent AND a.run = q.run)"
         }
     };
-    let mut statement = db.prepare_cached(&select(&format!("{condition} ORDER BY q.id")))?;
-    damage::intact(statement.query_map([workflow.get()], question)?)
+    let mut statement = db.prepare_cached(&select_sql(&format!("{condition} ORDER BY q.id")))?;
+    damage::collect_intact(statement.query_map([workflow.get()], read_question)?)
 }
 
-fn question(row: &Row<'_>) -> rusqlite::Result<Question> {
+fn read_question(row: &Row<'_>) -> rusqlite::Result<QuestionRow> {
     QUESTION.verify(row, 8)?;
-    Ok(Question {
+    Ok(QuestionRow {
         id: QuestionId::new(row.get(0)?),
         run: checksum::run_id(row, 1)?,
-        agent: columns::parsed(row, 2)?,
+        agent: columns::parse(row, 2)?,
         question: row.get(3)?,
         options: columns::json(row, 4)?,
         asked: columns::millis(row, 5)?,

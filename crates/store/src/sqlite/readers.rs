@@ -11,49 +11,50 @@ use std::{
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
-use super::opener::{Location, Reader};
+use super::opener::{DatabaseLocation, ReadConnection};
 use crate::error::{Error, Result};
 
-const READERS: usize = 4;
+const READER_THREADS: usize = 4;
 
 /// A handle to the threads, which end when they are told to or the last handle is gone.
 #[derive(Clone)]
-pub(super) struct Readers(Arc<Handle>);
+pub(super) struct ReaderPool(Arc<ReaderPoolHandle>);
 
-struct Handle {
-    desk: Arc<Desk>,
+struct ReaderPoolHandle {
+    queue: Arc<ReadQueue>,
     open: watch::Receiver<()>,
 }
 
 /// Where reads wait for a thread.
 #[derive(Default)]
-struct Desk {
-    line: Mutex<Line>,
+struct ReadQueue {
+    state: Mutex<ReadQueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Line {
-    waiting: VecDeque<Box<dyn Read>>,
+struct ReadQueueState {
+    waiting: VecDeque<Box<dyn ReadJob>>,
     closed: bool,
 }
 
-trait Read: Send {
+trait ReadJob: Send {
     /// Answers from `reader`; hands back what it is worth as a reader from now on.
-    fn carry_out(self: Box<Self>, reader: Result<Reader>) -> Option<Reader>;
+    fn run(self: Box<Self>, reader: Result<ReadConnection>) -> Option<ReadConnection>;
 }
 
-impl Readers {
+impl ReaderPool {
     /// Readers of the database at `location`, which has its schema. Each opens it when it is first needed.
-    pub(super) fn start(location: &Location) -> Result<Self> {
-        let desk = Arc::<Desk>::default();
+    pub(super) fn start(location: &DatabaseLocation) -> Result<Self> {
+        let queue = Arc::<ReadQueue>::default();
         let (alive, open) = watch::channel(());
         let alive = Arc::new(alive);
-        let handle = Handle { desk: Arc::clone(&desk), open };
-        for _ in 0..READERS {
-            let (desk, alive, location) = (Arc::clone(&desk), Arc::clone(&alive), location.clone());
+        let handle = ReaderPoolHandle { queue: Arc::clone(&queue), open };
+        for _ in 0..READER_THREADS {
+            let (queue, alive, location) =
+                (Arc::clone(&queue), Arc::clone(&alive), location.clone());
             let serve = move || {
-                desk.serve(&location);
+                queue.run_jobs(&location);
                 drop(alive);
             };
             thread::Builder::new().name("store-reader".to_owned()).spawn(serve)?;
@@ -67,87 +68,87 @@ impl Readers {
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
-        self.0.desk.enqueue(Box::new(Pending { work, answer }))?;
+        self.0.queue.enqueue(Box::new(PendingRead { work, reply: answer }))?;
         answered.await.map_err(|_| Error::Closed)?
     }
 
     /// Refuses what comes from now on and waits for what was asked before.
     pub(super) async fn close(self) {
-        self.0.desk.close();
+        self.0.queue.close();
         let mut open = self.0.open.clone();
         while open.changed().await.is_ok() {}
     }
 }
 
-impl Drop for Handle {
+impl Drop for ReaderPoolHandle {
     fn drop(&mut self) {
-        self.desk.close();
+        self.queue.close();
     }
 }
 
-impl Desk {
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+impl ReadQueue {
+    fn state(&self) -> MutexGuard<'_, ReadQueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enqueue(&self, read: Box<dyn Read>) -> Result<()> {
-        let mut line = self.line();
-        if line.closed {
+    fn enqueue(&self, read: Box<dyn ReadJob>) -> Result<()> {
+        let mut state = self.state();
+        if state.closed {
             return Err(Error::Closed);
         }
-        line.waiting.push_back(read);
-        drop(line);
+        state.waiting.push_back(read);
+        drop(state);
         self.changed.notify_one();
         Ok(())
     }
 
     fn close(&self) {
-        self.line().closed = true;
+        self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits for the next read; none comes once the desk is closed and the line is empty.
-    fn next(&self) -> Option<Box<dyn Read>> {
-        let idle = |line: &mut Line| line.waiting.is_empty() && !line.closed;
-        let line = self.changed.wait_while(self.line(), idle);
-        line.unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
+    /// Waits for the next read; none comes once the queue is closed and the state is empty.
+    fn next(&self) -> Option<Box<dyn ReadJob>> {
+        let idle = |state: &mut ReadQueueState| state.waiting.is_empty() && !state.closed;
+        let state = self.changed.wait_while(self.state(), idle);
+        state.unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
     }
 
     /// One thread's life.
-    fn serve(&self, location: &Location) {
+    fn run_jobs(&self, location: &DatabaseLocation) {
         let mut kept = None;
         while let Some(read) = self.next() {
-            kept = read.carry_out(location.reader(kept.take()));
+            kept = read.run(location.connection(kept.take()));
         }
     }
 }
 
-struct Pending<W, T> {
+struct PendingRead<W, T> {
     work: W,
-    answer: oneshot::Sender<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
 }
 
-impl<W, T> Read for Pending<W, T>
+impl<W, T> ReadJob for PendingRead<W, T>
 where
     W: FnOnce(&Connection) -> Result<T> + Send,
     T: Send,
 {
-    fn carry_out(self: Box<Self>, reader: Result<Reader>) -> Option<Reader> {
+    fn run(self: Box<Self>, reader: Result<ReadConnection>) -> Option<ReadConnection> {
         let (result, reader) = match reader {
-            Ok(reader) => (snapshot(&reader.db, self.work), Some(reader)),
+            Ok(reader) => (with_snapshot(&reader.db, self.work), Some(reader)),
             Err(error) => (Err(error), None),
         };
         // After a failure of the file, a fresh connection is the better reader.
         let spoiled = result.as_ref().is_err_and(Error::spoils_connection);
         let kept = reader.filter(|_| !spoiled);
         // A caller that went away does not need its answer.
-        drop(self.answer.send(result));
+        drop(self.reply.send(result));
         kept
     }
 }
 
 /// Runs `work` on the database as it is now.
-pub(super) fn snapshot<T>(
+pub(super) fn with_snapshot<T>(
     db: &Connection,
     work: impl FnOnce(&Connection) -> Result<T>,
 ) -> Result<T> {
@@ -165,15 +166,15 @@ mod tests {
     use std::{cell::Cell, sync::mpsc};
 
     use super::{
-        super::connection::{Sharing, create, writing},
+        super::connection::{WalIndexSharing, create_file, open_writer},
         *,
     };
 
-    fn start(folder: &tempfile::TempDir) -> Readers {
+    fn start(folder: &tempfile::TempDir) -> ReaderPool {
         let path = folder.path().join("x.db");
-        create(&path).unwrap();
-        drop(writing(&path, Sharing::Processes).unwrap());
-        Readers::start(&Location::at(&path)).unwrap()
+        create_file(&path).unwrap();
+        drop(open_writer(&path, WalIndexSharing::Processes).unwrap());
+        ReaderPool::start(&DatabaseLocation::fixed(&path)).unwrap()
     }
 
     #[tokio::test]
@@ -223,7 +224,7 @@ mod tests {
     async fn a_refusal_leaves_no_snapshot_behind() {
         let folder = tempfile::tempdir().unwrap();
         let readers = start(&folder);
-        for _ in 0..2 * READERS {
+        for _ in 0..2 * READER_THREADS {
             let refused: Result<()> = readers.read(|_| Err(Error::NoRun)).await;
             assert!(matches!(refused, Err(Error::NoRun)));
             assert!(readers.read(|db| Ok(!db.is_autocommit())).await.unwrap());

@@ -28,14 +28,14 @@ const BUSY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A finished copy.
 #[derive(Clone, Debug)]
-pub(super) struct Rescued {
+pub(super) struct RescueCopy {
     pub(super) path: PathBuf,
     /// Damage that the copy has inherited; a copy without any is complete.
     pub(super) problems: Vec<String>,
 }
 
 /// Copies the whole content of `db` into `rescued-<time>.db` in `folder`.
-pub(super) fn rescue(db: &Connection, folder: &Path) -> Result<Rescued> {
+pub(super) fn copy_database(db: &Connection, folder: &Path) -> Result<RescueCopy> {
     // The folder may have been removed together with the database.
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let copy = free_name(folder)?;
@@ -46,11 +46,11 @@ pub(super) fn rescue(db: &Connection, folder: &Path) -> Result<Rescued> {
     })?;
     fs::rename(&partial, &copy)?;
     File::open(folder)?.sync_all()?;
-    Ok(Rescued { path: copy, problems })
+    Ok(RescueCopy { path: copy, problems })
 }
 
 /// The newest copy in `folder`.
-pub(crate) fn newest(folder: &Path) -> io::Result<Option<PathBuf>> {
+pub(crate) fn newest_copy(folder: &Path) -> io::Result<Option<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -88,16 +88,16 @@ fn copy_into(db: &Connection, path: &Path) -> Result<Vec<String>> {
     drop(options.open(path)?);
     #[expect(clippy::disallowed_methods, reason = "this is the store")]
     let mut copy = Connection::open(path)?;
-    run(&Backup::new(db, &mut copy)?)?;
+    run_backup(&Backup::new(db, &mut copy)?)?;
     // One file, without a log of its own: it can be moved as it is.
     copy.pragma_update(None, "journal_mode", "DELETE")?;
-    let problems = integrity::structure(&copy)?;
+    let problems = integrity::structure_problems(&copy)?;
     copy.close().map_err(|(_, error)| error)?;
     File::open(path)?.sync_all()?;
     Ok(problems)
 }
 
-fn run(backup: &Backup<'_, '_>) -> Result<()> {
+fn run_backup(backup: &Backup<'_, '_>) -> Result<()> {
     let mut waited = Duration::ZERO;
     loop {
         match backup.step(-1)? {

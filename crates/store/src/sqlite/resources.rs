@@ -27,19 +27,19 @@ use super::{
     author::Author,
     checksum::{self, Checksum, RESOURCE},
     columns,
-    head::Head,
+    locked_instance::LockedInstance,
     writer::Tx,
 };
 use crate::{
     damage::{self, DamagedRow},
     error::{Error, Result},
-    model::{By, ResourceInfo, ResourcePart},
+    model::{ResourceInfo, ResourcePart, WriteContext},
 };
 
 /// What is longer lies in a file: a row of this size would be copied through the log.
-const LARGEST_ROW: usize = 1024 * 1024;
+const MAX_ROW_BYTES: usize = 1024 * 1024;
 /// A range is verified by the checksums of the blocks it touches. The last block may be shorter.
-const BLOCK: usize = 64 * 1024;
+const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A resource on its way in.
 pub(super) struct NewResource {
@@ -52,42 +52,42 @@ pub(super) struct NewResource {
 }
 
 /// What came of writing a resource's row.
-pub(super) enum Put {
-    Kept,
+pub(super) enum ResourcePutOutcome {
+    Stored,
     /// The file was removed with an older row in between: it has to be written again.
     FileGone,
 }
 
 /// The folder of the large ones.
 #[derive(Clone)]
-pub(super) struct Files(PathBuf);
+pub(super) struct ResourceFiles(PathBuf);
 
 impl NewResource {
     pub(super) fn new(workflow: WorkflowId, kind: String, content: Vec<u8>) -> Self {
         let id = ResourceId::new(Sha256::digest(&content).into());
-        let blocks = content.chunks(BLOCK).flat_map(checksum::of).collect();
+        let blocks = content.chunks(BLOCK_BYTES).flat_map(checksum::of).collect();
         Self { id, workflow, kind, content, blocks }
     }
 
     pub(super) fn is_large(&self) -> bool {
-        self.content.len() > LARGEST_ROW
+        self.content.len() > MAX_ROW_BYTES
     }
 
     /// Writes the row; with `files`, the content of a large one is there already.
-    pub(super) fn put(
+    pub(super) fn insert_row(
         &self,
         tx: &Tx<'_>,
-        by: &By,
-        files: Option<&Files>,
+        by: &WriteContext,
+        files: Option<&ResourceFiles>,
         now: Millis,
-    ) -> Result<Put> {
-        let head = Head::lock(tx, self.workflow)?;
-        Author::pass(&head, &by.who)?;
+    ) -> Result<ResourcePutOutcome> {
+        let locked = LockedInstance::lock(tx, self.workflow)?;
+        Author::authorize(&locked, &by.actor)?;
         let file = files.filter(|_| self.is_large());
         if let Some(files) = file
             && !files.path(self.workflow, self.id).try_exists()?
         {
-            return Ok(Put::FileGone);
+            return Ok(ResourcePutOutcome::FileGone);
         }
         // What a run that is forgotten had, and a later one puts again, is the later one's.
         tx.prepare_cached(
@@ -99,22 +99,22 @@ impl NewResource {
         .execute(params![
             self.workflow.get(),
             self.id.get(),
-            head.live_if_any().map(|live| live.number.0),
+            locked.live_run_if_any().map(|live| live.number.0),
             self.kind,
             columns::size_column(self.content.len()),
             now.get(),
             if file.is_some() { None } else { Some(&self.content) },
             self.blocks
         ])?;
-        Ok(Put::Kept)
+        Ok(ResourcePutOutcome::Stored)
     }
 }
 
-impl Files {
+impl ResourceFiles {
     /// Uses `folder`, and clears away what was half written when the last process died.
     pub(super) fn in_folder(folder: &Path) -> Result<Self> {
         let files = Self(folder.join("resources"));
-        match fs::remove_dir_all(files.unfinished()) {
+        match fs::remove_dir_all(files.unfinished_folder()) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
             Ok(()) | Err(_) => Ok(files),
         }
@@ -125,15 +125,15 @@ impl Files {
         /// Tells writers of the same content apart.
         static WRITERS: AtomicU64 = AtomicU64::new(0);
         let folder = self.0.join(new.workflow.to_string());
-        for folder in [&folder, &self.unfinished()] {
+        for folder in [&folder, &self.unfinished_folder()] {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let path = self.path(new.workflow, new.id);
         if !path.try_exists()? {
             let number = WRITERS.fetch_add(1, Ordering::Relaxed);
-            let unfinished = self.unfinished().join(number.to_string());
-            let written =
-                fill(&unfinished, &new.content).and_then(|()| fs::rename(&unfinished, path));
+            let unfinished = self.unfinished_folder().join(number.to_string());
+            let written = write_synced(&unfinished, &new.content)
+                .and_then(|()| fs::rename(&unfinished, path));
             if let Err(error) = written {
                 // On a full disk, its half would be in everybody's way; if it cannot go now, it goes at the next start.
                 drop(fs::remove_file(&unfinished));
@@ -172,7 +172,7 @@ impl Files {
         self.0.join(workflow.to_string()).join(id.to_string())
     }
 
-    fn unfinished(&self) -> PathBuf {
+    fn unfinished_folder(&self) -> PathBuf {
         self.0.join("unfinished")
     }
 }
@@ -182,15 +182,15 @@ pub(super) fn get(
     workflow: WorkflowId,
     id: ResourceId,
     range: &Range<u64>,
-    files: Option<&Files>,
+    files: Option<&ResourceFiles>,
 ) -> Result<ResourcePart> {
-    let Some(kept) = Kept::find(db, workflow, id)? else {
+    let Some(kept) = StoredResource::find(db, workflow, id)? else {
         return Err(Error::NotFound("resource"));
     };
     let total = kept.total;
     let start = range.start.min(total);
     let end = range.end.min(total).max(start);
-    let block = BLOCK as u64;
+    let block = BLOCK_BYTES as u64;
     // What is read is whole blocks.
     let read = match kept.blocks {
         Some(_) => start / block * block..end.next_multiple_of(block).min(total),
@@ -200,10 +200,10 @@ pub(super) fn get(
     let is_intact = if start == 0 && end == total {
         ResourceId::new(Sha256::digest(&bytes).into()) == id
     } else {
-        kept.are_blocks_of(&bytes, read.start)
+        kept.matches_blocks(&bytes, read.start)
     };
     if !is_intact || bytes.len() as u64 != read.end - read.start {
-        return Err(kept.damaged());
+        return Err(kept.damaged_error());
     }
     let skipped = usize::try_from(start - read.start).unwrap_or(usize::MAX);
     bytes.drain(..skipped.min(bytes.len()));
@@ -212,7 +212,7 @@ pub(super) fn get(
 }
 
 /// A resource's row, without its content.
-struct Kept {
+struct StoredResource {
     workflow: WorkflowId,
     id: ResourceId,
     kind: String,
@@ -221,7 +221,7 @@ struct Kept {
     blocks: Option<Vec<u8>>,
 }
 
-impl Kept {
+impl StoredResource {
     fn find(db: &Connection, workflow: WorkflowId, id: ResourceId) -> Result<Option<Self>> {
         let sql = format!(
             "SELECT s.kind, s.bytes, s.content IS NULL, s.blocks, {} FROM resource s
@@ -243,12 +243,17 @@ impl Kept {
     }
 
     /// Reads a range of the content, as far as it is there.
-    fn read(&self, db: &Connection, range: &Range<u64>, files: Option<&Files>) -> Result<Vec<u8>> {
+    fn read(
+        &self,
+        db: &Connection,
+        range: &Range<u64>,
+        files: Option<&ResourceFiles>,
+    ) -> Result<Vec<u8>> {
         let length = range.end - range.start;
         if let Some(files) = files.filter(|_| self.in_file) {
-            return match read(&files.path(self.workflow, self.id), range.start, length) {
+            return match read_file_range(&files.path(self.workflow, self.id), range.start, length) {
                 Err(Error::File(error)) if error.kind() == ErrorKind::NotFound => {
-                    Err(self.damaged())
+                    Err(self.damaged_error())
                 }
                 other => other,
             };
@@ -263,24 +268,26 @@ impl Kept {
         ];
         let content: Option<Vec<u8>> =
             db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
-        content.ok_or_else(|| self.damaged())
+        content.ok_or_else(|| self.damaged_error())
     }
 
     /// Whether `bytes`, which begin with the block at `start`, are the blocks that were written.
-    fn are_blocks_of(&self, bytes: &[u8], start: u64) -> bool {
+    fn matches_blocks(&self, bytes: &[u8], start: u64) -> bool {
         let Some(blocks) = &self.blocks else { return true };
-        let first = usize::try_from(start / BLOCK as u64).unwrap_or(usize::MAX);
+        let first = usize::try_from(start / BLOCK_BYTES as u64).unwrap_or(usize::MAX);
         let mut written = blocks.chunks(size_of::<Checksum>()).skip(first);
-        bytes.chunks(BLOCK).all(|block| written.next() == Some(checksum::of(block).as_slice()))
+        bytes
+            .chunks(BLOCK_BYTES)
+            .all(|block| written.next() == Some(checksum::of(block).as_slice()))
     }
 
-    fn damaged(&self) -> Error {
-        Error::Damaged(RESOURCE.damaged(&format!("{} {}", self.workflow, self.id)))
+    fn damaged_error(&self) -> Error {
+        Error::Damaged(RESOURCE.damaged_row(&format!("{} {}", self.workflow, self.id)))
     }
 }
 
 /// Reads every resource whole; returns those that are damaged.
-pub(super) fn verify(db: &Connection, files: Option<&Files>) -> Result<Vec<DamagedRow>> {
+pub(super) fn verify(db: &Connection, files: Option<&ResourceFiles>) -> Result<Vec<DamagedRow>> {
     let keys = db
         .prepare_cached("SELECT workflow, sha256 FROM resource")?
         .query_map([], |row| Ok((row.get(0)?, row.get(1).ok())))?
@@ -316,16 +323,16 @@ pub(super) fn list(db: &Connection, workflow: WorkflowId, limit: u32) -> Result<
             ts: columns::millis(row, 3)?,
         })
     })?;
-    damage::intact(found)
+    damage::collect_intact(found)
 }
 
-fn fill(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)?;
     file.sync_all()
 }
 
-fn read(path: &Path, start: u64, length: u64) -> Result<Vec<u8>> {
+fn read_file_range(path: &Path, start: u64, length: u64) -> Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
@@ -335,22 +342,22 @@ fn read(path: &Path, start: u64, length: u64) -> Result<Vec<u8>> {
 
 impl Sqlite {
     /// Keeps a resource: a large one's file first, then its row.
-    pub(super) async fn keep(
+    pub(super) async fn store_resource(
         &self,
         new: Arc<NewResource>,
-        by: By,
+        by: WriteContext,
         now: Millis,
     ) -> Result<ResourceId> {
         let by = Arc::new(by);
         loop {
             self.write_file(&new).await?;
-            let (row, author, files) = (Arc::clone(&new), Arc::clone(&by), self.files());
-            match self.write(move |tx| row.put(tx, &author, files.as_ref(), now)).await {
-                Ok(Put::Kept) => return Ok(new.id),
-                Ok(Put::FileGone) => {}
+            let (row, author, files) = (Arc::clone(&new), Arc::clone(&by), self.resource_files());
+            match self.write(move |tx| row.insert_row(tx, &author, files.as_ref(), now)).await {
+                Ok(ResourcePutOutcome::Stored) => return Ok(new.id),
+                Ok(ResourcePutOutcome::FileGone) => {}
                 Err(refused) => {
                     // What was refused leaves no file; why it was refused matters more than a file left over.
-                    drop(self.sweep(new.workflow).await);
+                    drop(self.sweep_resources(new.workflow).await);
                     return Err(refused);
                 }
             }
@@ -358,15 +365,15 @@ impl Sqlite {
     }
 
     async fn write_file(&self, new: &Arc<NewResource>) -> Result<()> {
-        let Some(files) = self.files().filter(|_| new.is_large()) else { return Ok(()) };
+        let Some(files) = self.resource_files().filter(|_| new.is_large()) else { return Ok(()) };
         let new = Arc::clone(new);
         let write = move || files.write(&new);
         tokio::task::spawn_blocking(write).await.map_err(|_| Error::Closed)?
     }
 
     /// Removes the files of resources that have no row.
-    pub(super) async fn sweep(&self, workflow: WorkflowId) -> Result<()> {
-        let Some(files) = self.files() else { return Ok(()) };
+    pub(super) async fn sweep_resources(&self, workflow: WorkflowId) -> Result<()> {
+        let Some(files) = self.resource_files() else { return Ok(()) };
         self.write(move |tx| files.sweep(tx, workflow)).await
     }
 }
@@ -375,27 +382,28 @@ impl Sqlite {
 mod tests {
     use super::*;
     use crate::sqlite::{
-        changes::Changes, disk::Surface, faults::Faults, instances, opener::Opener, writer::Writer,
+        changes::ChangeNotifier, database_state::WriterContext, faults::FaultState, instances,
+        opener::DatabaseOpener, writer::SqliteWriter,
     };
 
     #[tokio::test]
     async fn a_file_that_went_while_its_row_was_on_the_way_is_missed() {
         let folder = tempfile::tempdir().unwrap();
-        let files = Files::in_folder(folder.path()).unwrap();
+        let files = ResourceFiles::in_folder(folder.path()).unwrap();
         let path = folder.path().join("x.db");
-        let (opener, session) = Opener::open(&path).unwrap();
-        let (changes, faults) = (Changes::default(), Faults::default());
-        let surface = Surface { changes, faults, clock: None, files: None };
-        let writer = Writer::start(session, move || opener.session(), surface).unwrap();
+        let (opener, session) = DatabaseOpener::open(&path).unwrap();
+        let (changes, faults) = (ChangeNotifier::default(), FaultState::default());
+        let context = WriterContext { changes, faults, clock: None, files: None };
+        let writer = SqliteWriter::start(session, move || opener.open_session(), context).unwrap();
         let came_to = writer.write(move |tx| {
             let workflow = instances::open(tx, "/p", &"w".parse().unwrap())?;
-            let new = NewResource::new(workflow, "t".into(), vec![7; LARGEST_ROW + 1]);
-            let put = || new.put(tx, &By::system(), Some(&files), Millis::new(1));
+            let new = NewResource::new(workflow, "t".into(), vec![7; MAX_ROW_BYTES + 1]);
+            let put = || new.insert_row(tx, &WriteContext::system(), Some(&files), Millis::new(1));
             files.write(&new)?;
             files.sweep(tx, workflow)?;
-            let missed = matches!(put()?, Put::FileGone);
+            let missed = matches!(put()?, ResourcePutOutcome::FileGone);
             files.write(&new)?;
-            let kept = matches!(put()?, Put::Kept);
+            let kept = matches!(put()?, ResourcePutOutcome::Stored);
             files.sweep(tx, workflow)?;
             Ok((missed, kept, files.path(workflow, new.id).exists()))
         });

@@ -10,7 +10,7 @@ use super::{
     author::Author,
     checksum::{self, Checksum, DOCUMENT},
     columns::{self, RunNo},
-    head::Head,
+    locked_instance::LockedInstance,
 };
 use crate::{
     damage::DamagedRow,
@@ -19,10 +19,10 @@ use crate::{
 };
 
 /// A piece of a document takes as long to read as so many bytes of it.
-const PIECE: i64 = 64;
+const PIECE_COST_BYTES: i64 = 64;
 
 /// The newest revision, and the whole that it is or that it was added to.
-pub(super) struct Tip {
+pub(super) struct NewestRevision {
     pub(super) revision: Revision,
     run: Option<RunNo>,
     pub(super) bytes: usize,
@@ -32,7 +32,7 @@ pub(super) struct Tip {
     damaged: Option<DamagedRow>,
 }
 
-impl Tip {
+impl NewestRevision {
     pub(super) fn find(
         db: &Connection,
         workflow: WorkflowId,
@@ -54,27 +54,27 @@ impl Tip {
                     bytes: usize::try_from(columns::size(row, 2)?).unwrap_or(usize::MAX),
                     whole: Revision::new(row.get(3)?),
                     whole_bytes: row.get(4)?,
-                    damaged: row.get::<_, Option<String>>(5)?.map(|key| DOCUMENT.damaged(&key)),
+                    damaged: row.get::<_, Option<String>>(5)?.map(|key| DOCUMENT.damaged_row(&key)),
                 })
             })
             .optional()?)
     }
 
     /// Lets pass what can be added to. A damaged document can still be replaced.
-    pub(super) fn intact(&self) -> Result<&Self> {
+    pub(super) fn require_intact(&self) -> Result<&Self> {
         self.damaged.as_ref().map_or(Ok(self), |row| Err(Error::Damaged(row.clone())))
     }
 
     /// Whether the next revision may be kept as what it adds. Another run's may be forgotten, and each piece takes as long to
     /// read as [`PIECE`] bytes of text.
-    pub(super) fn can_grow(&self, run: Option<RunNo>) -> bool {
+    pub(super) fn can_append(&self, run: Option<RunNo>) -> bool {
         let pieces = self.revision.get() - self.whole.get() + 1;
-        self.run == run && pieces * PIECE <= self.whole_bytes
+        self.run == run && pieces * PIECE_COST_BYTES <= self.whole_bytes
     }
 }
 
 /// A revision as it is kept.
-pub(super) struct Kept<'a> {
+pub(super) struct StoredRevision<'a> {
     /// Its text, or what it adds.
     pub(super) content: &'a str,
     /// Of its text.
@@ -83,7 +83,7 @@ pub(super) struct Kept<'a> {
     pub(super) whole: Option<Revision>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> StoredRevision<'a> {
     /// Its whole text.
     pub(super) fn whole(content: &'a str) -> Self {
         Self { content, bytes: content.len(), whole: None }
@@ -91,22 +91,22 @@ impl<'a> Kept<'a> {
 
     pub(super) fn insert(
         &self,
-        head: &Head<'_>,
+        locked: &LockedInstance<'_>,
         author: &Author,
         (path, revision): (&DocumentPath, Revision),
         now: Millis,
     ) -> Result<()> {
-        head.tx
+        locked.tx
             .prepare_cached(
                 "INSERT INTO document (workflow, path, revision, run, author, epoch, bytes, at, content, whole, content_hash, checksum)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
                  row_checksum('document', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?11))",
             )?
             .execute(params![
-                head.workflow.get(),
+                locked.workflow.get(),
                 path.as_str(),
                 revision.get(),
-                head.live_if_any().map(|live| live.number.0),
+                locked.live_run_if_any().map(|live| live.number.0),
                 author.sender().to_string(),
                 author.epoch().map(Epoch::get),
                 columns::size_column(self.bytes),
@@ -120,7 +120,7 @@ impl<'a> Kept<'a> {
 }
 
 /// Reads the whole and everything that was added to it.
-pub(super) fn put_together(
+pub(super) fn assemble_document(
     db: &Connection,
     workflow: WorkflowId,
     info: DocumentInfo,
@@ -138,17 +138,17 @@ pub(super) fn put_together(
     let mut text = String::new();
     while let Some(row) = rows.next()? {
         DOCUMENT.verify(row, 3)?;
-        text += content(row, workflow, path)?;
+        text += verified_content(row, workflow, path)?;
     }
     if text.len() as u64 == info.bytes {
         return Ok(Document { info, content: text });
     }
     // A row that is missing, or was found under another number.
-    Err(Error::Damaged(DOCUMENT.damaged(&format!("{workflow} {path} {revision}"))))
+    Err(Error::Damaged(DOCUMENT.damaged_row(&format!("{workflow} {path} {revision}"))))
 }
 
 /// Reads the text of a revision from the columns `revision`, `content` and `content_hash`, if it is what was written.
-pub(super) fn content<'r>(
+pub(super) fn verified_content<'r>(
     row: &'r Row<'_>,
     workflow: WorkflowId,
     path: &DocumentPath,
@@ -158,7 +158,7 @@ pub(super) fn content<'r>(
     match row.get::<_, Option<Checksum>>(2)? {
         Some(hash) if hash != checksum::of(bytes) => {
             let revision: i64 = row.get(0)?;
-            Err(Error::Damaged(DOCUMENT.damaged(&format!("{workflow} {path} {revision}"))))
+            Err(Error::Damaged(DOCUMENT.damaged_row(&format!("{workflow} {path} {revision}"))))
         }
         Some(_) | None => Ok(text.as_str().map_err(rusqlite::Error::from)?),
     }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_text_takes_pieces_in_proportion_to_its_length_and_of_its_own_run_only() {
         let (first, second) = (Some(RunNo(1)), Some(RunNo(2)));
-        let tip = |revision, whole_bytes| Tip {
+        let tip = |revision, whole_bytes| NewestRevision {
             revision: Revision::new(revision),
             run: first,
             bytes: 0,
@@ -181,15 +181,15 @@ mod tests {
         };
         for (revision, whole_bytes, run, expected) in [
             (5, 0, first, false),
-            (5, PIECE - 1, first, false),
-            (5, PIECE, first, true),
-            (6, PIECE, first, false),
-            (14, 10 * PIECE, first, true),
-            (15, 10 * PIECE, first, false),
-            (5, 10 * PIECE, second, false),
-            (5, 10 * PIECE, None, false),
+            (5, PIECE_COST_BYTES - 1, first, false),
+            (5, PIECE_COST_BYTES, first, true),
+            (6, PIECE_COST_BYTES, first, false),
+            (14, 10 * PIECE_COST_BYTES, first, true),
+            (15, 10 * PIECE_COST_BYTES, first, false),
+            (5, 10 * PIECE_COST_BYTES, second, false),
+            (5, 10 * PIECE_COST_BYTES, None, false),
         ] {
-            let can_grow = tip(revision, whole_bytes).can_grow(run);
+            let can_grow = tip(revision, whole_bytes).can_append(run);
             assert_eq!(can_grow, expected, "revision {revision} of {whole_bytes} bytes, {run:?}");
         }
     }

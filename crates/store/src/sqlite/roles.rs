@@ -3,44 +3,50 @@
 use agent_worker_protocol::{AgentName, Role, RunId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{author::Author, columns, head::Head};
+use super::{author::Author, columns, locked_instance::LockedInstance};
 use crate::error::{Error, Result};
 
 /// Gives a role of the live run to one of its agents, taking it from whoever had it.
-pub(super) fn give(head: &Head<'_>, role: Role, agent: &AgentName) -> Result<()> {
-    let (run, agent) = (head.live()?.number, head.agent(agent)?);
-    head.tx
+pub(super) fn assign_role(
+    locked: &LockedInstance<'_>,
+    role: Role,
+    agent: &AgentName,
+) -> Result<()> {
+    let (run, agent) = (locked.live_run()?.number, locked.find_agent(agent)?);
+    locked
+        .tx
         .prepare_cached(
             "INSERT OR REPLACE INTO role (workflow, run, role, agent) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![head.workflow.get(), run.0, role.word(), agent.as_str()])?;
+        .execute(params![locked.workflow.get(), run.0, role.word(), agent.as_str()])?;
     Ok(())
 }
 
 /// Takes every role of the live run from an agent that leaves it.
-pub(super) fn leave(head: &Head<'_>, agent: &AgentName) -> Result<()> {
-    head.tx
+pub(super) fn remove_roles(locked: &LockedInstance<'_>, agent: &AgentName) -> Result<()> {
+    locked
+        .tx
         .prepare_cached("DELETE FROM role WHERE workflow = ?1 AND run = ?2 AND agent = ?3")?
-        .execute(params![head.workflow.get(), head.live()?.number.0, agent.as_str()])?;
+        .execute(params![locked.workflow.get(), locked.live_run()?.number.0, agent.as_str()])?;
     Ok(())
 }
 
 /// Lets an agent write documents if nobody owns them, or it does. Who is no agent owns everything.
-pub(super) fn may_write(head: &Head<'_>, author: &Author) -> Result<()> {
+pub(super) fn require_document_writer(locked: &LockedInstance<'_>, author: &Author) -> Result<()> {
     let Author::Attempt(writer) = author else { return Ok(()) };
-    match holder(head, Role::DocumentOwner)? {
+    match holder(locked, Role::DocumentOwner)? {
         Some(owner) if owner != writer.agent => Err(Error::NotOwner(owner)),
         Some(_) | None => Ok(()),
     }
 }
 
 /// Who has a role of the live run.
-pub(super) fn holder(head: &Head<'_>, role: Role) -> Result<Option<AgentName>> {
-    let run = head.live()?.number;
-    Ok(head
+pub(super) fn holder(locked: &LockedInstance<'_>, role: Role) -> Result<Option<AgentName>> {
+    let run = locked.live_run()?.number;
+    Ok(locked
         .tx
         .prepare_cached("SELECT agent FROM role WHERE workflow = ?1 AND run = ?2 AND role = ?3")?
-        .query_row(params![head.workflow.get(), run.0, role.word()], |row| columns::parsed(row, 0))
+        .query_row(params![locked.workflow.get(), run.0, role.word()], |row| columns::parse(row, 0))
         .optional()?)
 }
 
@@ -52,7 +58,7 @@ pub(super) fn list(db: &Connection, run: RunId) -> Result<Vec<(Role, AgentName)>
     let roles = db
         .prepare_cached(sql)?
         .query_map([run.get().as_bytes()], |row| {
-            Ok((columns::word(row, 0, Role::from_word)?, columns::parsed(row, 1)?))
+            Ok((columns::word(row, 0, Role::from_word)?, columns::parse(row, 1)?))
         })?
         .collect::<rusqlite::Result<_>>()?;
     Ok(roles)

@@ -18,7 +18,7 @@ pub(super) fn get(db: &Connection, id: RunId) -> Result<RunSnapshot> {
     let workflow = run.workflow;
     let agents = if is_newest(db, id)? { agents::list(db, workflow)? } else { Vec::new() };
     Ok(RunSnapshot {
-        position: events::last(db, workflow)?,
+        position: events::last_position(db, workflow)?,
         failures: runs::failures(db, id)?,
         agents,
         proposals: proposal_rows::count_active(db, workflow)?,

@@ -14,37 +14,43 @@ use super::{
     checksum::RUN,
     columns::{self, RunNo},
     effects::once,
-    events::Entry,
-    head::{Head, LiveRun},
+    events::EventEntry,
+    locked_instance::{LiveRun, LockedInstance},
     messages, proposals, roles,
     writer::Tx,
 };
 use crate::{
     damage,
     error::{Error, Result},
-    model::{By, Hindrances, NewMessage, NewProposal, NewRun, RunQuery, RunRow},
+    model::{NewMessage, NewProposal, NewRun, RunBlockers, RunQuery, RunRow, WriteContext},
     time::{Now, StoreTime},
 };
 
 /// Lets a paused run go on, within these limits.
-pub(super) fn resume(tx: &Tx<'_>, by: &By, run: RunId, limits: &Limits, now: Now) -> Result<()> {
-    let (head, number) = Head::lock_run(tx, run)?;
-    once(head, by, now, |head, author| {
-        let live = head.live()?;
+pub(super) fn resume(
+    tx: &Tx<'_>,
+    by: &WriteContext,
+    run: RunId,
+    limits: &Limits,
+    now: Now,
+) -> Result<()> {
+    let (locked, number) = LockedInstance::lock_run(tx, run)?;
+    once(locked, by, now, |locked, author| {
+        let live = locked.live_run()?;
         match &live.state {
             RunState::Paused { .. } if live.number == number => {}
             _ if live.number != number => return Err(Error::NoRun),
             other => return Err(Error::WrongRunState(other.clone())),
         }
         let limits = serde_json::to_string(limits)?;
-        set(tx, (head.workflow, number), "limits", Some(&limits))?;
-        go_on(head, &author.sender(), now)
+        set_text_column(tx, (locked.workflow, number), "limits", Some(&limits))?;
+        continue_run(locked, &author.sender(), now)
     })
     .map(drop)
 }
 
 /// Sets one of a run's texts.
-pub(super) fn set(
+pub(super) fn set_text_column(
     tx: &Tx<'_>,
     (workflow, run): (WorkflowId, RunNo),
     column: &'static str,
@@ -61,33 +67,33 @@ pub(super) fn set(
 }
 
 /// A turn counts as one of today's for so long.
-const DAY: Duration = Duration::from_hours(24);
+const TURN_WINDOW: Duration = Duration::from_hours(24);
 
-pub(super) const TURNS_TODAY: &str = "SELECT count(*) FROM (
+pub(super) const TURNS_TODAY_SQL: &str = "SELECT count(*) FROM (
         SELECT 1 FROM attempt INDEXED BY attempt_turn
         WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 LIMIT ?4)";
 
 /// How many turns ended in the last 24 hours, counted as far as the limit goes.
 pub(super) fn turns_today(
-    head: &Head<'_>,
+    locked: &LockedInstance<'_>,
     live: &LiveRun,
     limits: &Limits,
     now: Now,
 ) -> Result<u32> {
     let Some(most) = limits.turns else { return Ok(0) };
-    let after = now.store.minus(DAY).get();
-    let mut query = head.tx.prepare_cached(TURNS_TODAY)?;
+    let after = now.store.minus(TURN_WINDOW).get();
+    let mut query = locked.tx.prepare_cached(TURNS_TODAY_SQL)?;
     Ok(query
-        .query_row([head.workflow.get(), live.number.0, after, most.into()], |row| row.get(0))?)
+        .query_row([locked.workflow.get(), live.number.0, after, most.into()], |row| row.get(0))?)
 }
 
-pub(super) const TURNS_TODAY_OF: &str = "SELECT count(*) FROM (
+pub(super) const AGENT_TURNS_TODAY_SQL: &str = "SELECT count(*) FROM (
         SELECT 1 FROM attempt INDEXED BY attempt_turn
         WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 AND agent = ?5 LIMIT ?4)";
 
 /// The same for one agent, of those that ended after `since`.
-pub(super) fn turns_today_of(
-    head: &Head<'_>,
+pub(super) fn agent_turns_today(
+    locked: &LockedInstance<'_>,
     live: &LiveRun,
     agent: &AgentName,
     since: StoreTime,
@@ -95,19 +101,19 @@ pub(super) fn turns_today_of(
     now: Now,
 ) -> Result<u32> {
     let Some(most) = limits.turns else { return Ok(0) };
-    let after = since.max(now.store.minus(DAY)).get();
-    let mut query = head.tx.prepare_cached(TURNS_TODAY_OF)?;
-    let values = params![head.workflow.get(), live.number.0, after, most, agent.as_str()];
+    let after = since.max(now.store.minus(TURN_WINDOW)).get();
+    let mut query = locked.tx.prepare_cached(AGENT_TURNS_TODAY_SQL)?;
+    let values = params![locked.workflow.get(), live.number.0, after, most, agent.as_str()];
     Ok(query.query_row(values, |row| row.get(0))?)
 }
 
 pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) -> Result<()> {
-    let mut head = Head::lock(tx, workflow)?;
-    if let Some(live) = head.live_if_any() {
+    let mut locked = LockedInstance::lock(tx, workflow)?;
+    if let Some(live) = locked.live_run_if_any() {
         return Err(Error::RunLive(live.id));
     }
     let (state, detail) = columns::state_columns(&RunState::Setup)?;
-    let run = head.begin(new.id, |number, after| {
+    let run = locked.start_run(new.id, |number, after| {
         tx.prepare_cached(
             "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, since, after_seq, script,
              store_started, uuid_checksum, checksum)
@@ -122,7 +128,7 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) 
             state,
             detail,
             serde_json::to_string(&new.limits)?,
-            columns::keep_word(new.keep),
+            columns::keep_word(new.retention),
             now.wall.get(),
             after.get(),
             new.script,
@@ -130,17 +136,23 @@ pub(super) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) 
         ])?;
         Ok(())
     })?;
-    take_part(tx, workflow, run, new, now)?;
+    set_participants(tx, workflow, run, new, now)?;
     for (role, agent) in &new.roles {
-        roles::give(&head, *role, agent)?;
+        roles::assign_role(&locked, *role, agent)?;
     }
     let data = serde_json::json!({ "state": "setup", "mode": new.mode });
-    head.event(&Entry::of(EventKind::RunSetup).data(data), now)?;
-    head.save()
+    locked.append_event(&EventEntry::new(EventKind::RunSetup).data(data), now)?;
+    locked.save()
 }
 
 /// Makes exactly these agents the participants. Whoever took part before stays a row of an older run, for its epoch.
-fn take_part(tx: &Tx<'_>, workflow: WorkflowId, run: RunNo, new: &NewRun, now: Now) -> Result<()> {
+fn set_participants(
+    tx: &Tx<'_>,
+    workflow: WorkflowId,
+    run: RunNo,
+    new: &NewRun,
+    now: Now,
+) -> Result<()> {
     for (place, agent) in (0_i64..).zip(&new.agents) {
         tx.prepare_cached(
             "INSERT INTO agent (workflow, name, run, place, settings, since, store_since) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
@@ -163,122 +175,130 @@ fn take_part(tx: &Tx<'_>, workflow: WorkflowId, run: RunNo, new: &NewRun, now: N
 }
 
 /// The instance of a live run, if that is still in setup.
-fn in_setup<'a>(tx: &'a Tx<'a>, run: RunId) -> Result<Option<Head<'a>>> {
-    let (head, number) = Head::lock_run(tx, run)?;
-    let live = head.live()?;
+fn lock_run_in_setup<'a>(tx: &'a Tx<'a>, run: RunId) -> Result<Option<LockedInstance<'a>>> {
+    let (locked, number) = LockedInstance::lock_run(tx, run)?;
+    let live = locked.live_run()?;
     if live.number != number {
         return Err(Error::NoRun);
     }
     let is_setup = live.state == RunState::Setup;
-    Ok(is_setup.then_some(head))
+    Ok(is_setup.then_some(locked))
 }
 
 /// Starts a run that is in setup. One that has started already stays as it is, so that a daemon killed right after
 /// the commit may ask again and no second kickoff is written.
 pub(super) fn start(tx: &Tx<'_>, run: RunId, kickoff: Option<&NewMessage>, now: Now) -> Result<()> {
-    let Some(mut head) = in_setup(tx, run)? else { return Ok(()) };
-    head.enter(RunState::Running, now)?;
-    head.event(&entered(&RunState::Running)?, now)?;
+    let Some(mut locked) = lock_run_in_setup(tx, run)? else { return Ok(()) };
+    locked.set_run_state(RunState::Running, now)?;
+    locked.append_event(&state_event(&RunState::Running)?, now)?;
     if let Some(kickoff) = kickoff {
-        head.message(&Author::Other(Sender::User), kickoff, now)?;
+        locked.append_message(&Author::Other(Sender::User), kickoff, now)?;
     }
-    head.save()
+    locked.save()
 }
 
 /// A kickoff that waits until an election is over.
 #[derive(Serialize, Deserialize)]
-struct Waiting {
+struct PendingKickoff {
     election: ProposalId,
     kickoff: Option<NewMessage>,
 }
 
 /// Lets the agents of a run that is in setup elect first; its kickoff is written in the step that ends the election.
-pub(super) fn elect(
+pub(super) fn start_election(
     tx: &Tx<'_>,
     run: RunId,
     election: &NewProposal,
     kickoff: Option<NewMessage>,
     now: Now,
 ) -> Result<()> {
-    let Some(mut head) = in_setup(tx, run)? else { return Ok(()) };
-    head.enter(RunState::Electing, now)?;
-    head.event(&entered(&RunState::Electing)?, now)?;
-    let election = proposals::open(&mut head, &Author::Other(Sender::System), election, now)?;
-    let waiting = serde_json::to_string(&Waiting { election, kickoff })?;
-    set(tx, (head.workflow, head.live()?.number), "kickoff", Some(&waiting))?;
-    head.save()
+    let Some(mut locked) = lock_run_in_setup(tx, run)? else { return Ok(()) };
+    locked.set_run_state(RunState::Electing, now)?;
+    locked.append_event(&state_event(&RunState::Electing)?, now)?;
+    let election =
+        proposals::open_proposal(&mut locked, &Author::Other(Sender::System), election, now)?;
+    let waiting = serde_json::to_string(&PendingKickoff { election, kickoff })?;
+    set_text_column(tx, (locked.workflow, locked.live_run()?.number), "kickoff", Some(&waiting))?;
+    locked.save()
 }
 
 /// Writes the kickoff that waited for this proposal, if one did. A run that is paused meanwhile stays so.
-pub(super) fn kick_off(head: &mut Head<'_>, over: ProposalId, now: Now) -> Result<()> {
-    let Some(Waiting { election, kickoff }) = waiting(head)? else { return Ok(()) };
+pub(super) fn write_kickoff(
+    locked: &mut LockedInstance<'_>,
+    over: ProposalId,
+    now: Now,
+) -> Result<()> {
+    let Some(PendingKickoff { election, kickoff }) = pending_kickoff(locked)? else {
+        return Ok(());
+    };
     if election != over {
         return Ok(());
     }
-    let run = head.live()?.clone();
-    set(head.tx, (head.workflow, run.number), "kickoff", None)?;
+    let run = locked.live_run()?.clone();
+    set_text_column(locked.tx, (locked.workflow, run.number), "kickoff", None)?;
     if run.state == RunState::Electing {
-        head.enter(RunState::Running, now)?;
-        head.event(&entered(&RunState::Running)?, now)?;
+        locked.set_run_state(RunState::Running, now)?;
+        locked.append_event(&state_event(&RunState::Running)?, now)?;
     }
     let Some(mut kickoff) = kickoff else { return Ok(()) };
     // Who left meanwhile is not there to be told.
     let mut recipients = Vec::new();
     for recipient in kickoff.recipients {
-        if head.takes_part(&recipient.agent)? {
+        if locked.has_agent(&recipient.agent)? {
             recipients.push(recipient);
         }
     }
     kickoff.recipients = recipients;
-    head.message(&Author::Other(Sender::User), &kickoff, now).map(drop)
+    locked.append_message(&Author::Other(Sender::User), &kickoff, now).map(drop)
 }
 
-fn waiting(head: &Head<'_>) -> Result<Option<Waiting>> {
-    let run = head.live()?.number;
+fn pending_kickoff(locked: &LockedInstance<'_>) -> Result<Option<PendingKickoff>> {
+    let run = locked.live_run()?.number;
     let sql =
         format!("SELECT r.kickoff, {} FROM run r WHERE r.workflow = ?1 AND r.id = ?2", RUN.check);
-    Ok(head.tx.prepare_cached(&sql)?.query_row([head.workflow.get(), run.0], |row| {
+    Ok(locked.tx.prepare_cached(&sql)?.query_row([locked.workflow.get(), run.0], |row| {
         RUN.verify(row, 1)?;
-        columns::if_any(row, 0, columns::json)
+        columns::optional(row, 0, columns::json)
     })?)
 }
 
 /// Lets a paused run go on where it was: with its election, if that is not over.
-pub(super) fn go_on(head: &mut Head<'_>, by: &Sender, now: Now) -> Result<()> {
-    let state = if waiting(head)?.is_some() { RunState::Electing } else { RunState::Running };
-    let entry = entered(&state)?.by(by).cause("resumed".to_owned());
-    head.enter(state, now)?;
-    head.event(&entry, now)
+pub(super) fn continue_run(locked: &mut LockedInstance<'_>, by: &Sender, now: Now) -> Result<()> {
+    let state =
+        if pending_kickoff(locked)?.is_some() { RunState::Electing } else { RunState::Running };
+    let entry = state_event(&state)?.by(by).cause("resumed".to_owned());
+    locked.set_run_state(state, now)?;
+    locked.append_event(&entry, now)
 }
 
 /// Says that the agents of the live run are woken.
-fn entered(state: &RunState) -> Result<Entry<'static>> {
+fn state_event(state: &RunState) -> Result<EventEntry<'static>> {
     let kind = match state {
         RunState::Electing => EventKind::RunElecting,
         RunState::Setup | RunState::Running | RunState::Paused { .. } | RunState::Ended { .. } => {
             EventKind::RunRunning
         }
     };
-    Ok(Entry::of(kind).data(serde_json::to_value(state)?))
+    Ok(EventEntry::new(kind).data(serde_json::to_value(state)?))
 }
 
 /// Asked at every send: whether anybody will act on it.
-pub(super) const STOPPED: &str = "SELECT name FROM agent INDEXED BY agent_stopped
+pub(super) const STOPPED_AGENTS_SQL: &str = "SELECT name FROM agent INDEXED BY agent_stopped
         WHERE workflow = ?1 AND run = ?2 AND stopped IS NOT NULL ORDER BY place";
 
-pub(super) fn hindrances(db: &Connection, run: RunId) -> Result<Hindrances> {
+pub(super) fn run_blockers(db: &Connection, run: RunId) -> Result<RunBlockers> {
     let (workflow, number, state) = db
         .prepare_cached("SELECT workflow, id, state, detail FROM run WHERE uuid = ?1")?
         .query_row([run.get().as_bytes()], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, columns::state(row, 2)?))
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, columns::run_state(row, 2)?))
         })
         .optional()?
         .ok_or(Error::NotFound("run"))?;
     let stopped = db
-        .prepare_cached(STOPPED)?
-        .query_map([workflow, number], |row| columns::parsed(row, 0))?
+        .prepare_cached(STOPPED_AGENTS_SQL)?
+        .query_map([workflow, number], |row| columns::parse(row, 0))?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Hindrances { state, stopped })
+    Ok(RunBlockers { state, stopped })
 }
 
 fn select_sql(index: &str, condition: &str) -> String {
@@ -291,33 +311,33 @@ fn select_sql(index: &str, condition: &str) -> String {
     )
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+fn read_run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     RUN.verify(row, 21)?;
     Ok(RunRow {
         id: columns::run_id(row, 0)?,
         workflow: WorkflowId::new(row.get(1)?),
-        instance: InstanceRef { name: columns::parsed(row, 2)?, tag: columns::parsed(row, 3)? },
+        instance: InstanceRef { name: columns::parse(row, 2)?, tag: columns::parse(row, 3)? },
         project: row.get(4)?,
         mode: columns::word(row, 5, RunMode::from_word)?,
-        state: columns::state(row, 6)?,
-        error: columns::if_any(row, 8, columns::json)?,
+        state: columns::run_state(row, 6)?,
+        error: columns::optional(row, 8, columns::json)?,
         limits: columns::json(row, 9)?,
         script: row.get(10)?,
-        keep: columns::word(row, 11, columns::keep_read)?,
+        retention: columns::word(row, 11, columns::keep_read)?,
         started: columns::millis(row, 12)?,
-        ended: columns::if_any(row, 13, columns::millis)?,
+        ended: columns::optional(row, 13, columns::millis)?,
         turns: row.get(14)?,
         messages: row.get(15)?,
         since: columns::millis(row, 16)?,
         usage: columns::usage(row, 17)?,
         store_started: columns::store_time(row, 22)?,
-        store_ended: columns::if_any(row, 23, columns::store_time)?,
+        store_ended: columns::optional(row, 23, columns::store_time)?,
     })
 }
 
 pub(super) fn get(db: &Connection, run: RunId) -> Result<RunRow> {
     db.prepare_cached(&select_sql("", "r.uuid = ?1"))?
-        .query_row([run.get().as_bytes()], row)
+        .query_row([run.get().as_bytes()], read_run)
         .optional()?
         .ok_or(Error::NotFound("run"))
 }
@@ -326,15 +346,16 @@ pub(super) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
     match which {
         RunQuery::Live => {
             let order = "INDEXED BY run_live";
-            select(db, order, "r.ended IS NULL ORDER BY r.started DESC, r.rowid DESC", [])
+            select_runs(db, order, "r.ended IS NULL ORDER BY r.started DESC, r.rowid DESC", [])
         }
         // The newest run alone is not a list: without it, an older one would be taken for it, or none.
-        RunQuery::Of(workflow, 1) => {
+        RunQuery::OfInstance(workflow, 1) => {
             let sql = select_sql("", "r.workflow = ?1 ORDER BY r.id DESC LIMIT 1");
-            let newest = db.prepare_cached(&sql)?.query_row([workflow.get()], row).optional()?;
+            let newest =
+                db.prepare_cached(&sql)?.query_row([workflow.get()], read_run).optional()?;
             Ok(newest.into_iter().collect())
         }
-        RunQuery::Of(workflow, limit) => select(
+        RunQuery::OfInstance(workflow, limit) => select_runs(
             db,
             "",
             "r.workflow = ?1 ORDER BY r.id DESC LIMIT ?2",
@@ -342,17 +363,22 @@ pub(super) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
         ),
         RunQuery::Newest(limit) => {
             let order = "INDEXED BY run_newest";
-            select(db, order, "true ORDER BY r.started DESC, r.rowid DESC LIMIT ?1", [limit])
+            select_runs(db, order, "true ORDER BY r.started DESC, r.rowid DESC LIMIT ?1", [limit])
         }
     }
 }
 
-fn select(db: &Connection, index: &str, which: &str, values: impl Params) -> Result<Vec<RunRow>> {
+fn select_runs(
+    db: &Connection,
+    index: &str,
+    which: &str,
+    values: impl Params,
+) -> Result<Vec<RunRow>> {
     let mut statement = db.prepare_cached(&select_sql(index, which))?;
-    damage::intact(statement.query_map(values, row)?)
+    damage::collect_intact(statement.query_map(values, read_run)?)
 }
 
-pub(super) const FAILURES: &str = "SELECT d.seq, d.agent, d.state, d.failures, d.why, NULL
+pub(super) const FAILURES_SQL: &str = "SELECT d.seq, d.agent, d.state, d.failures, d.why, NULL
         FROM run r CROSS JOIN delivery d INDEXED BY delivery_failed
         WHERE r.uuid = ?1 AND d.workflow = r.workflow AND d.run = r.id AND d.state IN (2, 4)
         ORDER BY d.seq, d.agent";
@@ -364,8 +390,8 @@ pub(super) fn failures(db: &Connection, run: RunId) -> Result<Vec<Receipt>> {
         return Err(Error::NotFound("run"));
     }
     let receipts = db
-        .prepare_cached(FAILURES)?
-        .query_map([run.get().as_bytes()], messages::receipt)?
+        .prepare_cached(FAILURES_SQL)?
+        .query_map([run.get().as_bytes()], messages::read_receipt)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(receipts)
 }

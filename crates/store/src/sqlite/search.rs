@@ -5,55 +5,55 @@
 use agent_worker_protocol::WorkflowId;
 use rusqlite::{Connection, params};
 
-use super::{columns, drawers, head::Head, writer::Tx};
+use super::{columns, locked_instance::LockedInstance, team_databases, writer::Tx};
 use crate::{
     error::{Error, Result},
-    model::Order,
+    model::MessageOrder,
 };
 
 /// Shorter texts are in no trigram.
-const GRAM: usize = 3;
+const TRIGRAM_CHARS: usize = 3;
 /// An instance has room for so many messages in the index's numbers.
 const SEQ_BITS: u32 = 40;
 /// So many pages of the index are brought together in one step: a few milliseconds, for which a writer may have to wait.
-const MERGED_PAGES: u32 = 16;
+const MERGE_PAGES: u32 = 16;
 
 /// Where to look, and for what.
-pub(super) struct Wanted<'a> {
+pub(super) struct MessageSearch<'a> {
     pub(super) workflow: WorkflowId,
     /// After the first, up to and with the second.
-    pub(super) stretch: (i64, i64),
+    pub(super) seq_range: (i64, i64),
     pub(super) text: &'a str,
-    pub(super) order: Order,
+    pub(super) order: MessageOrder,
     pub(super) limit: u32,
 }
 
 /// The messages that have the text in them, from the end that is meant.
-pub(super) fn find(db: &Connection, wanted: &Wanted<'_>) -> Result<Vec<i64>> {
+pub(super) fn find_messages(db: &Connection, wanted: &MessageSearch<'_>) -> Result<Vec<i64>> {
     let text = fold(wanted.text);
-    let (after, last) = wanted.stretch;
-    let has_gram = text.chars().nth(GRAM - 1).is_some();
-    let mark = if has_gram { searched(db, wanted.workflow)? } else { 0 };
+    let (after, last) = wanted.seq_range;
+    let has_gram = text.chars().nth(TRIGRAM_CHARS - 1).is_some();
+    let mark = if has_gram { indexed_up_to(db, wanted.workflow)? } else { 0 };
     let (old, new) = ((after, last.min(mark)), (after.max(mark), last));
     let room = |found: &[i64]| wanted.limit as usize - found.len();
     let mut found = Vec::new();
     match wanted.order {
-        Order::NewestFirst => {
-            found.extend(look(db, wanted, &text, new, room(&found))?);
-            found.extend(ask(db, wanted, &text, old, room(&found))?);
+        MessageOrder::NewestFirst => {
+            found.extend(scan_messages(db, wanted, &text, new, room(&found))?);
+            found.extend(search_index(db, wanted, &text, old, room(&found))?);
         }
-        Order::OldestFirst => {
-            found.extend(ask(db, wanted, &text, old, room(&found))?);
-            found.extend(look(db, wanted, &text, new, room(&found))?);
+        MessageOrder::OldestFirst => {
+            found.extend(search_index(db, wanted, &text, old, room(&found))?);
+            found.extend(scan_messages(db, wanted, &text, new, room(&found))?);
         }
     }
     Ok(found)
 }
 
 /// Takes the next messages of an instance into the index; answers with how many are left.
-pub(super) fn index(tx: &Tx<'_>, workflow: WorkflowId, most: u32) -> Result<u32> {
-    let head = Head::lock(tx, workflow)?;
-    let (mark, last) = (searched(tx, workflow)?, head.last_seq().get());
+pub(super) fn index_messages(tx: &Tx<'_>, workflow: WorkflowId, most: u32) -> Result<u32> {
+    let locked = LockedInstance::lock(tx, workflow)?;
+    let (mark, last) = (indexed_up_to(tx, workflow)?, locked.last_seq().get());
     let until = last.min(mark.saturating_add(most.into()));
     let mut rows = tx.prepare_cached(
         "SELECT seq, body FROM message WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3",
@@ -62,7 +62,7 @@ pub(super) fn index(tx: &Tx<'_>, workflow: WorkflowId, most: u32) -> Result<u32>
     let mut insert = tx.prepare_cached("INSERT INTO said (rowid, body) VALUES (?1, ?2)")?;
     while let Some(row) = rows.next()? {
         let body = fold(&row.get::<_, String>(1)?);
-        insert.execute(params![number(workflow, row.get(0)?)?, body])?;
+        insert.execute(params![index_rowid(workflow, row.get(0)?)?, body])?;
     }
     tx.prepare_cached("UPDATE workflow SET searched = ?2 WHERE id = ?1")?
         .execute([workflow.get(), until])?;
@@ -70,16 +70,16 @@ pub(super) fn index(tx: &Tx<'_>, workflow: WorkflowId, most: u32) -> Result<u32>
 }
 
 /// Each step leaves a piece of the index behind. Brings some of them together, if there are enough; answers whether it did.
-pub(super) fn merge(tx: &Tx<'_>) -> Result<bool> {
+pub(super) fn merge_index(tx: &Tx<'_>) -> Result<bool> {
     let before = tx.total_changes();
     tx.prepare_cached("INSERT INTO said (said, rank) VALUES ('merge', ?1)")?
-        .execute([MERGED_PAGES])?;
+        .execute([MERGE_PAGES])?;
     // The command itself counts as one.
     Ok(tx.total_changes() - before > 1)
 }
 
 /// The instances with messages that are not in the index.
-pub(super) fn behind(db: &Connection) -> Result<Vec<WorkflowId>> {
+pub(super) fn unindexed_workflows(db: &Connection) -> Result<Vec<WorkflowId>> {
     let instances = db
         .prepare_cached("SELECT id FROM workflow WHERE last_seq > searched")?
         .query_map([], |row| row.get(0).map(WorkflowId::new))?
@@ -88,12 +88,16 @@ pub(super) fn behind(db: &Connection) -> Result<Vec<WorkflowId>> {
 }
 
 /// Takes messages out of the index: after the first, up to and with the second.
-pub(super) fn forget(tx: &Tx<'_>, workflow: WorkflowId, (after, last): (i64, i64)) -> Result<()> {
+pub(super) fn remove_from_index(
+    tx: &Tx<'_>,
+    workflow: WorkflowId,
+    (after, last): (i64, i64),
+) -> Result<()> {
     tx.prepare_cached(
         "DELETE FROM said WHERE rowid IN (SELECT ?4 + seq FROM message
          WHERE workflow = ?1 AND seq > ?2 AND seq <= min(?3, (SELECT searched FROM workflow WHERE id = ?1)))",
     )?
-    .execute([workflow.get(), after, last, number(workflow, 0)?])?;
+    .execute([workflow.get(), after, last, index_rowid(workflow, 0)?])?;
     Ok(())
 }
 
@@ -117,22 +121,22 @@ fn fold_into(folded: &mut String, text: &str) {
 }
 
 /// What the index calls a message: instances one behind the other, each in its own order.
-fn number(workflow: WorkflowId, seq: i64) -> Result<i64> {
+fn index_rowid(workflow: WorkflowId, seq: i64) -> Result<i64> {
     // All of them begin with the number of this database.
-    let among = workflow.get() & ((1 << drawers::SHIFT) - 1);
+    let among = workflow.get() & ((1 << team_databases::DATABASE_NUMBER_SHIFT) - 1);
     let base = among.checked_mul(1 << SEQ_BITS);
     let number = base.filter(|_| seq < 1 << SEQ_BITS).map(|base| base + seq);
-    number.ok_or_else(|| Error::Garbled(format!("instance {workflow}, message {seq}")))
+    number.ok_or_else(|| Error::InvalidValue(format!("instance {workflow}, message {seq}")))
 }
 
-fn searched(db: &Connection, workflow: WorkflowId) -> Result<i64> {
+fn indexed_up_to(db: &Connection, workflow: WorkflowId) -> Result<i64> {
     let sql = "SELECT searched FROM workflow WHERE id = ?1";
     Ok(db.prepare_cached(sql)?.query_row([workflow.get()], |row| row.get(0))?)
 }
 
-fn ask(
+fn search_index(
     db: &Connection,
-    wanted: &Wanted<'_>,
+    wanted: &MessageSearch<'_>,
     text: &str,
     (after, last): (i64, i64),
     limit: usize,
@@ -141,10 +145,11 @@ fn ask(
         return Ok(Vec::new());
     }
     let phrase = format!("\"{}\"", text.replace('"', "\"\""));
-    let (first, base) = (number(wanted.workflow, after + 1)?, number(wanted.workflow, 0)?);
+    let (first, base) =
+        (index_rowid(wanted.workflow, after + 1)?, index_rowid(wanted.workflow, 0)?);
     let sql = format!(
         "SELECT rowid - ?4 FROM said WHERE said MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid {} LIMIT ?5",
-        direction(wanted.order)
+        sort_direction_sql(wanted.order)
     );
     let seqs = db
         .prepare_cached(&sql)?
@@ -155,16 +160,16 @@ fn ask(
     Ok(seqs)
 }
 
-fn look(
+fn scan_messages(
     db: &Connection,
-    wanted: &Wanted<'_>,
+    wanted: &MessageSearch<'_>,
     text: &str,
     (after, last): (i64, i64),
     limit: usize,
 ) -> Result<Vec<i64>> {
     let sql = format!(
         "SELECT seq, body FROM message WHERE workflow = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq {}",
-        direction(wanted.order)
+        sort_direction_sql(wanted.order)
     );
     let mut query = db.prepare_cached(&sql)?;
     let mut rows = query.query([wanted.workflow.get(), after, last])?;
@@ -180,9 +185,9 @@ fn look(
     Ok(found)
 }
 
-fn direction(order: Order) -> &'static str {
+fn sort_direction_sql(order: MessageOrder) -> &'static str {
     match order {
-        Order::OldestFirst => "ASC",
-        Order::NewestFirst => "DESC",
+        MessageOrder::OldestFirst => "ASC",
+        MessageOrder::NewestFirst => "DESC",
     }
 }

@@ -11,10 +11,10 @@ use super::{
     author::Author,
     checksum::{self, SUGGESTION},
     columns,
-    documents::{self, At},
+    documents::{self, RevisionSelector},
     effects::once,
-    events::Entry,
-    head::Head,
+    events::EventEntry,
+    locked_instance::LockedInstance,
     roles,
     writer::Tx,
 };
@@ -22,54 +22,67 @@ use crate::{
     damage,
     error::{Error, Result},
     model::{
-        Base, By, DocumentWrite, Edit, NewMessage, NewSuggestion, Once, Recipient,
-        SuggestionAnswer, SuggestionVerdict, Wake,
+        DocumentBase, DocumentEdit, DocumentWrite, NewMessage, NewSuggestion, Once, Recipient,
+        SuggestionAnswer, SuggestionVerdict, Wake, WriteContext,
     },
     time::Now,
 };
 
 /// Keeps a suggestion and tells the owner, in one step.
-pub(super) fn put(tx: &Tx<'_>, by: &By, new: &NewSuggestion, now: Now) -> Result<Once<Seq>> {
-    once(Head::lock(tx, new.workflow)?, by, now, |head, author| {
-        let owner = roles::holder(head, Role::DocumentOwner)?.ok_or(Error::MayWrite)?;
+pub(super) fn put_suggestion(
+    tx: &Tx<'_>,
+    by: &WriteContext,
+    new: &NewSuggestion,
+    now: Now,
+) -> Result<Once<Seq>> {
+    once(LockedInstance::lock(tx, new.workflow)?, by, now, |locked, author| {
+        let owner =
+            roles::holder(locked, Role::DocumentOwner)?.ok_or(Error::SuggestionNotNeeded)?;
         if author.sender() == Sender::Agent(owner.clone()) {
-            return Err(Error::MayWrite);
+            return Err(Error::SuggestionNotNeeded);
         }
         if let Some(edit) = &new.edit {
-            let there = documents::get(tx, new.workflow, &new.path, At::Newest)?;
+            let there = documents::get(tx, new.workflow, &new.path, RevisionSelector::Newest)?;
             let text = there.map(|document| document.content).unwrap_or_default();
-            edit.apply(&text).map_err(Error::NoSuchPassage)?;
+            edit.apply(&text).map_err(Error::PassageNotUnique)?;
         }
         let wake = Recipient { agent: owner, wake: Wake::Batched };
         let told = NewMessage { recipients: vec![wake], ..new.message.clone() };
-        let running = head.live()?.state == RunState::Running;
-        let seq = head.message(author, &told, now)?;
-        insert(head, author, new, seq, now)?;
+        let running = locked.live_run()?.state == RunState::Running;
+        let seq = locked.append_message(author, &told, now)?;
+        insert_suggestion(locked, author, new, seq, now)?;
         let data = json!({ "suggestion": seq, "path": new.path });
-        head.event(&entry(EventKind::SuggestionOpen, author).data(data), now)?;
+        locked
+            .append_event(&suggestion_event(EventKind::SuggestionOpen, author).data(data), now)?;
         if let Some(cause) = new.pause.clone().filter(|_| running) {
-            head.pause(cause, &author.sender(), now)?;
+            locked.pause_run(cause, &author.sender(), now)?;
         }
         Ok(seq)
     })
 }
 
-fn insert(head: &Head<'_>, author: &Author, new: &NewSuggestion, seq: Seq, now: Now) -> Result<()> {
+fn insert_suggestion(
+    locked: &LockedInstance<'_>,
+    author: &Author,
+    new: &NewSuggestion,
+    seq: Seq,
+    now: Now,
+) -> Result<()> {
     let (old, added) = match &new.edit {
         None => (None, None),
-        Some(Edit::Append(text)) => (None, Some(text)),
-        Some(Edit::Replace { old, new }) => (Some(old), Some(new)),
+        Some(DocumentEdit::Append(text)) => (None, Some(text)),
+        Some(DocumentEdit::Replace { old, new }) => (Some(old), Some(new)),
     };
-    head.tx
+    locked.tx
         .prepare_cached(
             "INSERT INTO suggestion (workflow, seq, run, path, author, epoch, body, old, new, state, at, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
              row_checksum('suggestion', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, NULL, NULL, NULL))",
         )?
         .execute(params![
-            head.workflow.get(),
+            locked.workflow.get(),
             seq.get(),
-            head.live()?.number.0,
+            locked.live_run()?.number.0,
             new.path.as_str(),
             author.sender().to_string(),
             author.epoch().map(Epoch::get),
@@ -83,14 +96,14 @@ fn insert(head: &Head<'_>, author: &Author, new: &NewSuggestion, seq: Seq, now: 
 }
 
 /// Answers a suggestion for good: whoever may write documents accepts it, which carries it out, or rejects it.
-pub(super) fn answer(
+pub(super) fn answer_suggestion(
     tx: &Tx<'_>,
-    by: &By,
+    by: &WriteContext,
     answer: &SuggestionAnswer,
     now: Now,
 ) -> Result<Once<Option<Revision>>> {
-    once(Head::lock(tx, answer.workflow)?, by, now, |head, author| {
-        roles::may_write(head, author)?;
+    once(LockedInstance::lock(tx, answer.workflow)?, by, now, |locked, author| {
+        roles::require_document_writer(locked, author)?;
         let found = get(tx, answer.workflow, answer.suggestion)?;
         let found = found.ok_or(Error::NotFound("suggestion"))?;
         if found.state != SuggestionState::Open {
@@ -105,7 +118,7 @@ pub(super) fn answer(
             }
         };
         let revision = match state {
-            SuggestionState::Accepted => carry_out(head, author, answer, &found, now)?,
+            SuggestionState::Accepted => apply_edit(locked, author, answer, &found, now)?,
             SuggestionState::Open | SuggestionState::Rejected => None,
         };
         let key = params![answer.workflow.get(), answer.suggestion.get()];
@@ -125,15 +138,16 @@ pub(super) fn answer(
         })?;
         let data =
             json!({ "suggestion": answer.suggestion, "path": found.file, "revision": revision });
-        head.event(&entry(kind, author).cause(reason.cloned()).data(data), now)?;
-        tell(head, author, answer, &found, wake, now)?;
+        locked
+            .append_event(&suggestion_event(kind, author).cause(reason.cloned()).data(data), now)?;
+        notify_author(locked, author, answer, &found, wake, now)?;
         Ok(revision)
     })
 }
 
 /// Writes what an accepted suggestion says to the letter. One in words alone is agreed to, not carried out.
-fn carry_out(
-    head: &mut Head<'_>,
+fn apply_edit(
+    locked: &mut LockedInstance<'_>,
     author: &Author,
     answer: &SuggestionAnswer,
     found: &SuggestionView,
@@ -141,53 +155,56 @@ fn carry_out(
 ) -> Result<Option<Revision>> {
     let edit = match (found.old.clone(), found.new.clone()) {
         (_, None) => return Ok(None),
-        (None, Some(new)) => Edit::Append(new),
-        (Some(old), Some(new)) => Edit::Replace { old, new },
+        (None, Some(new)) => DocumentEdit::Append(new),
+        (Some(old), Some(new)) => DocumentEdit::Replace { old, new },
     };
-    let newest = documents::get(head.tx, answer.workflow, &found.file, At::Newest)?;
-    let base = newest.as_ref().map_or(Base::Absent, |there| Base::Revision(there.info.revision));
+    let newest = documents::get(locked.tx, answer.workflow, &found.file, RevisionSelector::Newest)?;
+    let base = newest
+        .as_ref()
+        .map_or(DocumentBase::Absent, |there| DocumentBase::Revision(there.info.revision));
     let text = newest.map(|document| document.content).unwrap_or_default();
     let write = DocumentWrite {
         workflow: answer.workflow,
         path: found.file.clone(),
-        content: edit.apply(&text).map_err(Error::NoSuchPassage)?,
+        content: edit.apply(&text).map_err(Error::PassageNotUnique)?,
         base,
-        most: answer.most,
+        max_bytes: answer.max_bytes,
     };
-    documents::write_next(head, author, &write, now).map(Some)
+    documents::write_next_revision(locked, author, &write, now).map(Some)
 }
 
 /// Tells its author, if that is an agent who is still there.
-fn tell(
-    head: &mut Head<'_>,
+fn notify_author(
+    locked: &mut LockedInstance<'_>,
     author: &Author,
     answer: &SuggestionAnswer,
     found: &SuggestionView,
     wake: Wake,
     now: Now,
 ) -> Result<()> {
-    let theirs = found.author.parse::<AgentName>().ok().filter(|name| head.agent(name).is_ok());
+    let theirs =
+        found.author.parse::<AgentName>().ok().filter(|name| locked.find_agent(name).is_ok());
     let own = |name: &AgentName| author.sender() == Sender::Agent(name.clone());
     let recipients = theirs.filter(|name| !own(name)).map(|agent| Recipient { agent, wake });
     let recipients: Vec<_> = recipients.into_iter().collect();
     let told = NewMessage { recipients, ..answer.message.clone() };
-    let running = head.live()?.state == RunState::Running;
-    head.message(author, &told, now)?;
+    let running = locked.live_run()?.state == RunState::Running;
+    locked.append_message(author, &told, now)?;
     match answer.pause.clone().filter(|_| running) {
-        Some(cause) => head.pause(cause, &author.sender(), now),
+        Some(cause) => locked.pause_run(cause, &author.sender(), now),
         None => Ok(()),
     }
 }
 
-fn entry(kind: EventKind, author: &Author) -> Entry<'_> {
-    let entry = Entry::of(kind).by(&author.sender());
+fn suggestion_event(kind: EventKind, author: &Author) -> EventEntry<'_> {
+    let entry = EventEntry::new(kind).by(&author.sender());
     match author {
         Author::Attempt(live) => entry.agent(&live.agent).attempt(live.id),
         Author::Other(_) => entry,
     }
 }
 
-fn select(condition: &str) -> String {
+fn select_sql(condition: &str) -> String {
     format!(
         "SELECT s.seq, s.path, s.author, {}, s.body, s.old, s.new, s.state, s.answered_by, s.reason, s.revision, s.at, {}
         FROM suggestion s LEFT JOIN attempt t ON t.workflow = s.workflow AND t.agent = s.author AND t.epoch = s.epoch
@@ -203,7 +220,7 @@ pub(super) fn get(
     seq: Seq,
 ) -> Result<Option<SuggestionView>> {
     let key = [workflow.get(), seq.get()];
-    Ok(db.prepare_cached(&select("s.seq = ?2"))?.query_row(key, view).optional()?)
+    Ok(db.prepare_cached(&select_sql("s.seq = ?2"))?.query_row(key, read_suggestion).optional()?)
 }
 
 /// Newest first.
@@ -212,15 +229,15 @@ pub(super) fn list(
     workflow: WorkflowId,
     limit: u32,
 ) -> Result<Vec<SuggestionView>> {
-    let mut statement = db.prepare_cached(&select("true ORDER BY s.seq DESC LIMIT ?2"))?;
-    damage::intact(statement.query_map(params![workflow.get(), limit], view)?)
+    let mut statement = db.prepare_cached(&select_sql("true ORDER BY s.seq DESC LIMIT ?2"))?;
+    damage::collect_intact(statement.query_map(params![workflow.get(), limit], read_suggestion)?)
 }
 
-fn view(row: &Row<'_>) -> rusqlite::Result<SuggestionView> {
+fn read_suggestion(row: &Row<'_>) -> rusqlite::Result<SuggestionView> {
     SUGGESTION.verify(row, 12)?;
     Ok(SuggestionView {
         suggestion: columns::seq(row, 0)?,
-        file: columns::parsed(row, 1)?,
+        file: columns::parse(row, 1)?,
         author: row.get(2)?,
         attempt: checksum::attempt_id(row, 3)?,
         text: row.get(4)?,

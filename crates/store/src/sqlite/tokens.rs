@@ -9,7 +9,7 @@ use crate::{
     time::StoreTime,
 };
 
-pub(super) fn put(
+pub(super) fn put_token(
     tx: &Tx<'_>,
     name: &str,
     hash: &Hash,
@@ -25,26 +25,26 @@ pub(super) fn put(
     if added == 0 {
         return Err(Error::Exists("token"));
     }
-    tx.touch_tokens();
+    tx.mark_tokens_changed();
     Ok(())
 }
 
 pub(super) fn find(db: &Connection, hash: &Hash) -> Result<Option<TokenView>> {
     Ok(db
         .prepare_cached("SELECT name, created, scopes FROM token WHERE hash = ?1")?
-        .query_row([hash], view)
+        .query_row([hash], read_token)
         .optional()?)
 }
 
 pub(super) fn list(db: &Connection) -> Result<Vec<TokenView>> {
     let tokens = db
         .prepare_cached("SELECT name, created, scopes FROM token ORDER BY name")?
-        .query_map([], view)?
+        .query_map([], read_token)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(tokens)
 }
 
-fn view(row: &Row<'_>) -> rusqlite::Result<TokenView> {
+fn read_token(row: &Row<'_>) -> rusqlite::Result<TokenView> {
     Ok(TokenView {
         name: row.get(0)?,
         created: columns::millis(row, 1)?,
@@ -57,17 +57,17 @@ pub(super) fn remove(tx: &Tx<'_>, name: &str) -> Result<()> {
     if removed == 0 {
         return Err(Error::NotFound("token"));
     }
-    tx.touch_tokens();
+    tx.mark_tokens_changed();
     Ok(())
 }
 
-pub(super) fn pulse(tx: &Tx<'_>, now: StoreTime) -> Result<()> {
+pub(super) fn put_heartbeat(tx: &Tx<'_>, now: StoreTime) -> Result<()> {
     tx.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES ('pulse', ?1)")?
         .execute([now.get()])?;
     Ok(())
 }
 
-pub(super) fn pulse_last(db: &Connection) -> Result<Option<StoreTime>> {
+pub(super) fn last_heartbeat(db: &Connection) -> Result<Option<StoreTime>> {
     Ok(db
         .prepare_cached("SELECT value FROM meta WHERE name = 'pulse'")?
         .query_row([], |row| columns::store_time(row, 0))

@@ -10,37 +10,37 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    changes::News,
+    changes::ChangeSet,
     clock::StoreClock,
-    disk::{Disk, Surface},
-    opener::Session,
+    database_state::{DatabaseState, WriterContext},
+    opener::WriterSession,
 };
 use crate::error::{Error, Result};
 
 /// As much as one COMMIT may carry. There is no waiting for more: a batch is what has queued up.
-const BATCH: usize = 256;
-const QUEUE: usize = 1024;
+const MAX_BATCH_REQUESTS: usize = 256;
+const QUEUE_CAPACITY: usize = 1024;
 
 /// A handle to the writer thread, which ends when it is told to or the last handle is gone.
 #[derive(Clone)]
-pub(super) struct Writer {
-    asks: mpsc::Sender<Ask>,
+pub(super) struct SqliteWriter {
+    commands: mpsc::Sender<WriterCommand>,
     open: watch::Receiver<()>,
 }
 
 /// What a request has in hand: the connection inside its savepoint, and a list of whom to tell after the COMMIT.
 pub(super) struct Tx<'a> {
     db: &'a Connection,
-    news: RefCell<News>,
+    changes: RefCell<ChangeSet>,
 }
 
-pub(super) enum Ask {
-    Write(Box<dyn Request>),
+pub(super) enum WriterCommand {
+    Write(Box<dyn BatchedWrite>),
     Close,
 }
 
-pub(super) trait Request: Send {
-    fn carry_out(&mut self, tx: &Tx<'_>) -> Done;
+pub(super) trait BatchedWrite: Send {
+    fn run(&mut self, tx: &Tx<'_>) -> WriteRequestOutcome;
     /// Replies to a request that was carried out in a batch.
     fn reply(self: Box<Self>, end: BatchEnd);
     /// Replies to a request that was never carried out.
@@ -57,34 +57,34 @@ pub(super) enum BatchEnd {
 }
 
 /// What a request left behind.
-pub(super) enum Done {
-    Kept,
+pub(super) enum WriteRequestOutcome {
+    Stored,
     Refused,
     /// The database itself failed, so the whole batch is in doubt.
-    Broken(rusqlite::Error),
+    DatabaseFailed(rusqlite::Error),
 }
 
-impl Writer {
+impl SqliteWriter {
     /// Starts the thread on `session`; `open` makes another one after a failed COMMIT.
     pub(super) fn start(
-        session: Session,
-        mut open: impl FnMut() -> Result<Session> + Send + 'static,
-        surface: Surface,
+        session: WriterSession,
+        mut open: impl FnMut() -> Result<WriterSession> + Send + 'static,
+        context: WriterContext,
     ) -> Result<Self> {
-        let (asks, mut queue) = mpsc::channel(QUEUE);
+        let (asks, mut queue) = mpsc::channel(QUEUE_CAPACITY);
         let (alive, is_open) = watch::channel(());
-        let mut disk = Disk::Writable(session);
+        let mut disk = DatabaseState::Writable(session);
         let run = move || {
-            while let Some(first) = wait(&mut queue) {
-                disk = disk.write(first, &mut queue, &mut open, &surface);
+            while let Some(first) = recv_request(&mut queue) {
+                disk = disk.write_batch(first, &mut queue, &mut open, &context);
             }
-            disk.close(&surface);
+            disk.close(&context);
             // Its descriptor of the database is closed after the connection.
             drop(open);
             drop(alive);
         };
         thread::Builder::new().name("store-writer".to_owned()).spawn(run)?;
-        Ok(Self { asks, open: is_open })
+        Ok(Self { commands: asks, open: is_open })
     }
 
     /// Runs `work` in a savepoint of the next batch and answers when that batch is on disk.
@@ -93,33 +93,36 @@ impl Writer {
         work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (answer, answered) = oneshot::channel();
-        let request = Pending { work: Some(work), result: None, answer };
-        self.asks.send(Ask::Write(Box::new(request))).await.map_err(|_| Error::Closed)?;
+        let request = PendingWrite { work: Some(work), result: None, reply_to: answer };
+        self.commands
+            .send(WriterCommand::Write(Box::new(request)))
+            .await
+            .map_err(|_| Error::Closed)?;
         answered.await.map_err(|_| Error::Closed)?
     }
 
     /// Lets the thread finish what is queued and waits until it has closed the file. Later requests are refused.
     pub(super) async fn close(mut self) {
         // Refused only when the thread is gone already, or on its way.
-        drop(self.asks.send(Ask::Close).await);
+        drop(self.commands.send(WriterCommand::Close).await);
         while self.open.changed().await.is_ok() {}
     }
 }
 
 impl Tx<'_> {
     /// Remembers that whoever waits for this instance is to be told.
-    pub(super) fn touch(&self, workflow: WorkflowId) {
-        self.news.borrow_mut().instances.insert(workflow);
+    pub(super) fn mark_changed(&self, workflow: WorkflowId) {
+        self.changes.borrow_mut().instances.insert(workflow);
     }
 
     /// Remembers that more than what was said is different: instances, runs or who takes part in them.
-    pub(super) fn touch_runs(&self) {
-        self.news.borrow_mut().runs = true;
+    pub(super) fn mark_runs_changed(&self) {
+        self.changes.borrow_mut().runs = true;
     }
 
     /// Remembers that a token was made or taken back.
-    pub(super) fn touch_tokens(&self) {
-        self.news.borrow_mut().tokens = true;
+    pub(super) fn mark_tokens_changed(&self) {
+        self.changes.borrow_mut().tokens = true;
     }
 }
 
@@ -130,22 +133,23 @@ impl Deref for Tx<'_> {
     }
 }
 
-struct Pending<W, T> {
+struct PendingWrite<W, T> {
     work: Option<W>,
     result: Option<Result<T>>,
-    answer: oneshot::Sender<Result<T>>,
+    reply_to: oneshot::Sender<Result<T>>,
 }
 
-impl<W, T> Request for Pending<W, T>
+impl<W, T> BatchedWrite for PendingWrite<W, T>
 where
     W: FnOnce(&Tx<'_>) -> Result<T> + Send,
     T: Send,
 {
-    fn carry_out(&mut self, tx: &Tx<'_>) -> Done {
+    fn run(&mut self, tx: &Tx<'_>) -> WriteRequestOutcome {
         let result = self.work.take().map(|work| work(tx));
         let done = match &result {
-            Some(Err(error)) => broken(error).map_or(Done::Refused, Done::Broken),
-            Some(Ok(_)) | None => Done::Kept,
+            Some(Err(error)) => database_failure(error)
+                .map_or(WriteRequestOutcome::Refused, WriteRequestOutcome::DatabaseFailed),
+            Some(Ok(_)) | None => WriteRequestOutcome::Stored,
         };
         self.result = result;
         done
@@ -156,67 +160,71 @@ where
             (BatchEnd::Committed, Some(result)) => result,
             (BatchEnd::Committed, None) => Err(Error::Closed),
             // The request's own work failed and is certainly not stored. Lost files explain that failure.
-            (BatchEnd::Failed(_), Some(Err(own))) if broken(&own).is_some() => Err(own),
-            (BatchEnd::Lost(why), Some(Err(own))) if broken(&own).is_some() => {
+            (BatchEnd::Failed(_), Some(Err(own))) if database_failure(&own).is_some() => Err(own),
+            (BatchEnd::Lost(why), Some(Err(own))) if database_failure(&own).is_some() => {
                 Err(Error::ReadOnly(why))
             }
-            (BatchEnd::Failed(why) | BatchEnd::Lost(why), _) => Err(Error::Unknown(why)),
+            (BatchEnd::Failed(why) | BatchEnd::Lost(why), _) => Err(Error::OutcomeUnknown(why)),
         };
         // A caller that went away does not need its reply.
-        drop(self.answer.send(result));
+        drop(self.reply_to.send(result));
     }
 
     fn refuse(self: Box<Self>, error: Error) {
-        drop(self.answer.send(Err(error)));
+        drop(self.reply_to.send(Err(error)));
     }
 }
 
 /// After these, SQLite may have rolled back more than the statement that failed.
-fn broken(error: &Error) -> Option<rusqlite::Error> {
+fn database_failure(error: &Error) -> Option<rusqlite::Error> {
     match error {
-        Error::Full => Some(failure(ErrorCode::DiskFull, "the disk is full")),
-        Error::Disk(why) => Some(failure(ErrorCode::SystemIoFailure, why)),
-        Error::Malformed(why) => Some(failure(ErrorCode::DatabaseCorrupt, why)),
+        Error::DiskFull => Some(sqlite_failure(ErrorCode::DiskFull, "the disk is full")),
+        Error::Disk(why) => Some(sqlite_failure(ErrorCode::SystemIoFailure, why)),
+        Error::Malformed(why) => Some(sqlite_failure(ErrorCode::DatabaseCorrupt, why)),
         Error::Database(source) => {
             let code = source.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()?;
-            (code == ErrorCode::OutOfMemory).then(|| failure(code, "out of memory"))
+            (code == ErrorCode::OutOfMemory).then(|| sqlite_failure(code, "out of memory"))
         }
         _ => None,
     }
 }
 
 #[derive(Default)]
-pub(super) struct Batch {
-    requests: Vec<Box<dyn Request>>,
-    pub(super) news: News,
+pub(super) struct WriteBatch {
+    requests: Vec<Box<dyn BatchedWrite>>,
+    pub(super) changes: ChangeSet,
 }
 
-impl Batch {
+impl WriteBatch {
     /// Runs each request in its own savepoint, so that a refused one takes nobody with it, and commits.
-    pub(super) fn carry_out(
+    pub(super) fn run_and_commit(
         &mut self,
         db: &Connection,
-        first: Box<dyn Request>,
-        queue: &mut mpsc::Receiver<Ask>,
+        first: Box<dyn BatchedWrite>,
+        queue: &mut mpsc::Receiver<WriterCommand>,
         clock: Option<&StoreClock>,
     ) -> rusqlite::Result<()> {
         let before = db.total_changes();
         let mut next = Some(first);
         while let Some(mut request) = next {
-            let tx = Tx { db, news: RefCell::default() };
+            let tx = Tx { db, changes: RefCell::default() };
             let savepoint = execute(db, "SAVEPOINT request");
-            let done = savepoint.map(|()| request.carry_out(&tx));
+            let done = savepoint.map(|()| request.run(&tx));
             self.requests.push(request);
             match done? {
-                Done::Kept => self.news.append(tx.news.into_inner()),
-                Done::Refused => execute(db, "ROLLBACK TO request")?,
-                Done::Broken(error) => return Err(error),
+                WriteRequestOutcome::Stored => self.changes.merge(tx.changes.into_inner()),
+                WriteRequestOutcome::Refused => execute(db, "ROLLBACK TO request")?,
+                WriteRequestOutcome::DatabaseFailed(error) => return Err(error),
             }
             if db.is_autocommit() {
-                return Err(failure(ErrorCode::OperationAborted, "rolled back"));
+                return Err(sqlite_failure(ErrorCode::OperationAborted, "rolled back"));
             }
             execute(db, "RELEASE request")?;
-            next = if self.requests.len() < BATCH { look(queue) } else { None };
+            next = if self.requests.len() < MAX_BATCH_REQUESTS {
+                try_recv_request(queue)
+            } else {
+                None
+            };
         }
         // A batch that changed nothing has nothing to date, and without the clock's row its COMMIT costs no fsync.
         if let Some(clock) = clock.filter(|_| db.total_changes() != before) {
@@ -235,27 +243,27 @@ pub(super) fn execute(db: &Connection, sql: &str) -> rusqlite::Result<()> {
     db.prepare_cached(sql)?.execute([]).map(drop)
 }
 
-fn failure(code: ErrorCode, why: &str) -> rusqlite::Error {
+fn sqlite_failure(code: ErrorCode, why: &str) -> rusqlite::Error {
     let error = rusqlite::ffi::Error { code, extended_code: 0 };
     rusqlite::Error::SqliteFailure(error, Some(why.to_owned()))
 }
 
 /// Waits for the next request; none comes once all handles are gone or the queue is closed and empty.
-fn wait(queue: &mut mpsc::Receiver<Ask>) -> Option<Box<dyn Request>> {
+fn recv_request(queue: &mut mpsc::Receiver<WriterCommand>) -> Option<Box<dyn BatchedWrite>> {
     loop {
         match queue.blocking_recv()? {
-            Ask::Write(request) => return Some(request),
-            Ask::Close => queue.close(),
+            WriterCommand::Write(request) => return Some(request),
+            WriterCommand::Close => queue.close(),
         }
     }
 }
 
 /// Takes the next request if one is there.
-fn look(queue: &mut mpsc::Receiver<Ask>) -> Option<Box<dyn Request>> {
+fn try_recv_request(queue: &mut mpsc::Receiver<WriterCommand>) -> Option<Box<dyn BatchedWrite>> {
     loop {
         match queue.try_recv().ok()? {
-            Ask::Write(request) => return Some(request),
-            Ask::Close => queue.close(),
+            WriterCommand::Write(request) => return Some(request),
+            WriterCommand::Close => queue.close(),
         }
     }
 }
@@ -265,7 +273,7 @@ mod tests {
     use std::sync::mpsc as channel;
 
     use super::{
-        super::{changes::Changes, faults::Faults},
+        super::{changes::ChangeNotifier, faults::FaultState},
         *,
     };
 
@@ -274,28 +282,33 @@ mod tests {
         CREATE TABLE IF NOT EXISTS child (parent INTEGER REFERENCES thing DEFERRABLE INITIALLY DEFERRED);
         PRAGMA foreign_keys = ON; PRAGMA max_page_count = 20;";
 
-    fn open(path: &std::path::Path) -> Result<Session> {
+    fn open(path: &std::path::Path) -> Result<WriterSession> {
         #[expect(clippy::disallowed_methods, reason = "this is the store")]
         let db = Connection::open(path)?;
         db.execute_batch(TABLES)?;
-        Ok(Session::unguarded(db))
+        Ok(WriterSession::unguarded(db))
     }
 
-    fn surface() -> Surface {
-        Surface { changes: Changes::default(), faults: Faults::default(), clock: None, files: None }
+    fn context() -> WriterContext {
+        WriterContext {
+            changes: ChangeNotifier::default(),
+            faults: FaultState::default(),
+            clock: None,
+            files: None,
+        }
     }
 
-    fn start(folder: &tempfile::TempDir) -> Writer {
+    fn start(folder: &tempfile::TempDir) -> SqliteWriter {
         let path = folder.path().join("x.db");
-        Writer::start(open(&path).unwrap(), move || open(&path), surface()).unwrap()
+        SqliteWriter::start(open(&path).unwrap(), move || open(&path), context()).unwrap()
     }
 
-    async fn add(writer: &Writer, id: i64) -> Result<usize> {
+    async fn add(writer: &SqliteWriter, id: i64) -> Result<usize> {
         let insert = "INSERT INTO thing VALUES (?1, NULL)";
         writer.write(move |tx| Ok(tx.execute(insert, [id])?)).await
     }
 
-    async fn ids(writer: &Writer) -> Vec<i64> {
+    async fn ids(writer: &SqliteWriter) -> Vec<i64> {
         let list = |tx: &Tx<'_>| {
             let mut query = tx.prepare("SELECT id FROM thing ORDER BY id")?;
             let ids = query.query_map([], |row| row.get(0))?;
@@ -306,7 +319,7 @@ mod tests {
 
     /// Puts two good requests and `odd` between them into one batch.
     async fn batch(
-        writer: &Writer,
+        writer: &SqliteWriter,
         odd: impl FnOnce(&Tx<'_>) -> Result<usize> + Send + 'static,
     ) -> [Result<usize>; 3] {
         let (release, released) = channel::channel::<()>();
@@ -340,7 +353,7 @@ mod tests {
         let answers =
             batch(&writer, |tx| Ok(tx.execute("INSERT INTO child VALUES (99)", [])?)).await;
         for answer in answers {
-            assert!(matches!(answer, Err(Error::Unknown(_))), "{answer:?}");
+            assert!(matches!(answer, Err(Error::OutcomeUnknown(_))), "{answer:?}");
         }
         assert_eq!(ids(&writer).await, [0; 0]);
         add(&writer, 4).await.unwrap();
@@ -355,9 +368,9 @@ mod tests {
             Ok(tx.execute("INSERT INTO thing VALUES (3, zeroblob(1000000))", [])?)
         })
         .await;
-        assert!(matches!(odd, Err(Error::Full)), "{odd:?}");
+        assert!(matches!(odd, Err(Error::DiskFull)), "{odd:?}");
         // Whoever came after it was not tried in that batch, and is now.
-        assert!(matches!((first, last), (Err(Error::Unknown(_)), Ok(1))));
+        assert!(matches!((first, last), (Err(Error::OutcomeUnknown(_)), Ok(1))));
         assert_eq!(ids(&writer).await, [2]);
     }
 
@@ -366,10 +379,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         let session = open(&path).unwrap();
-        let writer = Writer::start(session, || Err(Error::NotFound("disk")), surface()).unwrap();
+        let writer =
+            SqliteWriter::start(session, || Err(Error::NotFound("disk")), context()).unwrap();
         let answers =
             batch(&writer, |tx| Ok(tx.execute("INSERT INTO child VALUES (99)", [])?)).await;
-        assert!(answers.iter().all(|answer| matches!(answer, Err(Error::Unknown(_)))));
+        assert!(answers.iter().all(|answer| matches!(answer, Err(Error::OutcomeUnknown(_)))));
         for id in 0..2 {
             let refused = add(&writer, id).await;
             assert!(matches!(&refused, Err(Error::ReadOnly(why)) if why.contains("disk")));
@@ -392,7 +406,7 @@ mod tests {
             answers.spawn(async move { add(&writer, id).await });
         }
         let close = async {
-            while writer.asks.capacity() > QUEUE - 100 {
+            while writer.commands.capacity() > QUEUE_CAPACITY - 100 {
                 tokio::task::yield_now().await;
             }
             release.send(()).unwrap();

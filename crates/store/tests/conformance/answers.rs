@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{DeliveryState, MessageKind, Seq};
-use agent_worker_store::{MessageQuery, NewMessage, Order, Settlement, Store};
+use agent_worker_store::{MessageOrder, MessageQuery, NewMessage, Settlement, Store};
 
 use crate::team::{Team, agent, answered, crashed, name, ok, text};
 
@@ -25,7 +25,7 @@ pub(crate) async fn the_answer_is_the_final_text_of_the_attempt_that_acted(store
         run: None,
         after: second,
         search: None,
-        order: Order::OldestFirst,
+        order: MessageOrder::OldestFirst,
         limit: 9,
     };
     let [said] = &team.store.message_list(team.workflow, query).await.unwrap()[..] else {

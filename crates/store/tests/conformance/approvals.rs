@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_worker_protocol::{ApprovalId, Consent, OnAsk, Outcome, PauseCause, RunState, Sender};
 use agent_worker_store::{
-    Approval, ApprovalQuery, Blame, By, Error, Lease, NewApproval, Once, RunStep, Store,
+    Approval, ApprovalQuery, Blame, Error, Lease, NewApproval, Once, RunStep, Store, WriteContext,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -22,7 +22,12 @@ async fn ask(team: &Team, lease: &Lease, new: NewApproval) -> Result<Approval, E
     team.store.approval_ask(lease.fence.clone(), new, NOW).await
 }
 
-async fn answer(team: &Team, by: By, id: ApprovalId, consent: Consent) -> Result<Once<()>, Error> {
+async fn answer(
+    team: &Team,
+    by: WriteContext,
+    id: ApprovalId,
+    consent: Consent,
+) -> Result<Once<()>, Error> {
     let reason = Some("because".to_owned());
     team.store.approval_answer(by, team.workflow, id, consent, reason, NOW).await
 }
@@ -32,13 +37,13 @@ async fn open(team: &Team) -> Vec<ApprovalId> {
     open.into_iter().map(|approval| approval.id).collect()
 }
 
-fn told(approval: &Approval) -> Option<(Consent, Sender)> {
+fn answer_and_sender(approval: &Approval) -> Option<(Consent, Sender)> {
     approval.answer.as_ref().map(|answer| (answer.consent, answer.by.clone()))
 }
 
-const YES: Option<(Consent, Sender)> = Some((Consent::Approved, Sender::User));
+const APPROVED_BY_USER: Option<(Consent, Sender)> = Some((Consent::Approved, Sender::User));
 
-async fn at_work(store: &Arc<dyn Store>) -> (Team, Lease) {
+async fn team_with_lease(store: &Arc<dyn Store>) -> (Team, Lease) {
     let team = Team::new(store, &["a"]).await;
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
@@ -48,7 +53,7 @@ async fn at_work(store: &Arc<dyn Store>) -> (Team, Lease) {
 pub(crate) async fn a_request_is_kept_to_the_letter_and_answered_once_by_no_agent(
     store: Arc<dyn Store>,
 ) {
-    let (team, lease) = at_work(&store).await;
+    let (team, lease) = team_with_lease(&store).await;
     let asked = ask(&team, &lease, request("c1", "git push")).await.unwrap();
     let again = ask(&team, &lease, request("c1", "git push")).await.unwrap();
     assert_eq!((&again, asked.id), (&asked, ApprovalId::new(1)), "the same call asks the same");
@@ -63,7 +68,7 @@ pub(crate) async fn a_request_is_kept_to_the_letter_and_answered_once_by_no_agen
     assert!(!answer(&team, by(), asked.id, Consent::Denied).await.unwrap().is_deduplicated());
     assert!(answer(&team, by(), asked.id, Consent::Denied).await.unwrap().is_deduplicated());
     let late = answer(&team, user(), asked.id, Consent::Approved).await;
-    assert!(matches!(late, Err(Error::Consented(_, Consent::Denied))), "{late:?}");
+    assert!(matches!(late, Err(Error::ApprovalAnswered(_, Consent::Denied))), "{late:?}");
     let answered = ask(&team, &lease, request("c1", "git push")).await.unwrap().answer.unwrap();
     assert_eq!(answered.by, Sender::Client("ci".into()));
     assert_eq!((answered.consent, answered.reason.as_deref()), (Consent::Denied, Some("because")));
@@ -75,35 +80,50 @@ pub(crate) async fn a_request_is_kept_to_the_letter_and_answered_once_by_no_agen
 }
 
 pub(crate) async fn an_answer_is_told_to_one_call_however_often_that_asks(store: Arc<dyn Store>) {
-    let (team, lease) = at_work(&store).await;
+    let (team, lease) = team_with_lease(&store).await;
     let first = ask(&team, &lease, request("c1", "make")).await.unwrap();
     answer(&team, user(), first.id, Consent::Approved).await.unwrap();
     for _ in 0..2 {
         let told_again = ask(&team, &lease, request("c1", "make")).await.unwrap();
-        assert_eq!(told(&told_again), YES, "a reply that was lost is given again");
+        assert_eq!(
+            answer_and_sender(&told_again),
+            APPROVED_BY_USER,
+            "a reply that was lost is given again"
+        );
     }
     let second = ask(&team, &lease, request("c2", "make")).await.unwrap();
-    assert_eq!((second.id, told(&second)), (ApprovalId::new(2), None), "once is not twice");
+    assert_eq!(
+        (second.id, answer_and_sender(&second)),
+        (ApprovalId::new(2), None),
+        "once is not twice"
+    );
     team.finish(&lease, cut_short(Blame::None)).await;
     let next = team.lease("a").await;
     let third = ask(&team, &next, request("c1", "make")).await.unwrap();
-    assert_eq!(told(&third), None, "what was told to one attempt is told to no other");
+    assert_eq!(answer_and_sender(&third), None, "what was told to one attempt is told to no other");
     assert_eq!(third.id, second.id, "the one that was left open is asked again");
 }
 
 pub(crate) async fn the_next_attempt_takes_over_exactly_what_the_last_one_asked(
     store: Arc<dyn Store>,
 ) {
-    let (team, lease) = at_work(&store).await;
+    let (team, lease) = team_with_lease(&store).await;
     let left = ask(&team, &lease, request("c1", "make")).await.unwrap();
     team.finish(&lease, crashed()).await;
     assert_eq!(open(&team).await, [left.id], "the work is still to be done");
     answer(&team, user(), left.id, Consent::Approved).await.unwrap();
     let next = team.lease("a").await;
     let other = ask(&team, &next, request("c7", "make install")).await.unwrap();
-    assert_eq!((other.id, told(&other)), (ApprovalId::new(2), None), "other arguments");
+    assert_eq!(
+        (other.id, answer_and_sender(&other)),
+        (ApprovalId::new(2), None),
+        "other arguments"
+    );
     let same = ask(&team, &next, request("c8", "make")).await.unwrap();
-    assert_eq!((same.id, told(&same), same.attempt), (left.id, YES, next.id));
+    assert_eq!(
+        (same.id, answer_and_sender(&same), same.attempt),
+        (left.id, APPROVED_BY_USER, next.id)
+    );
     let late = ask(&team, &lease, request("c1", "make")).await;
     assert!(matches!(late, Err(Error::Fenced)), "an attempt that is over asks nothing: {late:?}");
     // What another message asks for is another request.
@@ -111,16 +131,16 @@ pub(crate) async fn the_next_attempt_takes_over_exactly_what_the_last_one_asked(
     team.say("again", &["a"]).await;
     let third = team.lease("a").await;
     let fresh = ask(&team, &third, request("c1", "make")).await.unwrap();
-    assert_eq!((fresh.id, told(&fresh)), (ApprovalId::new(3), None));
+    assert_eq!((fresh.id, answer_and_sender(&fresh)), (ApprovalId::new(3), None));
 }
 
 pub(crate) async fn nobody_answers_what_nobody_waits_for(store: Arc<dyn Store>) {
-    let (mut team, lease) = at_work(&store).await;
+    let (mut team, lease) = team_with_lease(&store).await;
     let done = ask(&team, &lease, request("c1", "make")).await.unwrap();
     team.finish(&lease, ok()).await;
     assert_eq!(open(&team).await, []);
     let late = answer(&team, user(), done.id, Consent::Approved).await;
-    assert!(matches!(late, Err(Error::Withdrawn(_))), "{late:?}");
+    assert!(matches!(late, Err(Error::ApprovalWithdrawn(_))), "{late:?}");
     team.say("more", &["a"]).await;
     let lease = team.lease("a").await;
     let cut = ask(&team, &lease, request("c1", "make")).await.unwrap();
@@ -141,20 +161,30 @@ pub(crate) async fn an_attempt_that_waits_is_held_and_its_run_goes_on_with_the_a
     let (a, b) = (team.lease("a").await, team.lease("b").await);
     team.say("more", &["a"]).await;
     let facts = team.facts().await;
-    assert_eq!((facts.waking, facts.attempts, facts.held, facts.held_mail), (3, 2, 0, 0));
+    assert_eq!(
+        (facts.waking, facts.attempts, facts.awaiting_approval, facts.awaiting_approval_deliveries),
+        (3, 2, 0, 0)
+    );
     let denied_alone = NewApproval { on_ask: OnAsk::Deny, ..request("c0", "x") };
     ask(&team, &b, denied_alone).await.unwrap();
-    assert_eq!(team.facts().await.held, 0, "no person is waited for");
+    assert_eq!(team.facts().await.awaiting_approval, 0, "no person is waited for");
     let one = ask(&team, &a, request("c1", "x")).await.unwrap();
     let two = ask(&team, &a, request("c2", "y")).await.unwrap();
     let facts = team.facts().await;
-    assert_eq!((facts.waking, facts.attempts, facts.held, facts.held_mail), (3, 2, 1, 2));
+    assert_eq!(
+        (facts.waking, facts.attempts, facts.awaiting_approval, facts.awaiting_approval_deliveries),
+        (3, 2, 1, 2)
+    );
     team.settle(RunStep::Pause(PauseCause::Human)).await;
     answer(&team, user(), one.id, Consent::Denied).await.unwrap();
     let facts = team.facts().await;
-    assert_eq!((facts.state, facts.held), (RunState::Running, 1), "the other one is open");
+    assert_eq!(
+        (facts.state, facts.awaiting_approval),
+        (RunState::Running, 1),
+        "the other one is open"
+    );
     answer(&team, user(), two.id, Consent::Approved).await.unwrap();
-    assert_eq!(team.facts().await.held, 0);
+    assert_eq!(team.facts().await.awaiting_approval, 0);
     // Whoever only looks again changes nothing.
     let before = team.events().await.len();
     ask(&team, &b, NewApproval { on_ask: OnAsk::Deny, ..request("c0", "x") }).await.unwrap();
@@ -162,7 +192,7 @@ pub(crate) async fn an_attempt_that_waits_is_held_and_its_run_goes_on_with_the_a
 }
 
 pub(crate) async fn of_many_answers_at_once_one_counts(store: Arc<dyn Store>) {
-    let (team, lease) = at_work(&store).await;
+    let (team, lease) = team_with_lease(&store).await;
     let asked = ask(&team, &lease, request("c1", "make")).await.unwrap();
     let mut answers = JoinSet::new();
     for n in 0..16 {
@@ -174,7 +204,7 @@ pub(crate) async fn of_many_answers_at_once_one_counts(store: Arc<dyn Store>) {
     for (consent, result) in answers.join_all().await {
         match result {
             Ok(_) => counted.push(consent),
-            Err(error) => assert!(matches!(error, Error::Consented(..)), "{error:?}"),
+            Err(error) => assert!(matches!(error, Error::ApprovalAnswered(..)), "{error:?}"),
         }
     }
     assert_eq!(counted.len(), 1);

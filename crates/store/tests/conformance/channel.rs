@@ -7,7 +7,8 @@ use agent_worker_protocol::{
     RunState, Sender, Seq,
 };
 use agent_worker_store::{
-    Error, Keep, Leased, MessageQuery, NewMessage, NewRun, Once, Order, Recipient, Store, Wake,
+    Error, LeaseOutcome, MessageOrder, MessageQuery, NewMessage, NewRun, Once, Recipient,
+    Retention, Store, Wake,
 };
 use tokio::task::JoinSet;
 
@@ -16,7 +17,7 @@ use crate::team::{
 };
 
 fn all() -> MessageQuery {
-    let order = Order::OldestFirst;
+    let order = MessageOrder::OldestFirst;
     MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: 1_000 }
 }
 
@@ -149,7 +150,7 @@ pub(crate) async fn a_channel_is_read_from_either_end(store: Arc<dyn Store>) {
     for body in ["one", "two", "three", "four"] {
         team.say(body, &[]).await;
     }
-    let newest = MessageQuery { order: Order::NewestFirst, limit: 2, ..all() };
+    let newest = MessageQuery { order: MessageOrder::NewestFirst, limit: 2, ..all() };
     assert_eq!(list(&team, newest.clone()).await, seqs(&[3, 4]));
     assert_eq!(list(&team, MessageQuery { after: Seq::new(3), ..newest }).await, seqs(&[4]));
     assert_eq!(list(&team, MessageQuery { limit: 2, ..all() }).await, seqs(&[1, 2]));
@@ -166,7 +167,7 @@ pub(crate) async fn a_channel_is_read_by_run_and_by_text(store: Arc<dyn Store>) 
     team.say("deploy again", &[]).await;
     let found = async |text: &str, run| {
         let search = Some(text.to_owned());
-        list(&team, MessageQuery { search, run, order: Order::NewestFirst, ..all() }).await
+        list(&team, MessageQuery { search, run, order: MessageOrder::NewestFirst, ..all() }).await
     };
     assert_eq!(found("DEPLOY", None).await, seqs(&[1, 3, 4]));
     assert_eq!(found("deploy", Some(first)).await, seqs(&[1, 3]));
@@ -237,12 +238,12 @@ pub(crate) async fn a_search_goes_from_either_end_and_stops_at_its_limit(store: 
         let found = list(&team, query).await;
         (found.len(), found[0].get(), found[found.len() - 1].get())
     };
-    assert_eq!(find(Order::NewestFirst, 0, 99).await, (40, 1, 79));
-    assert_eq!(find(Order::NewestFirst, 0, 30).await, (30, 21, 79));
-    assert_eq!(find(Order::NewestFirst, 0, 3).await, (3, 75, 79));
-    assert_eq!(find(Order::OldestFirst, 0, 3).await, (3, 1, 5));
-    assert_eq!(find(Order::OldestFirst, 1, 30).await, (30, 3, 61));
-    assert_eq!(find(Order::OldestFirst, 43, 2).await, (2, 45, 47));
+    assert_eq!(find(MessageOrder::NewestFirst, 0, 99).await, (40, 1, 79));
+    assert_eq!(find(MessageOrder::NewestFirst, 0, 30).await, (30, 21, 79));
+    assert_eq!(find(MessageOrder::NewestFirst, 0, 3).await, (3, 75, 79));
+    assert_eq!(find(MessageOrder::OldestFirst, 0, 3).await, (3, 1, 5));
+    assert_eq!(find(MessageOrder::OldestFirst, 1, 30).await, (30, 3, 61));
+    assert_eq!(find(MessageOrder::OldestFirst, 43, 2).await, (2, 45, 47));
 }
 
 pub(crate) async fn what_was_forgotten_is_not_found(store: Arc<dyn Store>) {
@@ -250,7 +251,7 @@ pub(crate) async fn what_was_forgotten_is_not_found(store: Arc<dyn Store>) {
     let other = Team::new(&store, &["a"]).await;
     other.say("needle elsewhere", &[]).await;
     team.settle(end(Outcome::Done)).await;
-    team.start(NewRun { keep: Keep::WhileLive, ..new_run(&["a"]) }).await;
+    team.start(NewRun { retention: Retention::WhileLive, ..new_run(&["a"]) }).await;
     team.say("needle", &[]).await;
     assert!(!store.message_index(99).await.unwrap());
     let find = async |team: &Team| {
@@ -283,6 +284,6 @@ pub(crate) async fn a_message_over_a_limit_is_stored_and_its_run_paused_in_one_s
     assert_eq!(store.run_get(team.run).await.unwrap().state, RunState::Paused { cause });
     let leased =
         store.attempt_lease(team.workflow, name("a"), attempt(), anything, NOW).await.unwrap();
-    assert!(matches!(leased, Leased::Nothing));
+    assert!(matches!(leased, LeaseOutcome::NotReady));
     assert_eq!(team.kinds().await, ["run.setup", "run.running", "message", "run.paused"]);
 }

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use agent_worker_protocol::{
     FailureClass, Finished, Millis, NumberedEvent, ProposalState, WorkerEvent, WorkerOutcome,
 };
-use agent_worker_store::{NotBefore, Now, Settlement, Store, Wait};
+use agent_worker_store::{NotBefore, Now, Settlement, Store, WaitReason};
 
 use crate::{
-    proposals::{BY_VOTES, SOON, propose, terms},
+    proposals::{TALLY_RULE, VOTING_PERIOD, propose, terms},
     team::{NOW, Team, crashed, ok, user},
 };
 
@@ -40,7 +40,7 @@ pub(crate) async fn a_backoff_ends_by_the_stores_clock_however_the_wall_clock_is
     for hours in [-1, 48] {
         let lease = team.lease("a").await;
         let at = NOW.store.plus(Duration::from_secs(5));
-        let wait = NotBefore { at, wait: Wait::BackOff, why: "gone".into() };
+        let wait = NotBefore { at, wait: WaitReason::BackOff, why: "gone".into() };
         team.finish(&lease, Settlement { not_before: Some(wait), ..crashed() }).await;
         assert!(team.lease_at("a", set_by(hours, Duration::from_millis(4_999))).await.is_none());
         let lease = team.lease_at("a", set_by(hours, Duration::from_secs(5))).await.unwrap();
@@ -64,10 +64,13 @@ pub(crate) async fn a_vote_is_open_until_its_time_is_up_on_the_stores_clock(stor
     let team = Team::new(&store, &["a", "b"]).await;
     for hours in [-1, 48] {
         let id = propose(&team, user(), terms(&["x", "y"], &["a", "b"])).await;
-        assert_eq!(store.proposal_due(team.workflow).await.unwrap(), Some(NOW.store.plus(SOON)));
-        for (span, over) in [(Duration::from_millis(999), vec![]), (SOON, vec![id])] {
+        assert_eq!(
+            store.proposal_due(team.workflow).await.unwrap(),
+            Some(NOW.store.plus(VOTING_PERIOD))
+        );
+        for (span, over) in [(Duration::from_millis(999), vec![]), (VOTING_PERIOD, vec![id])] {
             let now = set_by(hours, span);
-            let settled = store.proposal_settle(team.workflow, BY_VOTES, now).await.unwrap();
+            let settled = store.proposal_settle(team.workflow, TALLY_RULE, now).await.unwrap();
             assert_eq!(settled, over, "set by {hours} h, after {span:?}");
         }
     }
@@ -76,14 +79,14 @@ pub(crate) async fn a_vote_is_open_until_its_time_is_up_on_the_stores_clock(stor
 pub(crate) async fn a_deadline_is_shown_on_the_wall_clock_of_whoever_asks(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
     let id = propose(&team, user(), terms(&["x", "y"], &["a", "b"])).await;
-    let announced = NOW.wall.plus(SOON);
+    let announced = NOW.wall.plus(VOTING_PERIOD);
     let shown = async |now| store.proposal_get(team.workflow, id, now).await.unwrap().unwrap();
     assert_eq!(shown(NOW).await.deadline, announced);
     let later = set_by(-1, Duration::from_millis(400));
     let in_an_hour_less = Millis::new(announced.get() - HOUR);
     assert_eq!(shown(later).await.deadline, in_an_hour_less);
     // What is over keeps the deadline that was announced.
-    store.proposal_settle(team.workflow, BY_VOTES, set_by(-1, SOON)).await.unwrap();
+    store.proposal_settle(team.workflow, TALLY_RULE, set_by(-1, VOTING_PERIOD)).await.unwrap();
     let over = shown(later).await;
     assert!(matches!(over.state, ProposalState::Expired { .. }));
     assert_eq!(over.deadline, announced);

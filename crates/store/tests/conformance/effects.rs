@@ -3,22 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{Outcome, Seq};
-use agent_worker_store::{Blame, By, Error, Lease, Once, Store};
+use agent_worker_store::{Blame, Error, Lease, Once, Store, WriteContext};
 
 use crate::team::{
     NOW, Team, agent, client, crashed, cut_short, end, keyed, ok, shown, text, user,
 };
 
 /// Says "ping" under a key.
-async fn ping(team: &Team, by: By, key: &str) -> Result<Once<Seq>, Error> {
+async fn ping(team: &Team, by: WriteContext, key: &str) -> Result<Once<Seq>, Error> {
     team.append(keyed(by, key, "ping"), text("ping", &[])).await
 }
 
-fn new(seq: i64) -> Once<Seq> {
+fn new_seq(seq: i64) -> Once<Seq> {
     Once::New(Seq::new(seq))
 }
 
-fn known(seq: i64) -> Once<Seq> {
+fn deduplicated_seq(seq: i64) -> Once<Seq> {
     Once::Deduplicated(Seq::new(seq))
 }
 
@@ -29,20 +29,20 @@ fn journal(lease: &Lease) -> Vec<&str> {
 pub(crate) async fn two_equal_calls_are_two_effects_and_a_retry_repeats_neither(
     store: Arc<dyn Store>,
 ) {
-    for failure in [crashed(), cut_short(Blame::Uncounted { most: 10 }), cut_short(Blame::None)] {
+    for failure in [crashed(), cut_short(Blame::Uncounted { max: 10 }), cut_short(Blame::None)] {
         let team = Team::new(&store, &["a"]).await;
         team.say("go", &["a"]).await;
         let first = team.lease("a").await;
         // The worker numbers its equal calls, so each has a key of its own.
-        assert_eq!(ping(&team, agent(&first), "k1").await.unwrap(), new(2));
-        assert_eq!(ping(&team, agent(&first), "k2").await.unwrap(), new(3));
+        assert_eq!(ping(&team, agent(&first), "k1").await.unwrap(), new_seq(2));
+        assert_eq!(ping(&team, agent(&first), "k2").await.unwrap(), new_seq(3));
         team.finish(&first, failure).await;
         let second = team.lease("a").await;
         assert_eq!(journal(&second), ["2", "3"]);
         assert_eq!(second.journal[0].tool, "send");
-        assert_eq!(ping(&team, agent(&second), "k1").await.unwrap(), known(2));
-        assert_eq!(ping(&team, agent(&second), "k2").await.unwrap(), known(3));
-        assert_eq!(ping(&team, agent(&second), "k3").await.unwrap(), new(4));
+        assert_eq!(ping(&team, agent(&second), "k1").await.unwrap(), deduplicated_seq(2));
+        assert_eq!(ping(&team, agent(&second), "k2").await.unwrap(), deduplicated_seq(3));
+        assert_eq!(ping(&team, agent(&second), "k3").await.unwrap(), new_seq(4));
     }
 }
 
@@ -51,28 +51,28 @@ pub(crate) async fn a_key_stands_for_one_call(store: Arc<dyn Store>) {
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
     for (by, first) in [(agent(&lease), 2), (user(), 3), (client("ci"), 4)] {
-        assert_eq!(ping(&team, by.clone(), "k").await.unwrap(), new(first));
-        assert_eq!(ping(&team, by.clone(), "k").await.unwrap(), known(first));
+        assert_eq!(ping(&team, by.clone(), "k").await.unwrap(), new_seq(first));
+        assert_eq!(ping(&team, by.clone(), "k").await.unwrap(), deduplicated_seq(first));
         let other = team.append(keyed(by, "k", "pong"), text("pong", &[])).await;
         assert!(matches!(other, Err(Error::KeyReused)), "{other:?}");
     }
     // Without a key each request is a new effect.
     for seq in 5..7 {
-        assert_eq!(team.append(agent(&lease), text("ping", &[])).await.unwrap(), new(seq));
+        assert_eq!(team.append(agent(&lease), text("ping", &[])).await.unwrap(), new_seq(seq));
     }
 }
 
 pub(crate) async fn a_users_key_outlives_the_run_and_expires(store: Arc<dyn Store>) {
     let mut team = Team::new(&store, &["a"]).await;
-    assert_eq!(ping(&team, user(), "k").await.unwrap(), new(1));
+    assert_eq!(ping(&team, user(), "k").await.unwrap(), new_seq(1));
     team.settle(end(Outcome::Done)).await;
-    assert_eq!(ping(&team, user(), "k").await.unwrap(), known(1));
+    assert_eq!(ping(&team, user(), "k").await.unwrap(), deduplicated_seq(1));
     assert!(matches!(ping(&team, user(), "other").await, Err(Error::NoRun)));
     team.start(crate::team::new_run(&["a"])).await;
     assert_eq!(store.effect_expire(NOW.store).await.unwrap(), 0);
-    assert_eq!(ping(&team, user(), "k").await.unwrap(), known(1));
+    assert_eq!(ping(&team, user(), "k").await.unwrap(), deduplicated_seq(1));
     assert_eq!(store.effect_expire(NOW.store.plus(Duration::from_millis(1))).await.unwrap(), 1);
-    assert_eq!(ping(&team, user(), "k").await.unwrap(), new(2));
+    assert_eq!(ping(&team, user(), "k").await.unwrap(), new_seq(2));
 }
 
 pub(crate) async fn each_caller_has_its_own_keys(store: Arc<dyn Store>) {
@@ -81,7 +81,7 @@ pub(crate) async fn each_caller_has_its_own_keys(store: Arc<dyn Store>) {
     let (a, b) = (team.lease("a").await, team.lease("b").await);
     let callers = [user(), client("ci"), client("CI"), agent(&a), agent(&b)];
     for (by, seq) in callers.into_iter().zip(2..) {
-        assert_eq!(ping(&team, by, "k").await.unwrap(), new(seq));
+        assert_eq!(ping(&team, by, "k").await.unwrap(), new_seq(seq));
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn an_agents_keys_go_when_nothing_it_was_shown_is_open(store: A
     team.finish(&first, ok()).await;
     let second = team.lease("a").await;
     assert_eq!((shown(&second), second.journal.len()), (vec![two], 1));
-    assert_eq!(ping(&team, agent(&second), "k").await.unwrap(), new(4));
+    assert_eq!(ping(&team, agent(&second), "k").await.unwrap(), new_seq(4));
     team.finish(&second, ok()).await;
     team.say("3", &["a"]).await;
     let third = team.lease("a").await;

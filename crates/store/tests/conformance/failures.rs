@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{DeliveryState, Message, MessageKind, Seq};
-use agent_worker_store::{Blame, Error, MessageQuery, Order, Store};
+use agent_worker_store::{Blame, Error, MessageOrder, MessageQuery, Store};
 
 use crate::team::{NOW, Team, answered, crashed, cut_short, name, ok, shown, text, user};
 
 async fn newest(team: &Team) -> Message {
-    let order = Order::NewestFirst;
+    let order = MessageOrder::NewestFirst;
     let query = MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: 1 };
     team.store.message_list(team.workflow, query).await.unwrap().remove(0)
 }
@@ -65,7 +65,7 @@ pub(crate) async fn a_dead_letter_is_told_and_listed_and_can_be_tried_again(stor
 
     let again = || store.delivery_redrive(user(), team.workflow, name("A"), seq, NOW);
     again().await.unwrap();
-    assert!(matches!(again().await, Err(Error::WrongState(DeliveryState::Pending))));
+    assert!(matches!(again().await, Err(Error::WrongDeliveryState(DeliveryState::Pending))));
     team.say("another", &["a"]).await;
     let lease = team.lease("a").await;
     assert_eq!((shown(&lease), lease.number), (vec![seq], 1));
@@ -85,7 +85,7 @@ pub(crate) async fn a_dead_letter_is_told_and_listed_and_can_be_tried_again(stor
 pub(crate) async fn ten_uncounted_failures_in_a_row_are_enough(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a"]).await;
     let seq = team.say("go", &["a"]).await;
-    assert_eq!(work_until_dead(&team, Blame::Uncounted { most: 10 }, seq).await, 10);
+    assert_eq!(work_until_dead(&team, Blame::Uncounted { max: 10 }, seq).await, 10);
     let receipt = store.message_receipts(team.workflow, seq).await.unwrap().remove(0);
     assert_eq!((receipt.state, receipt.failures), (DeliveryState::Dead, 0));
     store.delivery_redrive(user(), team.workflow, name("a"), seq, NOW).await.unwrap();
@@ -100,9 +100,9 @@ pub(crate) async fn a_counted_failure_ends_the_row_of_uncounted_ones(store: Arc<
         assert_eq!((lease.number, lease.setbacks), expected);
         team.finish(&lease, how).await;
     };
-    end(cut_short(Blame::Uncounted { most: 2 }), (1, 0)).await;
+    end(cut_short(Blame::Uncounted { max: 2 }), (1, 0)).await;
     end(crashed(), (1, 1)).await;
-    end(cut_short(Blame::Uncounted { most: 2 }), (2, 0)).await;
+    end(cut_short(Blame::Uncounted { max: 2 }), (2, 0)).await;
     end(ok(), (2, 1)).await;
 }
 
@@ -125,15 +125,15 @@ pub(crate) async fn what_nobody_works_on_can_be_given_up(store: Arc<dyn Store>) 
         let why = "not needed".to_owned();
         store.delivery_drop(user(), team.workflow, name(agent), seq, why, NOW)
     };
-    assert!(matches!(give_up("a").await, Err(Error::WrongState(DeliveryState::Leased))));
+    assert!(matches!(give_up("a").await, Err(Error::WrongDeliveryState(DeliveryState::Leased))));
     give_up("b").await.unwrap();
-    assert!(matches!(give_up("b").await, Err(Error::WrongState(DeliveryState::Dropped))));
+    assert!(matches!(give_up("b").await, Err(Error::WrongDeliveryState(DeliveryState::Dropped))));
     assert!(matches!(give_up("c").await, Err(Error::NotFound("delivery"))));
     assert_eq!(team.facts().await.dropped, 1);
     let failures = store.run_failures(team.run).await.unwrap();
     assert_eq!(failures[0].why.as_deref(), Some("not needed by user"));
     team.finish(&lease, ok()).await;
-    assert!(matches!(give_up("a").await, Err(Error::WrongState(DeliveryState::Acted))));
+    assert!(matches!(give_up("a").await, Err(Error::WrongDeliveryState(DeliveryState::Acted))));
     assert!(team.try_lease("b").await.is_none());
     assert_eq!(team.append(user(), text("on", &[])).await.unwrap().value(), Seq::new(2));
 }

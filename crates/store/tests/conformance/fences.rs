@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{Epoch, Seq};
-use agent_worker_store::{Base, Blame, DocumentWrite, Error, Fence, Lease, Store};
+use agent_worker_store::{Blame, DocumentBase, DocumentWrite, Error, Fence, Lease, Store};
 
 use crate::team::{NOW, Team, agent, cut_short, keyed, ok, text};
 
-async fn is_shut_out(team: &Team, old: &Lease) {
+async fn assert_fenced(team: &Team, old: &Lease) {
     let store = &team.store;
     let write = DocumentWrite {
         workflow: team.workflow,
         path: "notes.md".parse().unwrap(),
         content: "late".into(),
-        base: Base::Append,
-        most: 4096,
+        base: DocumentBase::Append,
+        max_bytes: 4096,
     };
     let fence = || old.fence.clone();
     let refusals = [
@@ -40,10 +40,10 @@ pub(crate) async fn a_late_attempt_is_refused_before_and_after_the_next_lease(
     let old = team.lease("a").await;
     team.append(keyed(agent(&old), "k", "early"), text("early", &[])).await.unwrap();
     team.finish(&old, cut_short(Blame::None)).await;
-    is_shut_out(&team, &old).await;
+    assert_fenced(&team, &old).await;
     let next = team.lease("a").await;
     assert_eq!(next.fence.epoch, Epoch::new(2));
-    is_shut_out(&team, &old).await;
+    assert_fenced(&team, &old).await;
     team.append(agent(&next), text("in time", &[])).await.unwrap();
     assert_eq!(store.instance_verify(team.workflow).await.unwrap(), Seq::new(3));
 }

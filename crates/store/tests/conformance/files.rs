@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use agent_worker_protocol::{DocumentPath, Hash, Millis, Revision, hash};
 use agent_worker_store::{
-    Base, DocumentConflict, DocumentWrite, Error, ExchangeMode, FileIntent, FileSlot, FileState,
-    FileStep, FileTake, OutSlot, PendingAside, Store, TakeOutcome,
+    DocumentBase, DocumentConflict, DocumentWrite, Error, ExchangeMode, FileImport, FileIntent,
+    FileSlot, FileState, FileStep, ImportOutcome, OutSlot, PendingConflictFile, Store,
 };
 use serde_json::json;
 
@@ -28,8 +28,9 @@ fn hash_of(text: &str) -> Hash {
 }
 
 async fn write(team: &Team, content: &str) -> Revision {
-    let (content, base) = (content.to_owned(), Base::Append);
-    let write = DocumentWrite { workflow: team.workflow, path: path(), content, base, most: 4096 };
+    let (content, base) = (content.to_owned(), DocumentBase::Append);
+    let write =
+        DocumentWrite { workflow: team.workflow, path: path(), content, base, max_bytes: 4096 };
     team.store.document_put(user(), write, NOW).await.unwrap().value()
 }
 
@@ -43,19 +44,19 @@ async fn take(
     slot: FileSlot,
     text: &str,
     head: Option<i64>,
-    outcome: TakeOutcome,
+    outcome: ImportOutcome,
 ) -> Result<FileState, Error> {
     let text = match outcome {
-        TakeOutcome::Refused { .. } => None,
+        ImportOutcome::Refused { .. } => None,
         _ => Some((text.to_owned(), hash_of(text))),
     };
-    let take = FileTake {
+    let take = FileImport {
         workflow: team.workflow,
         path: path(),
         slot,
         inode: INODE,
         text,
-        head: head.map(revision),
+        merged_with: head.map(revision),
         outcome,
         forget_before: Millis::new(0),
     };
@@ -88,8 +89,8 @@ async fn texts(team: &Team, state: &FileState) -> [Option<String>; 2] {
     texts
 }
 
-fn merged(content: &str, removed: usize) -> TakeOutcome {
-    TakeOutcome::Merged { content: content.to_owned(), removed }
+fn merged(content: &str, removed: usize) -> ImportOutcome {
+    ImportOutcome::Merged { content: content.to_owned(), removed }
 }
 
 fn some(texts: [&str; 2]) -> [Option<String>; 2] {
@@ -122,7 +123,7 @@ pub(crate) async fn a_text_from_a_file_becomes_a_revision_and_its_slots_base_in_
     assert_eq!((event.kind.word(), event.by.as_deref()), ("document.written", Some("user")));
     assert_eq!(event.data, data);
     let text = "one\nmine\ntwo\n";
-    let state = take(&team, FileSlot::File, text, Some(3), TakeOutcome::Same).await.unwrap();
+    let state = take(&team, FileSlot::File, text, Some(3), ImportOutcome::Same).await.unwrap();
     assert_eq!(newest(&team).await.0, 3, "nothing was written");
     assert_eq!(state.base(FileSlot::File).unwrap().revision, Some(revision(3)));
     let other = Team::new(&store, &["a"]).await;
@@ -186,7 +187,7 @@ pub(crate) async fn a_text_that_cannot_be_merged_is_kept_and_told_until_somebody
     let team = Team::new(&store, &["a"]).await;
     write(&team, "ours\n").await;
     let why = "because".to_owned();
-    let outcome = TakeOutcome::Conflict { stays: "ours\n".into(), why: why.clone() };
+    let outcome = ImportOutcome::Conflict { store_text: "ours\n".into(), why: why.clone() };
     let state = take(&team, FileSlot::File, "theirs\n", Some(1), outcome).await.unwrap();
     let theirs = store.document_get(team.workflow, path(), Some(revision(2))).await.unwrap();
     let theirs = theirs.unwrap();
@@ -194,17 +195,23 @@ pub(crate) async fn a_text_that_cannot_be_merged_is_kept_and_told_until_somebody
     assert_eq!(newest(&team).await, (3, "system".into(), "ours\n".into()));
     let base = state.base(FileSlot::File).unwrap();
     assert_eq!(base.revision, Some(revision(2)), "the whole text is in the store");
-    assert_eq!(state.aside, Some(PendingAside { slot: FileSlot::File, inode: INODE }));
-    assert_eq!(step(&team, FileStep::AsideDone).await.aside, None);
+    assert_eq!(
+        state.conflict_file,
+        Some(PendingConflictFile { slot: FileSlot::File, inode: INODE })
+    );
+    assert_eq!(step(&team, FileStep::ConflictFileDone).await.conflict_file, None);
     let event = team.events().await.pop().unwrap();
     assert_eq!((event.kind.word(), event.cause), ("document.conflict", Some(why.clone())));
     let list = || store.conflict_list(team.workflow);
     assert_eq!(list().await.unwrap(), [DocumentConflict { path: path(), why }]);
     let why = "no text".to_owned();
-    let refused = TakeOutcome::Refused { why: why.clone() };
+    let refused = ImportOutcome::Refused { why: why.clone() };
     let refused = take(&team, FileSlot::Out, "", Some(3), refused).await.unwrap();
     assert_eq!(newest(&team).await.0, 3, "nothing was written");
-    assert_eq!(refused.aside, Some(PendingAside { slot: FileSlot::Out, inode: INODE }));
+    assert_eq!(
+        refused.conflict_file,
+        Some(PendingConflictFile { slot: FileSlot::Out, inode: INODE })
+    );
     assert_eq!((refused.file, refused.out), (state.file, state.out), "the bases stay");
     assert_eq!(list().await.unwrap(), [DocumentConflict { path: path(), why }]);
     store.conflict_close(team.workflow, path()).await.unwrap();

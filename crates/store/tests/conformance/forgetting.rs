@@ -4,26 +4,27 @@ use std::sync::Arc;
 
 use agent_worker_protocol::{Outcome, Position, ResourceId, Seq};
 use agent_worker_store::{
-    Base, DocumentWrite, Error, Keep, MessageQuery, NewRun, Order, RunQuery, Store,
+    DocumentBase, DocumentWrite, Error, MessageOrder, MessageQuery, NewRun, Retention, RunQuery,
+    Store,
 };
 
 use crate::team::{NOW, Team, agent, answered, end, keyed, new_run, text, user};
 
 const LARGE: usize = 3 * 1024 * 1024;
 
-fn fleeting() -> NewRun {
-    NewRun { keep: Keep::WhileLive, ..new_run(&["a"]) }
+fn memory_run() -> NewRun {
+    NewRun { retention: Retention::WhileLive, ..new_run(&["a"]) }
 }
 
 async fn messages(team: &Team) -> Vec<String> {
-    let order = Order::OldestFirst;
+    let order = MessageOrder::OldestFirst;
     let query = MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: 99 };
     let list = team.store.message_list(team.workflow, query).await.unwrap();
     list.into_iter().map(|message| message.body).collect()
 }
 
 /// A turn with a message, a document, a large and a small resource and an answer, then the end. Answers with the small one.
-async fn live_and_end(team: &Team) -> ResourceId {
+async fn run_to_end(team: &Team) -> ResourceId {
     let store = &team.store;
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
@@ -32,8 +33,8 @@ async fn live_and_end(team: &Team) -> ResourceId {
         workflow: team.workflow,
         path: "notes.md".parse().unwrap(),
         content: "noted".into(),
-        base: Base::Append,
-        most: 4096,
+        base: DocumentBase::Append,
+        max_bytes: 4096,
     };
     store.document_put(agent(&lease), write, NOW).await.unwrap();
     let put = |size| store.resource_put(user(), team.workflow, "t".into(), vec![7; size], NOW.wall);
@@ -48,10 +49,10 @@ pub(crate) async fn what_is_kept_while_its_run_lives_is_forgotten_after(store: A
     let mut team = Team::new(&store, &["a"]).await;
     let id = store.resource_put(user(), team.workflow, "t".into(), vec![7; LARGE], NOW.wall).await;
     team.settle(end(Outcome::Done)).await;
-    team.start(fleeting()).await;
+    team.start(memory_run()).await;
     let refused = store.instance_forget(team.workflow).await;
     assert!(matches!(refused, Err(Error::RunLive(run)) if run == team.run));
-    let small = live_and_end(&team).await;
+    let small = run_to_end(&team).await;
     for _ in 0..2 {
         store.instance_forget(team.workflow).await.unwrap();
         assert_eq!(messages(&team).await, Vec::<String>::new());
@@ -72,12 +73,12 @@ pub(crate) async fn what_is_kept_while_its_run_lives_is_forgotten_after(store: A
 pub(crate) async fn numbers_are_never_given_out_again(store: Arc<dyn Store>) {
     let mut team = Team::new(&store, &["a"]).await;
     team.settle(end(Outcome::Done)).await;
-    team.start(fleeting()).await;
-    live_and_end(&team).await;
+    team.start(memory_run()).await;
+    run_to_end(&team).await;
     let position = store.event_last(team.workflow).await.unwrap();
     store.instance_forget(team.workflow).await.unwrap();
     assert_eq!(store.event_last(team.workflow).await.unwrap(), position);
-    team.start(fleeting()).await;
+    team.start(memory_run()).await;
     assert_eq!(team.say("again", &["a"]).await, Seq::new(4));
     let lease = team.lease("a").await;
     assert_eq!(lease.fence.epoch.get(), 2);
@@ -88,16 +89,16 @@ pub(crate) async fn numbers_are_never_given_out_again(store: Arc<dyn Store>) {
 
 pub(crate) async fn runs_that_are_kept_lose_nothing_to_one_that_is_not(store: Arc<dyn Store>) {
     let mut team = Team::new(&store, &["a"]).await;
-    live_and_end(&team).await;
+    run_to_end(&team).await;
     for _ in 0..2 {
-        team.start(fleeting()).await;
-        live_and_end(&team).await;
+        team.start(memory_run()).await;
+        run_to_end(&team).await;
     }
     team.start(new_run(&["a"])).await;
-    live_and_end(&team).await;
+    run_to_end(&team).await;
     store.instance_forget(team.workflow).await.unwrap();
     let kept = ["go", "did it", "done"];
     assert_eq!(messages(&team).await, [kept, kept].concat());
     assert_eq!(store.instance_verify(team.workflow).await.unwrap(), Seq::new(12));
-    assert_eq!(store.run_list(RunQuery::Of(team.workflow, 9)).await.unwrap().len(), 4);
+    assert_eq!(store.run_list(RunQuery::OfInstance(team.workflow, 9)).await.unwrap().len(), 4);
 }

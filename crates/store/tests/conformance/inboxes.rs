@@ -46,7 +46,7 @@ pub(crate) async fn only_what_was_shown_and_named_is_acked(store: Arc<dyn Store>
 }
 
 pub(crate) async fn mail_that_joined_a_failed_turn_goes_back_as_it_came(store: Arc<dyn Store>) {
-    for failure in [crashed(), cut_short(Blame::Uncounted { most: 10 })] {
+    for failure in [crashed(), cut_short(Blame::Uncounted { max: 10 })] {
         let team = Team::new(&store, &["a"]).await;
         let own = team.say("go", &["a"]).await;
         let lease = team.lease("a").await;
@@ -57,7 +57,7 @@ pub(crate) async fn mail_that_joined_a_failed_turn_goes_back_as_it_came(store: A
         assert_eq!(team.finish(&lease, failure.clone()).await.pending, [own, joined]);
         let receipts = store.message_receipts(team.workflow, joined).await.unwrap();
         assert_eq!((receipts[0].state, receipts[0].failures), (DeliveryState::Pending, 0));
-        if failure.blame != (Blame::Counted { most: 3 }) {
+        if failure.blame != (Blame::Counted { max: 3 }) {
             continue;
         }
         // Its own mail is tried alone from now on; what joined is not.

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{Epoch, EventKind, LimitKind, PauseCause, Priority, RunMode, RunState};
 use agent_worker_store::{
-    Blame, LeaseFacts, LeaseStep, Leased, NewMessage, NewRun, NotBefore, ReadyAgent, RunStep,
-    Settlement, Store, Wait, Wake, Whose,
+    Blame, LeaseFacts, LeaseOutcome, LeaseStep, LimitScope, NewMessage, NewRun, NotBefore,
+    ReadyAgent, RunStep, Settlement, Store, WaitReason, Wake,
 };
 use tokio::task::JoinSet;
 
@@ -56,7 +56,7 @@ pub(crate) async fn an_activation_keeps_its_name_over_uncounted_failures(store: 
         let stored = store.attempt_get(lease.id).await.unwrap();
         assert_eq!((stored.oldest, stored.number, stored.setbacks), (first, 1, round));
         team.post(NewMessage { priority: Priority::High, ..text("urgent", &["a"]) }).await;
-        team.finish(&lease, cut_short(Blame::Uncounted { most: 10 })).await;
+        team.finish(&lease, cut_short(Blame::Uncounted { max: 10 })).await;
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn an_agent_that_is_stopped_or_not_due_is_not_leased(store: Arc
     let mut team = Team::new(&store, &["a"]).await;
     team.say("go", &["a"]).await;
     let due = NOW.plus(Duration::from_secs(5));
-    let wait = NotBefore { at: due.store, wait: Wait::BackOff, why: "crashed".into() };
+    let wait = NotBefore { at: due.store, wait: WaitReason::BackOff, why: "crashed".into() };
     let lease = team.lease("a").await;
     team.finish(&lease, Settlement { not_before: Some(wait.clone()), ..crashed() }).await;
     assert!(team.try_lease("a").await.is_none());
@@ -126,7 +126,7 @@ pub(crate) async fn a_run_that_does_not_run_leases_nothing(store: Arc<dyn Store>
 
 pub(crate) async fn a_limit_pauses_the_run_in_the_lease(store: Arc<dyn Store>) {
     fn one_turn(facts: &LeaseFacts) -> LeaseStep {
-        assert_eq!(facts.whose, Whose::Team);
+        assert_eq!(facts.limit_scope, LimitScope::Team);
         assert_eq!((facts.mode, facts.limits), (RunMode::Run, LIMITS));
         assert_eq!(facts.turns_today, facts.turns);
         let detail = format!("{} + {} of 1", facts.turns, facts.attempts);
@@ -140,10 +140,10 @@ pub(crate) async fn a_limit_pauses_the_run_in_the_lease(store: Arc<dyn Store>) {
     team.say("go", &["a", "b"]).await;
     let lease = team.lease("a").await;
     let ask = || store.attempt_lease(team.workflow, name("b"), attempt(), one_turn, NOW);
-    let Leased::Paused(cause) = ask().await.unwrap() else { panic!("a pause was expected") };
+    let LeaseOutcome::Paused(cause) = ask().await.unwrap() else { panic!("a pause was expected") };
     assert_eq!(cause.to_string(), "turn limit (0 + 1 of 1)");
     assert_eq!(store.run_get(team.run).await.unwrap().state, RunState::Paused { cause });
-    assert!(matches!(ask().await.unwrap(), Leased::Nothing));
+    assert!(matches!(ask().await.unwrap(), LeaseOutcome::NotReady));
     // A live attempt finishes.
     team.finish(&lease, ok()).await;
     assert_eq!(store.run_get(team.run).await.unwrap().turns, 1);
@@ -151,7 +151,7 @@ pub(crate) async fn a_limit_pauses_the_run_in_the_lease(store: Arc<dyn Store>) {
 
 pub(crate) async fn a_standalone_agent_at_its_limit_is_stopped_alone(store: Arc<dyn Store>) {
     fn one_turn(facts: &LeaseFacts) -> LeaseStep {
-        assert_eq!((facts.whose, facts.attempts), (Whose::Standalone, 0));
+        assert_eq!((facts.limit_scope, facts.attempts), (LimitScope::Standalone, 0));
         match facts.turns_today {
             0 => LeaseStep::Start,
             more => LeaseStep::Stop(format!("{more} taken")),
@@ -169,11 +169,13 @@ pub(crate) async fn a_standalone_agent_at_its_limit_is_stopped_alone(store: Arc<
         leased.unwrap()
     };
     team.say("one", &["a", "b"]).await;
-    let Leased::Attempt(lease) = ask("a").await else { panic!("a lease was expected") };
-    let Leased::Attempt(_) = ask("b").await else { panic!("what a does is not b's business") };
+    let LeaseOutcome::Attempt(lease) = ask("a").await else { panic!("a lease was expected") };
+    let LeaseOutcome::Attempt(_) = ask("b").await else {
+        panic!("what a does is not b's business")
+    };
     store.attempt_finish(lease.fence.clone(), ok(), later).await.unwrap();
     team.say("two", &["a"]).await;
-    let Leased::Stopped(why) = ask("a").await else { panic!("a stop was expected") };
+    let LeaseOutcome::Stopped(why) = ask("a").await else { panic!("a stop was expected") };
     assert_eq!(why, "1 taken");
     let agents = store.agent_list(workflow).await.unwrap();
     let stopped: Vec<_> = agents.iter().map(|agent| agent.stopped.as_deref()).collect();
@@ -184,7 +186,7 @@ pub(crate) async fn a_standalone_agent_at_its_limit_is_stopped_alone(store: Arc<
     assert_eq!(told.cause.as_deref(), Some("1 taken"));
     // Whoever is resumed begins to count anew.
     store.agent_resume(user(), workflow, name("a"), later).await.unwrap();
-    assert!(matches!(ask("a").await, Leased::Attempt(_)));
+    assert!(matches!(ask("a").await, LeaseOutcome::Attempt(_)));
 }
 
 pub(crate) async fn a_token_finds_its_attempt_while_it_lives(store: Arc<dyn Store>) {
@@ -192,7 +194,7 @@ pub(crate) async fn a_token_finds_its_attempt_while_it_lives(store: Arc<dyn Stor
     team.say("go", &["a"]).await;
     let new = attempt();
     let leased = store.attempt_lease(team.workflow, name("a"), new, anything, NOW).await.unwrap();
-    let Leased::Attempt(lease) = leased else { panic!("a lease was expected") };
+    let LeaseOutcome::Attempt(lease) = leased else { panic!("a lease was expected") };
     let found = store.attempt_by_token(new.token).await.unwrap().unwrap();
     assert_eq!((found.id, &found.fence, found.run), (lease.id, &lease.fence, team.run));
     assert_eq!(lease.settings, "{\"n\":\"a\"}");

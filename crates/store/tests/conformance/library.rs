@@ -4,16 +4,26 @@ use std::sync::Arc;
 
 use agent_worker_protocol::{DocumentPath, Outcome, ResourceId, Revision, Role};
 use agent_worker_store::{
-    Base, By, DocumentInfo, DocumentWrite, Error, Lease, NewRun, Once, Store,
+    DocumentBase, DocumentInfo, DocumentWrite, Error, Lease, NewRun, Once, Store, WriteContext,
 };
 use tokio::task::JoinSet;
 
 use crate::team::{NOW, Team, agent, client, end, keyed, name, new_run, ok, user};
 
-async fn put(team: &Team, by: By, content: &str, base: Base) -> Result<Once<Revision>, Error> {
+async fn put(
+    team: &Team,
+    by: WriteContext,
+    content: &str,
+    base: DocumentBase,
+) -> Result<Once<Revision>, Error> {
     let path = DocumentPath::default();
-    let write =
-        DocumentWrite { workflow: team.workflow, path, content: content.into(), base, most: 4096 };
+    let write = DocumentWrite {
+        workflow: team.workflow,
+        path,
+        content: content.into(),
+        base,
+        max_bytes: 4096,
+    };
     team.store.document_put(by, write, NOW).await
 }
 
@@ -26,25 +36,25 @@ pub(crate) async fn documents_lose_no_update(store: Arc<dyn Store>) {
     let path = DocumentPath::default();
     let get = |at| store.document_get(team.workflow, path.clone(), at);
     assert_eq!(get(None).await.unwrap(), None);
-    let absent = put(&team, user(), "x", Base::Revision(revision(1))).await;
+    let absent = put(&team, user(), "x", DocumentBase::Revision(revision(1))).await;
     assert!(matches!(absent, Err(Error::NotFound("document"))));
-    put(&team, user(), "start\n", Base::Absent).await.unwrap();
+    put(&team, user(), "start\n", DocumentBase::Absent).await.unwrap();
     let mut writers = JoinSet::new();
     for writer in 0..16 {
         let team = team.clone();
         writers.spawn(async move {
             let line = format!("{writer}\n");
-            put(&team, client("ci"), &line, Base::Append).await.unwrap();
-            let stale = put(&team, user(), "lost", Base::Revision(revision(1))).await;
+            put(&team, client("ci"), &line, DocumentBase::Append).await.unwrap();
+            let stale = put(&team, user(), "lost", DocumentBase::Revision(revision(1))).await;
             assert!(matches!(stale, Err(Error::StaleRevision(now)) if now > revision(1)));
         });
     }
     writers.join_all().await;
-    let taken = put(&team, user(), "x", Base::Absent).await;
+    let taken = put(&team, user(), "x", DocumentBase::Absent).await;
     assert!(matches!(taken, Err(Error::StaleRevision(now)) if now == revision(17)));
     let newest = get(None).await.unwrap().unwrap();
     assert_eq!((newest.content.lines().count(), newest.info.revision), (17, revision(17)));
-    put(&team, user(), "new", Base::Revision(revision(17))).await.unwrap();
+    put(&team, user(), "new", DocumentBase::Revision(revision(17))).await.unwrap();
     assert_eq!(get(Some(revision(1))).await.unwrap().unwrap().content, "start\n");
     assert_eq!(get(Some(revision(99))).await.unwrap(), None);
     let info = DocumentInfo {
@@ -69,16 +79,16 @@ pub(crate) async fn documents_with_an_owner_are_written_by_no_other_agent(store:
     assert_eq!(store.run_roles(team.run).await.unwrap(), [(Role::DocumentOwner, name("b"))]);
     team.say("go", &["a", "b"]).await;
     let (other, owner) = (team.lease("a").await, team.lease("b").await);
-    for base in [Base::Absent, Base::Append, Base::Revision(revision(1))] {
+    for base in [DocumentBase::Absent, DocumentBase::Append, DocumentBase::Revision(revision(1))] {
         let refused = put(&team, agent(&other), "mine", base).await;
         assert!(matches!(refused, Err(Error::NotOwner(owner)) if owner == name("b")), "{base:?}");
     }
-    put(&team, agent(&owner), "ours", Base::Absent).await.unwrap();
-    put(&team, user(), "and yours", Base::Append).await.unwrap();
+    put(&team, agent(&owner), "ours", DocumentBase::Absent).await.unwrap();
+    put(&team, user(), "and yours", DocumentBase::Append).await.unwrap();
     team.finish(&owner, ok()).await;
     store.agent_remove(user(), team.workflow, name("b"), NOW).await.unwrap();
     assert_eq!(store.run_roles(team.run).await.unwrap(), [], "who leaves has no role");
-    put(&team, agent(&other), "mine now", Base::Append).await.unwrap();
+    put(&team, agent(&other), "mine now", DocumentBase::Append).await.unwrap();
     let stranger = NewRun { roles: vec![(Role::Coordinator, name("zoe"))], ..new_run(&["a"]) };
     team.settle(end(Outcome::Done)).await;
     let refused = store.run_create(team.workflow, stranger, NOW).await;
@@ -90,7 +100,7 @@ pub(crate) async fn a_document_is_written_once_per_key(store: Arc<dyn Store>) {
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
     let by = || keyed(agent(&lease), "k", "line");
-    let write = || put(&team, by(), "line\n", Base::Append);
+    let write = || put(&team, by(), "line\n", DocumentBase::Append);
     assert_eq!(write().await.unwrap(), Once::New(revision(1)));
     assert_eq!(write().await.unwrap(), Once::Deduplicated(revision(1)));
     let event = team.events().await.pop().unwrap();
@@ -102,12 +112,12 @@ pub(crate) async fn a_document_is_written_once_per_key(store: Arc<dyn Store>) {
 pub(crate) async fn a_document_grows_no_longer_than_it_may(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a"]).await;
     let half = "x".repeat(2048);
-    put(&team, keyed(user(), "k", "half"), &half, Base::Append).await.unwrap();
-    put(&team, user(), &half, Base::Append).await.unwrap();
-    let more = put(&team, user(), "y", Base::Append).await;
-    assert!(matches!(more, Err(Error::TooLong(4097))), "{more:?}");
+    put(&team, keyed(user(), "k", "half"), &half, DocumentBase::Append).await.unwrap();
+    put(&team, user(), &half, DocumentBase::Append).await.unwrap();
+    let more = put(&team, user(), "y", DocumentBase::Append).await;
+    assert!(matches!(more, Err(Error::DocumentTooLong(4097))), "{more:?}");
     // What was answered before is answered again.
-    let again = put(&team, keyed(user(), "k", "half"), &half, Base::Append).await;
+    let again = put(&team, keyed(user(), "k", "half"), &half, DocumentBase::Append).await;
     assert_eq!(again.unwrap(), Once::Deduplicated(revision(1)));
     let newest = store.document_get(team.workflow, DocumentPath::default(), None).await.unwrap();
     assert_eq!(newest.unwrap().info.revision, revision(2));
@@ -119,35 +129,38 @@ pub(crate) async fn a_write_follows_what_its_attempt_last_read(store: Arc<dyn St
     let (a, b) = (team.lease("a").await, team.lease("b").await);
     let show = |lease: &Lease| store.document_show(lease.fence.clone(), DocumentPath::default());
     assert_eq!(show(&a).await.unwrap(), None);
-    put(&team, agent(&a), "one", Base::Seen).await.unwrap();
-    let unread = put(&team, agent(&b), "mine", Base::Seen).await;
-    assert!(matches!(unread, Err(Error::Unread(now)) if now == revision(1)), "{unread:?}");
-    let nobody = put(&team, user(), "mine", Base::Seen).await;
-    assert!(matches!(nobody, Err(Error::Unread(_))), "only attempts are remembered: {nobody:?}");
+    put(&team, agent(&a), "one", DocumentBase::LastRead).await.unwrap();
+    let unread = put(&team, agent(&b), "mine", DocumentBase::LastRead).await;
+    assert!(matches!(unread, Err(Error::RevisionNotRead(now)) if now == revision(1)), "{unread:?}");
+    let nobody = put(&team, user(), "mine", DocumentBase::LastRead).await;
+    assert!(
+        matches!(nobody, Err(Error::RevisionNotRead(_))),
+        "only attempts are remembered: {nobody:?}"
+    );
     assert_eq!(show(&b).await.unwrap().unwrap().content, "one");
-    put(&team, agent(&a), "two", Base::Seen).await.unwrap();
-    let stale = put(&team, agent(&b), "mine", Base::Seen).await;
+    put(&team, agent(&a), "two", DocumentBase::LastRead).await.unwrap();
+    let stale = put(&team, agent(&b), "mine", DocumentBase::LastRead).await;
     assert!(matches!(stale, Err(Error::StaleRevision(now)) if now == revision(2)), "{stale:?}");
     // Who adds to a document does not thereby know it.
-    put(&team, agent(&b), "!", Base::Append).await.unwrap();
-    assert!(put(&team, agent(&b), "mine", Base::Seen).await.is_err());
+    put(&team, agent(&b), "!", DocumentBase::Append).await.unwrap();
+    assert!(put(&team, agent(&b), "mine", DocumentBase::LastRead).await.is_err());
     show(&b).await.unwrap();
-    put(&team, agent(&b), "three", Base::Seen).await.unwrap();
+    put(&team, agent(&b), "three", DocumentBase::LastRead).await.unwrap();
     // The next attempt begins anew.
     team.finish(&b, ok()).await;
     assert!(matches!(show(&b).await, Err(Error::Fenced)));
     team.say("again", &["b"]).await;
     let b = team.lease("b").await;
-    let unread = put(&team, agent(&b), "four", Base::Seen).await;
-    assert!(matches!(unread, Err(Error::Unread(now)) if now == revision(4)), "{unread:?}");
+    let unread = put(&team, agent(&b), "four", DocumentBase::LastRead).await;
+    assert!(matches!(unread, Err(Error::RevisionNotRead(now)) if now == revision(4)), "{unread:?}");
 }
 
 pub(crate) async fn a_revision_knows_the_attempt_that_wrote_it(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a"]).await;
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
-    put(&team, user(), "one", Base::Absent).await.unwrap();
-    put(&team, agent(&lease), "two", Base::Append).await.unwrap();
+    put(&team, user(), "one", DocumentBase::Absent).await.unwrap();
+    put(&team, agent(&lease), "two", DocumentBase::Append).await.unwrap();
     let path = DocumentPath::default();
     let history = store.document_history(team.workflow, path.clone(), 9).await.unwrap();
     let by: Vec<_> = history.iter().map(|info| (info.author.as_str(), info.attempt)).collect();
@@ -162,8 +175,13 @@ pub(crate) async fn no_document_is_where_another_needs_a_folder(store: Arc<dyn S
     let write = |path: &str| {
         let path: DocumentPath = path.parse().unwrap();
         let content = "x".to_owned();
-        let write =
-            DocumentWrite { workflow: team.workflow, path, content, base: Base::Append, most: 99 };
+        let write = DocumentWrite {
+            workflow: team.workflow,
+            path,
+            content,
+            base: DocumentBase::Append,
+            max_bytes: 99,
+        };
         store.document_put(user(), write, NOW)
     };
     for fine in ["plans/a_b/first.md", "notes", "plans/axb.md", "plansX", "notes.md"] {
@@ -177,7 +195,7 @@ pub(crate) async fn no_document_is_where_another_needs_a_folder(store: Arc<dyn S
     ] {
         let refused = write(path).await;
         assert!(
-            matches!(&refused, Err(Error::InTheWay(found)) if found.as_str() == there),
+            matches!(&refused, Err(Error::PathConflict(found)) if found.as_str() == there),
             "{path}: {refused:?}"
         );
     }

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use agent_worker_protocol::{
     EventKind, Message, Outcome, Permission, Position, Scopes, api::TokenView,
 };
-use agent_worker_store::{Change, Error, EventQuery, NotBefore, Settlement, Store, Wait};
+use agent_worker_store::{
+    ChangeCursor, Error, EventQuery, NotBefore, Settlement, Store, WaitReason,
+};
 use serde_json::json;
 
 use crate::team::{
@@ -20,7 +22,7 @@ pub(crate) async fn events_replay_what_happened_with_the_messages_themselves(
     let lease = team.lease("a").await;
     team.append(agent(&lease), text("working", &[])).await.unwrap();
     let at = NOW.plus(Duration::from_secs(1));
-    let wait = Some(NotBefore { at: at.store, wait: Wait::BackOff, why: "crashed".into() });
+    let wait = Some(NotBefore { at: at.store, wait: WaitReason::BackOff, why: "crashed".into() });
     team.finish(&lease, Settlement { not_before: wait, ..crashed() }).await;
     let again = team.lease_at("a", at).await.unwrap();
     team.finish(&again, answered("done")).await;
@@ -88,7 +90,7 @@ pub(crate) async fn the_events_of_one_run_are_read_by_themselves(store: Arc<dyn 
 
 pub(crate) async fn a_change_is_heard_once_it_is_there(store: Arc<dyn Store>) {
     let (team, other) = (Team::new(&store, &["a"]).await, Team::new(&store, &["a"]).await);
-    let mut seen = store.change_wait(team.workflow, Change::default()).await;
+    let mut seen = store.change_wait(team.workflow, ChangeCursor::default()).await;
     for n in 1..=20_usize {
         let wait = store.change_wait(team.workflow, seen);
         let write = async {
@@ -105,7 +107,7 @@ pub(crate) async fn a_change_is_heard_once_it_is_there(store: Arc<dyn Store>) {
         team.append(user(), text("x", &["ghost"])).await.unwrap_err();
         team.facts().await;
         store.message_receipts(team.workflow, agent_worker_protocol::Seq::new(1)).await.unwrap();
-        store.pulse(NOW.store).await.unwrap();
+        store.heartbeat_put(NOW.store).await.unwrap();
     };
     tokio::select! {
         biased;
@@ -136,9 +138,9 @@ pub(crate) async fn a_token_is_given_once_and_can_be_taken_back(store: Arc<dyn S
 }
 
 pub(crate) async fn a_pulse_is_found_again(store: Arc<dyn Store>) {
-    assert_eq!(store.pulse_last().await.unwrap(), None);
+    assert_eq!(store.heartbeat_last().await.unwrap(), None);
     for now in [NOW.store, NOW.store.plus(Duration::from_secs(5))] {
-        store.pulse(now).await.unwrap();
-        assert_eq!(store.pulse_last().await.unwrap(), Some(now));
+        store.heartbeat_put(now).await.unwrap();
+        assert_eq!(store.heartbeat_last().await.unwrap(), Some(now));
     }
 }

@@ -55,7 +55,7 @@ macro_rules! conformance {
 }
 
 async fn in_time<F: Future<Output = ()>>(store: Sqlite, case: impl FnOnce(Arc<dyn Store>) -> F) {
-    let limit = CASE_TIMEOUT * (race::rounds() / race::USUAL_ROUNDS).max(1);
+    let limit = CASE_TIMEOUT * (race::rounds() / race::DEFAULT_ROUNDS).max(1);
     let outcome = tokio::time::timeout(limit, case(Arc::new(store.clone()))).await;
     assert!(outcome.is_ok(), "the case was not finished within {limit:?}");
     store.close().await;

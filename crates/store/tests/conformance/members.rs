@@ -7,15 +7,15 @@ use agent_worker_protocol::{
     Seq, api::FeedbackView,
 };
 use agent_worker_store::{
-    By, Error, Hindrances, InstanceQuery, MessageQuery, NewAgent, NotBefore, Order, RunQuery,
-    RunStep, Settlement, Store, Wait, Who,
+    Error, InstanceQuery, MessageOrder, MessageQuery, NewAgent, NotBefore, RunBlockers, RunQuery,
+    RunStep, Settlement, Store, WaitReason, WriteActor, WriteContext,
 };
 
 use crate::team::{
     LIMITS, NOW, Team, crashed, cut_short, end, keyed, name, new_run, ok, seqs, text, user,
 };
 
-fn joining(agent: &str) -> NewAgent {
+fn new_agent(agent: &str) -> NewAgent {
     NewAgent { name: name(agent), settings: "{\"joined\":true}".into() }
 }
 
@@ -26,7 +26,7 @@ async fn names(team: &Team) -> Vec<String> {
 
 pub(crate) async fn an_agent_joins_a_live_run_under_a_name_that_is_free(store: Arc<dyn Store>) {
     let mut team = Team::new(&store, &["a"]).await;
-    let add = async |who: &str| store.agent_add(user(), team.run, joining(who), NOW).await;
+    let add = async |who: &str| store.agent_add(user(), team.run, new_agent(who), NOW).await;
     add("b").await.unwrap();
     assert!(matches!(add("B").await, Err(Error::Exists("agent"))));
     assert!(matches!(add("a").await, Err(Error::Exists("agent"))));
@@ -39,15 +39,15 @@ pub(crate) async fn an_agent_joins_a_live_run_under_a_name_that_is_free(store: A
     // Under a key it happens once, and is no conflict with itself.
     for _ in 0..2 {
         let by = keyed(user(), "k", "c");
-        store.agent_add(by, team.run, joining("c"), NOW).await.unwrap();
+        store.agent_add(by, team.run, new_agent("c"), NOW).await.unwrap();
     }
     let old = team.run;
     team.settle(end(Outcome::Done)).await;
-    let late = store.agent_add(user(), old, joining("d"), NOW).await;
+    let late = store.agent_add(user(), old, new_agent("d"), NOW).await;
     assert!(matches!(late, Err(Error::NoRun)), "{late:?}");
     // Whoever took part before may join again: its epoch goes on.
     team.start(new_run(&["a"])).await;
-    store.agent_add(user(), team.run, joining("b"), NOW).await.unwrap();
+    store.agent_add(user(), team.run, new_agent("b"), NOW).await.unwrap();
     team.say("go", &["b"]).await;
     assert_eq!(team.lease("b").await.fence.epoch, Epoch::new(2));
     let row = &store.agent_list(team.workflow).await.unwrap()[1];
@@ -62,8 +62,8 @@ pub(crate) async fn a_stopped_agent_is_not_woken_until_it_is_resumed(store: Arc<
     let row = &store.agent_list(team.workflow).await.unwrap()[0];
     assert_eq!(row.stopped.as_deref(), Some("enough"));
     assert!(team.try_lease("a").await.is_none());
-    let hindrances = async || store.run_hindrances(team.run).await.unwrap();
-    let expected = Hindrances { state: RunState::Running, stopped: vec![name("a")] };
+    let hindrances = async || store.run_blockers(team.run).await.unwrap();
+    let expected = RunBlockers { state: RunState::Running, stopped: vec![name("a")] };
     assert_eq!(hindrances().await, expected);
     assert_eq!(team.facts().await.stranded, 1);
     let event = team.events().await.pop().unwrap();
@@ -74,7 +74,7 @@ pub(crate) async fn a_stopped_agent_is_not_woken_until_it_is_resumed(store: Arc<
     // One that waits after a failure need not wait any longer.
     let until = NotBefore {
         at: NOW.store.plus(Duration::from_mins(5)),
-        wait: Wait::BackOff,
+        wait: WaitReason::BackOff,
         why: "gone".into(),
     };
     team.finish(&lease, Settlement { not_before: Some(until), ..crashed() }).await;
@@ -136,7 +136,7 @@ pub(crate) async fn what_was_cleared_is_hidden_and_kept(store: Arc<dyn Store>) {
     assert_eq!(clear.unwrap(), Seq::new(2));
     team.say("three", &[]).await;
     let shown = async |run| {
-        let (after, order) = (Seq::new(0), Order::NewestFirst);
+        let (after, order) = (Seq::new(0), MessageOrder::NewestFirst);
         let query = MessageQuery { run, after, search: None, order, limit: 99 };
         let list = store.message_list(team.workflow, query).await.unwrap();
         list.into_iter().map(|message| message.seq).collect::<Vec<_>>()
@@ -210,7 +210,7 @@ pub(crate) async fn it_is_known_since_when_a_run_and_its_agents_stand_as_they_do
     let resume = async |seconds| {
         store.agent_resume(user(), team.workflow, name("a"), at(seconds)).await.unwrap();
     };
-    store.agent_add(user(), team.run, joining("b"), at(1)).await.unwrap();
+    store.agent_add(user(), team.run, new_agent("b"), at(1)).await.unwrap();
     assert_eq!((run().await, agents().await), (at(0).wall, vec![at(0).wall, at(1).wall]));
     stop(2).await;
     stop(3).await;
@@ -224,7 +224,7 @@ pub(crate) async fn it_is_known_since_when_a_run_and_its_agents_stand_as_they_do
     assert_eq!(agents().await[0], at(4).wall, "an agent that may be woken is not resumed");
     // What waits after a failure is let go; a failure that stops says so.
     team.say("go", &["a"]).await;
-    let until = NotBefore { at: at(60).store, wait: Wait::BackOff, why: "gone".into() };
+    let until = NotBefore { at: at(60).store, wait: WaitReason::BackOff, why: "gone".into() };
     let finish = async |settlement, seconds| {
         let lease = team.lease_at("a", at(seconds)).await.unwrap();
         let fence = lease.fence.clone();
@@ -270,11 +270,12 @@ pub(crate) async fn what_is_said_about_the_program_is_kept(store: Arc<dyn Store>
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
     let key = EffectKey::new("k".to_owned(), "feedback_submit", &serde_json::json!({}));
-    let by = || By { who: Who::Agent(lease.fence.clone()), key: Some(key.clone()) };
+    let by =
+        || WriteContext { actor: WriteActor::Agent(lease.fence.clone()), key: Some(key.clone()) };
     let submit =
         async || store.feedback_submit(by(), team.workflow, said("three", None), NOW).await;
     assert!(!submit().await.unwrap().is_deduplicated());
     assert!(submit().await.unwrap().is_deduplicated());
     assert_eq!(store.feedback_list(9).await.unwrap().len(), 3, "once per key");
-    assert_eq!(store.integrity().await.unwrap().problems, Vec::<String>::new());
+    assert_eq!(store.integrity_check().await.unwrap().problems, Vec::<String>::new());
 }

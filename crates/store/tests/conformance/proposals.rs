@@ -4,26 +4,31 @@ use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
     APPROVE, DeliveryState, PauseCause, Proposal, ProposalId, ProposalKind, ProposalOption,
-    ProposalState, Role, Rule, RunState, Sender, Seq, Terms, TieBreaker, Verdict,
+    ProposalState, Role, Rule, RunState, Sender, Seq, Terms, TieBreaker, VoteOutcome,
 };
 use agent_worker_store::{
-    By, Deadline, Deciding, Error, Lease, NewBallot, NewCancel, NewProposal, NewQuestion, Once,
-    ProposalQuery, ProposalStep, QuestionQuery, Right, RunStep, Said, Store, Who,
+    DeadlineStatus, Error, HopContext, Lease, NewBallot, NewCancellation, NewProposal, NewQuestion,
+    Once, ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery, RunStep, Store, TallyRule,
+    WriteActor, WriteContext,
 };
 use tokio::task::JoinSet;
 
 use crate::team::{NOW, Team, agent, client, end, keyed, name, new_run, ok, text, user};
 
-pub(crate) const SOON: Duration = Duration::from_secs(1);
-pub(crate) const BY_VOTES: Deciding = Deciding { tally: two_votes_win, dice: 7 };
+pub(crate) const VOTING_PERIOD: Duration = Duration::from_secs(1);
+pub(crate) const TALLY_RULE: TallyRule = TallyRule { tally: two_votes_win, tie_break_seed: 7 };
 
 /// Two votes win; when the time is up it has expired.
-fn two_votes_win(proposal: &Proposal, _: u64, deadline: Deadline) -> ProposalStep {
-    let won = proposal.counts().into_iter().find(|(_, votes)| *votes == 2);
+fn two_votes_win(proposal: &Proposal, _: u64, deadline: DeadlineStatus) -> ProposalStep {
+    let won = proposal.vote_counts().into_iter().find(|(_, votes)| *votes == 2);
     match won {
-        Some((winner, _)) => ProposalStep::Resolve(Verdict::Winner { winner: winner.to_owned() }),
-        None if deadline == Deadline::Passed => ProposalStep::Expire,
-        None if proposal.missing().is_empty() => ProposalStep::Resolve(Verdict::NoDecision),
+        Some((winner, _)) => {
+            ProposalStep::Resolve(VoteOutcome::Winner { winner: winner.to_owned() })
+        }
+        None if deadline == DeadlineStatus::Passed => ProposalStep::Expire,
+        None if proposal.missing_voters().is_empty() => {
+            ProposalStep::Resolve(VoteOutcome::NoDecision)
+        }
         None => ProposalStep::Stay,
     }
 }
@@ -46,44 +51,45 @@ pub(crate) fn terms(options: &[&str], voters: &[&str]) -> Terms {
     }
 }
 
-pub(crate) async fn propose(team: &Team, by: By, terms: Terms) -> ProposalId {
-    let new = NewProposal { terms, lasts: SOON, said: Said::default() };
+pub(crate) async fn propose(team: &Team, by: WriteContext, terms: Terms) -> ProposalId {
+    let new =
+        NewProposal { terms, voting_period: VOTING_PERIOD, hop_context: HopContext::default() };
     team.store.proposal_create(by, team.workflow, new, NOW).await.unwrap().value()
 }
 
 pub(crate) async fn vote(
     team: &Team,
-    by: By,
+    by: WriteContext,
     id: ProposalId,
     choice: &str,
 ) -> Result<ProposalState, Error> {
-    vote_by(Right::Own, team, by, id, choice).await
+    vote_by(ProposalAuthority::Own, team, by, id, choice).await
 }
 
 async fn vote_by(
-    right: Right,
+    right: ProposalAuthority,
     team: &Team,
-    by: By,
+    by: WriteContext,
     id: ProposalId,
     choice: &str,
 ) -> Result<ProposalState, Error> {
-    let (choice, reason, said) = (choice.into(), Some("because".into()), Said::default());
-    let ballot = NewBallot { proposal: id, choice, reason, right, said };
-    team.store.ballot_cast(by, team.workflow, ballot, BY_VOTES, NOW).await.map(Once::value)
+    let (choice, reason, said) = (choice.into(), Some("because".into()), HopContext::default());
+    let ballot = NewBallot { proposal: id, choice, reason, authority: right, hop_context: said };
+    team.store.ballot_cast(by, team.workflow, ballot, TALLY_RULE, NOW).await.map(Once::value)
 }
 
-async fn cancel(team: &Team, by: By, id: ProposalId) -> Result<ProposalState, Error> {
-    cancel_by(Right::Own, team, by, id).await
+async fn cancel(team: &Team, by: WriteContext, id: ProposalId) -> Result<ProposalState, Error> {
+    cancel_by(ProposalAuthority::Own, team, by, id).await
 }
 
 async fn cancel_by(
-    right: Right,
+    right: ProposalAuthority,
     team: &Team,
-    by: By,
+    by: WriteContext,
     id: ProposalId,
 ) -> Result<ProposalState, Error> {
-    let (why, said) = (Some("enough".to_owned()), Said::default());
-    let cancel = NewCancel { proposal: id, why, right, said };
+    let (why, said) = (Some("enough".to_owned()), HopContext::default());
+    let cancel = NewCancellation { proposal: id, why, authority: right, hop_context: said };
     team.store.proposal_cancel(by, team.workflow, cancel, NOW).await.map(Once::value)
 }
 
@@ -96,7 +102,7 @@ async fn bodies(team: &Team) -> Vec<String> {
         run: None,
         after: Seq::new(0),
         search: None,
-        order: agent_worker_store::Order::OldestFirst,
+        order: agent_worker_store::MessageOrder::OldestFirst,
         limit: 1_000,
     };
     let messages = team.store.message_list(team.workflow, query).await.unwrap();
@@ -104,7 +110,7 @@ async fn bodies(team: &Team) -> Vec<String> {
 }
 
 /// Each agent at work on the same message.
-async fn at_work(team: &Team, agents: &[&str]) -> Vec<Lease> {
+async fn lease_all(team: &Team, agents: &[&str]) -> Vec<Lease> {
     team.say("work", agents).await;
     let mut leases = Vec::new();
     for agent in agents {
@@ -114,13 +120,13 @@ async fn at_work(team: &Team, agents: &[&str]) -> Vec<Lease> {
 }
 
 fn winner(winner: &str, effect: Option<&str>) -> ProposalState {
-    let verdict = Verdict::Winner { winner: winner.into() };
+    let verdict = VoteOutcome::Winner { winner: winner.into() };
     ProposalState::Resolved { verdict, effect: effect.map(str::to_owned) }
 }
 
 pub(crate) async fn a_vote_counts_decides_binds_and_tells_in_one_step(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b", "c"]).await;
-    let leases = at_work(&team, &["a", "b"]).await;
+    let leases = lease_all(&team, &["a", "b"]).await;
     let kind = ProposalKind::Election;
     let role = Some(Role::Coordinator);
     let terms = Terms { kind, role, ..terms(&["a", "b"], &["a", "b", "c"]) };
@@ -152,7 +158,7 @@ pub(crate) async fn a_vote_counts_decides_binds_and_tells_in_one_step(store: Arc
 
 pub(crate) async fn what_is_decided_never_changes(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
-    let leases = at_work(&team, &["a", "b"]).await;
+    let leases = lease_all(&team, &["a", "b"]).await;
     let both = &["a", "b"];
     let resolved = propose(&team, user(), terms(&["x", "y"], both)).await;
     for lease in &leases {
@@ -162,20 +168,23 @@ pub(crate) async fn what_is_decided_never_changes(store: Arc<dyn Store>) {
     cancel(&team, user(), cancelled).await.unwrap();
     let expired =
         propose(&team, user(), Terms { fallback: Some("x".into()), ..terms(&["x"], both) }).await;
-    assert_eq!(store.proposal_due(team.workflow).await.unwrap(), Some(NOW.store.plus(SOON)));
+    assert_eq!(
+        store.proposal_due(team.workflow).await.unwrap(),
+        Some(NOW.store.plus(VOTING_PERIOD))
+    );
     assert_eq!(store.proposal_ended(team.workflow).await.unwrap(), 2);
-    let settle = |now| store.proposal_settle(team.workflow, BY_VOTES, now);
+    let settle = |now| store.proposal_settle(team.workflow, TALLY_RULE, now);
     assert_eq!(settle(NOW).await.unwrap(), [], "its time is not up");
-    assert_eq!(settle(NOW.plus(SOON)).await.unwrap(), [expired]);
-    assert_eq!(settle(NOW.plus(SOON)).await.unwrap(), []);
+    assert_eq!(settle(NOW.plus(VOTING_PERIOD)).await.unwrap(), [expired]);
+    assert_eq!(settle(NOW.plus(VOTING_PERIOD)).await.unwrap(), []);
     assert_eq!(store.proposal_due(team.workflow).await.unwrap(), None);
     assert_eq!(store.proposal_ended(team.workflow).await.unwrap(), 3);
     for id in [resolved, cancelled, expired] {
         let before = get(&team, id).await;
         let late = vote(&team, agent(&leases[0]), id, "x").await;
-        assert!(matches!(late, Err(Error::ProposalOver { .. })), "{late:?}");
+        assert!(matches!(late, Err(Error::ProposalClosed { .. })), "{late:?}");
         let late = cancel(&team, user(), id).await;
-        assert!(matches!(late, Err(Error::ProposalOver { .. })), "{late:?}");
+        assert!(matches!(late, Err(Error::ProposalClosed { .. })), "{late:?}");
         assert_eq!(get(&team, id).await, before);
     }
     let states = [resolved, cancelled, expired].map(|id| (id, &store, &team));
@@ -191,15 +200,17 @@ pub(crate) async fn what_is_decided_never_changes(store: Arc<dyn Store>) {
     assert_eq!(decided.iter().map(|one| one.id).collect::<Vec<_>>(), [expired]);
     // A vote that comes after the deadline and before anybody looked changes nothing either.
     let due = propose(&team, user(), terms(&["x"], both)).await;
-    let (choice, right, said) = ("x".into(), Right::Own, Said::default());
-    let ballot = NewBallot { proposal: due, choice, reason: None, right, said };
-    let late = store.ballot_cast(user(), team.workflow, ballot, BY_VOTES, NOW.plus(SOON)).await;
-    assert!(matches!(late, Err(Error::ProposalOver { .. })), "{late:?}");
+    let (choice, right, said) = ("x".into(), ProposalAuthority::Own, HopContext::default());
+    let ballot =
+        NewBallot { proposal: due, choice, reason: None, authority: right, hop_context: said };
+    let late =
+        store.ballot_cast(user(), team.workflow, ballot, TALLY_RULE, NOW.plus(VOTING_PERIOD)).await;
+    assert!(matches!(late, Err(Error::ProposalClosed { .. })), "{late:?}");
 }
 
 pub(crate) async fn a_voter_has_one_ballot_and_may_change_it(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
-    let leases = at_work(&team, &["a", "b"]).await;
+    let leases = lease_all(&team, &["a", "b"]).await;
     let id = propose(&team, user(), terms(&["x", "y"], &["A", "b"])).await;
     let first = keyed(agent(&leases[0]), "k", "x");
     vote(&team, first.clone(), id, "x").await.unwrap();
@@ -218,20 +229,20 @@ pub(crate) async fn a_voter_has_one_ballot_and_may_change_it(store: Arc<dyn Stor
 
 pub(crate) async fn a_client_with_a_persons_right_votes_and_takes_back(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
-    let leases = at_work(&team, &["a", "b"]).await;
+    let leases = lease_all(&team, &["a", "b"]).await;
     let id = propose(&team, agent(&leases[0]), terms(&["x", "y"], &["b"])).await;
-    let state = vote_by(Right::Persons, &team, client("ci"), id, "x").await.unwrap();
+    let state = vote_by(ProposalAuthority::Person, &team, client("ci"), id, "x").await.unwrap();
     assert_eq!(state, ProposalState::Active, "nobody waits for it, and nothing waits for nobody");
-    assert_eq!(get(&team, id).await.counts(), [("x", 1), ("y", 0)], "and it counts");
+    assert_eq!(get(&team, id).await.vote_counts(), [("x", 1), ("y", 0)], "and it counts");
     let stranger = cancel(&team, client("ci"), id).await;
     assert!(matches!(stranger, Err(Error::NotCreator(_))), "{stranger:?}");
-    let state = cancel_by(Right::Persons, &team, client("ci"), id).await.unwrap();
+    let state = cancel_by(ProposalAuthority::Person, &team, client("ci"), id).await.unwrap();
     assert_eq!(state.to_string(), "cancelled by client:ci: enough");
 }
 
 pub(crate) async fn strangers_neither_vote_nor_take_back(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
-    let leases = at_work(&team, &["a", "b"]).await;
+    let leases = lease_all(&team, &["a", "b"]).await;
     let id = propose(&team, agent(&leases[0]), terms(&["x"], &["b"])).await;
     let stranger = vote(&team, agent(&leases[0]), id, "x").await;
     assert!(matches!(stranger, Err(Error::NoVote(_))), "{stranger:?}");
@@ -251,7 +262,7 @@ pub(crate) async fn strangers_neither_vote_nor_take_back(store: Arc<dyn Store>) 
     let ties = Terms { tie_breaker, ..terms(&["x"], &["b"]) };
     let id = propose(&team, agent(&leases[0]), ties).await;
     vote(&team, agent(&leases[0]), id, "x").await.unwrap();
-    assert_eq!(get(&team, id).await.counts(), [("x", 0)]);
+    assert_eq!(get(&team, id).await.vote_counts(), [("x", 0)]);
     // Another instance has its own proposals, whatever their numbers.
     let other = Team::new(&store, &["a"]).await;
     let elsewhere = vote(&other, user(), id, "x").await;
@@ -262,7 +273,7 @@ pub(crate) async fn an_assignment_gives_the_work_to_one_and_spares_the_others(
     store: Arc<dyn Store>,
 ) {
     let team = Team::new(&store, &["a", "b", "c", "d"]).await;
-    let leases = at_work(&team, &["a", "b"]).await;
+    let leases = lease_all(&team, &["a", "b"]).await;
     let work = team.say("who does it?", &["c", "d"]).await;
     let kind = ProposalKind::Assignment;
     let assign = |options: &[&str]| Terms { kind, work: Some(work), ..terms(options, &["a", "b"]) };
@@ -308,7 +319,7 @@ pub(crate) async fn an_assignment_gives_the_work_to_one_and_spares_the_others(
 
 pub(crate) async fn only_a_vote_opens_a_gate(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
-    let leases = at_work(&team, &["a", "b"]).await;
+    let leases = lease_all(&team, &["a", "b"]).await;
     let gate = |name: &str| Terms {
         kind: ProposalKind::Approval,
         gate: Some(name.to_owned()),
@@ -323,8 +334,8 @@ pub(crate) async fn only_a_vote_opens_a_gate(store: Arc<dyn Store>) {
     let gates = async || store.run_gates(team.run).await.unwrap();
     assert_eq!(voted("no", "reject").await, winner("reject", Some("gate no stays as it was")));
     let late = propose(&team, user(), gate("late")).await;
-    store.proposal_settle(team.workflow, BY_VOTES, NOW.plus(SOON)).await.unwrap();
-    assert_eq!(get(&team, late).await.state.decided(), Some(APPROVE));
+    store.proposal_settle(team.workflow, TALLY_RULE, NOW.plus(VOTING_PERIOD)).await.unwrap();
+    assert_eq!(get(&team, late).await.state.decided_option(), Some(APPROVE));
     assert_eq!(gates().await, Vec::<String>::new(), "a fallback opens nothing");
     assert_eq!(voted("yes", APPROVE).await, winner(APPROVE, Some("gate yes is open")));
     assert_eq!(gates().await, ["yes"]);
@@ -345,9 +356,12 @@ pub(crate) async fn a_run_that_ends_takes_back_what_is_voted_on(store: Arc<dyn S
     let state = get(&team, id).await.state.to_string();
     assert_eq!(state, "cancelled by system: the run ended: the run ended");
     assert!(bodies(&team).await.last().unwrap().starts_with("[CANCELLED] #1"));
-    assert_eq!(store.proposal_settle(team.workflow, BY_VOTES, NOW.plus(SOON)).await.unwrap(), []);
+    assert_eq!(
+        store.proposal_settle(team.workflow, TALLY_RULE, NOW.plus(VOTING_PERIOD)).await.unwrap(),
+        []
+    );
     let late = vote(&team, user(), id, "x").await;
-    assert!(matches!(late, Err(Error::ProposalOver { .. })), "{late:?}");
+    assert!(matches!(late, Err(Error::ProposalClosed { .. })), "{late:?}");
 }
 
 pub(crate) async fn a_kickoff_waits_for_its_election_and_comes_with_its_end(store: Arc<dyn Store>) {
@@ -363,8 +377,8 @@ pub(crate) async fn a_kickoff_waits_for_its_election_and_comes_with_its_end(stor
             fallback: Some("a".into()),
             ..terms(&["a", "b"], &["a", "b"])
         },
-        lasts: SOON,
-        said: Said::default(),
+        voting_period: VOTING_PERIOD,
+        hop_context: HopContext::default(),
     };
     let kickoff = text("begin", &["b"]);
     store.run_elect(team.run, election(), Some(kickoff.clone()), NOW).await.unwrap();
@@ -388,11 +402,14 @@ pub(crate) async fn a_kickoff_waits_for_its_election_and_comes_with_its_end(stor
 
 pub(crate) async fn a_question_is_answered_once_and_its_run_goes_on(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a"]).await;
-    let lease = at_work(&team, &["a"]).await.remove(0);
-    let ask = |by: By| {
+    let lease = lease_all(&team, &["a"]).await.remove(0);
+    let ask = |by: WriteContext| {
         let options = vec!["yes".to_owned(), "no".to_owned()];
-        let new =
-            NewQuestion { question: "May I?".into(), options, said: Said { hops: 4, pause: None } };
+        let new = NewQuestion {
+            question: "May I?".into(),
+            options,
+            hop_context: HopContext { hops: 4, pause: None },
+        };
         store.question_ask(by, team.workflow, new, NOW)
     };
     assert!(matches!(ask(user()).await, Err(Error::Fenced)), "only an agent asks");
@@ -413,7 +430,7 @@ pub(crate) async fn a_question_is_answered_once_and_its_run_goes_on(store: Arc<d
     let message = &woken.messages[0].message;
     assert_eq!((message.body.as_str(), message.hops, &message.from), ("yes", 0, &Sender::User));
     assert_eq!(message.reply_to, Some(Seq::new(2)), "it answers the message that asked");
-    assert!(matches!(answer("no").await, Err(Error::Answered(_))));
+    assert!(matches!(answer("no").await, Err(Error::QuestionAnswered(_))));
     // Who left asks nothing any more.
     ask(agent(&woken)).await.unwrap();
     team.finish(&woken, ok()).await;
@@ -427,7 +444,7 @@ pub(crate) async fn of_many_votes_at_once_one_decides(store: Arc<dyn Store>) {
     let names: Vec<String> = (0..16).map(|n| format!("v{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let team = Team::new(&store, &names).await;
-    let leases = at_work(&team, &names).await;
+    let leases = lease_all(&team, &names).await;
     let mut ids = Vec::new();
     for _ in 0..8 {
         ids.push(propose(&team, user(), terms(&["x", "y"], &names)).await);
@@ -438,8 +455,15 @@ pub(crate) async fn of_many_votes_at_once_one_decides(store: Arc<dyn Store>) {
         voters.spawn(async move {
             for id in ids {
                 let choice = ["x", "y"][n % 2];
-                match vote(&team, By::new(Who::Agent(lease.fence.clone())), id, choice).await {
-                    Ok(_) | Err(Error::ProposalOver { .. }) => {}
+                match vote(
+                    &team,
+                    WriteContext::new(WriteActor::Agent(lease.fence.clone())),
+                    id,
+                    choice,
+                )
+                .await
+                {
+                    Ok(_) | Err(Error::ProposalClosed { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -451,8 +475,8 @@ pub(crate) async fn of_many_votes_at_once_one_decides(store: Arc<dyn Store>) {
     assert_eq!(resolved, 8);
     for id in ids {
         let proposal = get(&team, id).await;
-        let winner = proposal.state.decided().unwrap().to_owned();
-        let most = proposal.counts().into_iter().find(|(id, _)| *id == winner).unwrap().1;
+        let winner = proposal.state.decided_option().unwrap().to_owned();
+        let most = proposal.vote_counts().into_iter().find(|(id, _)| *id == winner).unwrap().1;
         assert_eq!(most, 2, "no vote came after the one that decided");
     }
 }

@@ -6,32 +6,32 @@ use std::sync::{
 };
 
 use agent_worker_protocol::{DeliveryState, Seq};
-use agent_worker_store::{Change, Error, Lease, RunStep, Store};
+use agent_worker_store::{ChangeCursor, Error, Lease, RunStep, Store};
 use tokio::task::JoinSet;
 
 use crate::team::{NOW, Team, agent, end_when_idle, new_run, ok, text, user};
 
 const TEAMS: u32 = 8;
 /// A round waits for about twelve fsyncs in sequence: 1,250 rounds took longer than the limit where one takes 8 ms.
-pub(crate) const USUAL_ROUNDS: u32 = 250;
+pub(crate) const DEFAULT_ROUNDS: u32 = 250;
 
 /// `AW_RACES` rounds for each team, or the usual number.
 pub(crate) fn rounds() -> u32 {
     #[expect(clippy::disallowed_methods, reason = "how long a test is to take")]
     let asked = std::env::var("AW_RACES").ok();
-    asked.and_then(|rounds| rounds.parse().ok()).unwrap_or(USUAL_ROUNDS)
+    asked.and_then(|rounds| rounds.parse().ok()).unwrap_or(DEFAULT_ROUNDS)
 }
 
 /// How often the end came first, and how often the message did.
 #[derive(Default)]
-struct Tally {
+struct RaceCounts {
     refused: AtomicU32,
     sent: AtomicU32,
 }
 
 /// Works through the agent's mail until the run has ended. Its first turn of a round says something to itself.
 async fn work(team: &Team) {
-    let mut seen = Change::default();
+    let mut seen = ChangeCursor::default();
     loop {
         while let Some(lease) = team.try_lease("a").await {
             answer(team, &lease).await;
@@ -52,7 +52,7 @@ async fn answer(team: &Team, lease: &Lease) {
 
 /// Ends the run as soon as nothing is left to do.
 async fn end(team: &Team) {
-    let mut seen = Change::default();
+    let mut seen = ChangeCursor::default();
     while let RunStep::Stay =
         team.store.run_settle(team.run, Box::new(end_when_idle), NOW).await.unwrap()
     {
@@ -61,7 +61,7 @@ async fn end(team: &Team) {
 }
 
 /// Sends twice, a little later each round, so that it meets the others at every step.
-async fn send(team: &Team, delay: u32, tally: &Tally) -> Vec<Seq> {
+async fn send(team: &Team, delay: u32, tally: &RaceCounts) -> Vec<Seq> {
     let mut sent = Vec::new();
     for body in ["go", "on"] {
         for _ in 0..delay {
@@ -78,7 +78,7 @@ async fn send(team: &Team, delay: u32, tally: &Tally) -> Vec<Seq> {
 }
 
 pub(crate) async fn a_run_never_ends_with_waking_mail(store: Arc<dyn Store>) {
-    let tally = Arc::new(Tally::default());
+    let tally = Arc::new(RaceCounts::default());
     let rounds = rounds();
     let mut teams = JoinSet::new();
     for _ in 0..TEAMS {

@@ -30,7 +30,7 @@ pub(crate) async fn each_number_is_stored_once_and_none_is_left_out(store: Arc<d
     assert_eq!(report(vec![started, retry(2), retry(3)]).await.unwrap(), 3);
     assert_eq!(report(vec![retry(1)]).await.unwrap(), 3);
     let gap = report(vec![retry(4), retry(6)]).await;
-    assert!(matches!(gap, Err(Error::Garbled(_))), "{gap:?}");
+    assert!(matches!(gap, Err(Error::InvalidValue(_))), "{gap:?}");
     assert_eq!(store.attempt_get(lease.id).await.unwrap().last_no, 3);
     let told: Vec<_> = team.events().await.split_off(4);
     let told: Vec<_> = told.iter().map(|event| (event.kind.word(), event.data.clone())).collect();

@@ -7,8 +7,8 @@ use agent_worker_protocol::{
     api::{RunError, RunErrorCode},
 };
 use agent_worker_store::{
-    Blame, Error, InstanceQuery, NewRun, NotBefore, RunQuery, RunStep, Settlement, Store, Wait,
-    Wake,
+    Blame, Error, InstanceQuery, NewRun, NotBefore, RunQuery, RunStep, Settlement, Store,
+    WaitReason, Wake,
 };
 
 use crate::team::{
@@ -41,12 +41,12 @@ pub(crate) async fn an_instance_is_found_again_by_its_names(store: Arc<dyn Store
             &["/p review:pr-1", "/q review:pr-1"],
         ),
         (
-            InstanceQuery::Called("review".parse().unwrap()),
+            InstanceQuery::OfWorkflow("review".parse().unwrap()),
             &["/p review:pr-1", "/q review:pr-1", "/p review"],
         ),
         (InstanceQuery::Tagged("main".parse().unwrap()), &["/p review"]),
-        (InstanceQuery::With(name("A")), &["/p review:pr-1"]),
-        (InstanceQuery::With(name("b")), &[]),
+        (InstanceQuery::WithAgent(name("A")), &["/p review:pr-1"]),
+        (InstanceQuery::WithAgent(name("b")), &[]),
     ] {
         let found = list(which.clone()).await;
         let found: Vec<_> =
@@ -174,7 +174,7 @@ pub(crate) async fn the_facts_tell_when_everybody_waits(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
     let wait = |secs| {
         let at = NOW.store.plus(Duration::from_secs(secs));
-        Some(NotBefore { at, wait: Wait::Park, why: "429".into() })
+        Some(NotBefore { at, wait: WaitReason::RateLimited, why: "429".into() })
     };
     team.say("go", &["a", "b"]).await;
     let (a, b) = (team.lease("a").await, team.lease("b").await);
@@ -273,7 +273,7 @@ pub(crate) async fn runs_are_listed_newest_first(store: Arc<dyn Store>) {
     assert_eq!(list(RunQuery::Newest(9)).await, [one.run, two.run, first]);
     assert_eq!(list(RunQuery::Newest(1)).await, [one.run]);
     assert_eq!(list(RunQuery::Live).await, [one.run, two.run]);
-    assert_eq!(list(RunQuery::Of(one.workflow, 9)).await, [one.run, first]);
+    assert_eq!(list(RunQuery::OfInstance(one.workflow, 9)).await, [one.run, first]);
     let row = store.run_get(first).await.unwrap();
     assert_eq!((row.workflow, row.messages, row.script.as_str()), (one.workflow, 1, "script"));
     assert_eq!((row.project.as_str(), row.instance.name.as_str()), ("/p", "w"));

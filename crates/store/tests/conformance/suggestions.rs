@@ -6,16 +6,16 @@ use agent_worker_protocol::{
     DeliveryState, DocumentPath, Outcome, Revision, Role, Seq, SuggestionState, api::SuggestionView,
 };
 use agent_worker_store::{
-    Base, By, DocumentWrite, Edit, Error, Lease, NewRun, NewSuggestion, Once, Store,
-    SuggestionAnswer, SuggestionVerdict,
+    DocumentBase, DocumentEdit, DocumentWrite, Error, Lease, NewRun, NewSuggestion, Once, Store,
+    SuggestionAnswer, SuggestionVerdict, WriteContext,
 };
 
 use crate::team::{NOW, Team, agent, end, keyed, name, new_run, text, user};
 
-const MOST: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// A team whose documents are b's, with both at work.
-async fn owned(store: &Arc<dyn Store>) -> (Team, Lease, Lease) {
+async fn team_with_owner(store: &Arc<dyn Store>) -> (Team, Lease, Lease) {
     let mut team = Team::new(store, &["a", "b"]).await;
     team.settle(end(Outcome::Done)).await;
     let roles = vec![(Role::DocumentOwner, name("b"))];
@@ -30,8 +30,8 @@ async fn write(team: &Team, content: &str) {
         workflow: team.workflow,
         path: DocumentPath::default(),
         content: content.into(),
-        base: Base::Append,
-        most: MOST,
+        base: DocumentBase::Append,
+        max_bytes: MAX_BYTES,
     };
     team.store.document_put(user(), write, NOW).await.unwrap();
 }
@@ -41,7 +41,11 @@ async fn content(team: &Team) -> String {
     found.unwrap().unwrap().content
 }
 
-async fn suggest(team: &Team, by: By, edit: Option<Edit>) -> Result<Once<Seq>, Error> {
+async fn suggest(
+    team: &Team,
+    by: WriteContext,
+    edit: Option<DocumentEdit>,
+) -> Result<Once<Seq>, Error> {
     let new = NewSuggestion {
         workflow: team.workflow,
         path: DocumentPath::default(),
@@ -55,27 +59,33 @@ async fn suggest(team: &Team, by: By, edit: Option<Edit>) -> Result<Once<Seq>, E
 
 async fn answer(
     team: &Team,
-    by: By,
+    by: WriteContext,
     suggestion: Seq,
     verdict: SuggestionVerdict,
 ) -> Result<Once<Option<Revision>>, Error> {
     let message = text("an answer", &[]);
     let workflow = team.workflow;
-    let answer =
-        SuggestionAnswer { workflow, suggestion, verdict, message, pause: None, most: MOST };
+    let answer = SuggestionAnswer {
+        workflow,
+        suggestion,
+        verdict,
+        message,
+        pause: None,
+        max_bytes: MAX_BYTES,
+    };
     team.store.suggestion_answer(by, answer, NOW).await
 }
 
-fn replace(old: &str, new: &str) -> Edit {
-    Edit::Replace { old: old.into(), new: new.into() }
+fn replace(old: &str, new: &str) -> DocumentEdit {
+    DocumentEdit::Replace { old: old.into(), new: new.into() }
 }
 
-fn no() -> SuggestionVerdict {
+fn rejection() -> SuggestionVerdict {
     SuggestionVerdict::Reject("not so".into())
 }
 
 pub(crate) async fn a_suggestion_wakes_the_owner_and_is_answered_once(store: Arc<dyn Store>) {
-    let (team, a, b) = owned(&store).await;
+    let (team, a, b) = team_with_owner(&store).await;
     let by = || keyed(agent(&a), "k", "args");
     let seq = suggest(&team, by(), None).await.unwrap().value();
     assert_eq!(suggest(&team, by(), None).await.unwrap(), Once::Deduplicated(seq));
@@ -97,7 +107,7 @@ pub(crate) async fn a_suggestion_wakes_the_owner_and_is_answered_once(store: Arc
     };
     let get = || store.suggestion_get(team.workflow, seq);
     assert_eq!(get().await.unwrap(), Some(view.clone()));
-    assert_eq!(answer(&team, agent(&b), seq, no()).await.unwrap().value(), None);
+    assert_eq!(answer(&team, agent(&b), seq, rejection()).await.unwrap().value(), None);
     let rejected = SuggestionView {
         state: SuggestionState::Rejected,
         by: Some("b".into()),
@@ -117,15 +127,15 @@ pub(crate) async fn a_suggestion_wakes_the_owner_and_is_answered_once(store: Arc
     let kinds = team.kinds().await;
     let of = |kind: &str| kinds.iter().filter(|found| **found == kind).count();
     assert_eq!((of("suggestion.open"), of("suggestion.rejected")), (1, 1), "{kinds:?}");
-    let nothing = answer(&team, user(), Seq::new(999), no()).await;
+    let nothing = answer(&team, user(), Seq::new(999), rejection()).await;
     assert!(matches!(nothing, Err(Error::NotFound("suggestion"))), "{nothing:?}");
 }
 
 pub(crate) async fn accepting_what_is_said_to_the_letter_writes_it(store: Arc<dyn Store>) {
-    let (team, a, b) = owned(&store).await;
+    let (team, a, b) = team_with_owner(&store).await;
     write(&team, "teh end\n").await;
     let first = suggest(&team, agent(&a), Some(replace("teh", "the"))).await.unwrap().value();
-    let more = Some(Edit::Append("more\n".into()));
+    let more = Some(DocumentEdit::Append("more\n".into()));
     let second = suggest(&team, user(), more).await.unwrap().value();
     let words = suggest(&team, agent(&a), None).await.unwrap().value();
     let yes = || SuggestionVerdict::Accept;
@@ -144,16 +154,16 @@ pub(crate) async fn accepting_what_is_said_to_the_letter_writes_it(store: Arc<dy
 pub(crate) async fn a_passage_that_is_not_there_once_is_refused_when_it_is_suggested_and_when_it_is_accepted(
     store: Arc<dyn Store>,
 ) {
-    let (team, a, b) = owned(&store).await;
+    let (team, a, b) = team_with_owner(&store).await;
     write(&team, "one two two\n").await;
     for (old, times) in [("two", 2), ("three", 0)] {
         let refused = suggest(&team, agent(&a), Some(replace(old, "x"))).await;
-        assert!(matches!(refused, Err(Error::NoSuchPassage(n)) if n == times), "{refused:?}");
+        assert!(matches!(refused, Err(Error::PassageNotUnique(n)) if n == times), "{refused:?}");
     }
     let seq = suggest(&team, agent(&a), Some(replace("one", "1"))).await.unwrap().value();
     write(&team, "one more\n").await;
     let refused = answer(&team, agent(&b), seq, SuggestionVerdict::Accept).await;
-    assert!(matches!(refused, Err(Error::NoSuchPassage(2))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::PassageNotUnique(2))), "{refused:?}");
     let found = store.suggestion_get(team.workflow, seq).await.unwrap().unwrap();
     assert_eq!(found.state, SuggestionState::Open, "nothing was done");
     assert_eq!(content(&team).await, "one two two\none more\n");
@@ -162,15 +172,15 @@ pub(crate) async fn a_passage_that_is_not_there_once_is_refused_when_it_is_sugge
 pub(crate) async fn only_who_may_not_write_suggests_and_only_who_may_answers(
     store: Arc<dyn Store>,
 ) {
-    let (team, a, b) = owned(&store).await;
+    let (team, a, b) = team_with_owner(&store).await;
     let own = suggest(&team, agent(&b), None).await;
-    assert!(matches!(own, Err(Error::MayWrite)), "{own:?}");
+    assert!(matches!(own, Err(Error::SuggestionNotNeeded)), "{own:?}");
     let seq = suggest(&team, agent(&a), None).await.unwrap().value();
     let refused = answer(&team, agent(&a), seq, SuggestionVerdict::Accept).await;
     assert!(matches!(&refused, Err(Error::NotOwner(owner)) if *owner == name("b")), "{refused:?}");
     let free = Team::new(&store, &["a"]).await;
     let nobody = suggest(&free, user(), None).await;
-    assert!(matches!(nobody, Err(Error::MayWrite)), "{nobody:?}");
-    let elsewhere = answer(&free, user(), seq, no()).await;
+    assert!(matches!(nobody, Err(Error::SuggestionNotNeeded)), "{nobody:?}");
+    let elsewhere = answer(&free, user(), seq, rejection()).await;
     assert!(matches!(elsewhere, Err(Error::NotFound("suggestion"))), "{elsewhere:?}");
 }

@@ -10,9 +10,9 @@ use agent_worker_protocol::{
     MessageKind, Millis, Outcome, Position, Priority, RunId, RunMode, Seq, WorkflowId, hash,
 };
 use agent_worker_store::{
-    Blame, By, Error, EventQuery, FinishedAttempt, Keep, Lease, LeaseFacts, LeaseStep, Leased,
-    NewAgent, NewAttempt, NewMessage, NewRun, Now, Once, Recipient, RunFacts, RunStep, Settlement,
-    Store, StoreTime, Wake, Who,
+    Blame, Error, EventQuery, FinishedAttempt, Lease, LeaseFacts, LeaseOutcome, LeaseStep,
+    NewAgent, NewAttempt, NewMessage, NewRun, Now, Once, Recipient, Retention, RunFacts, RunStep,
+    Settlement, Store, StoreTime, Wake, WriteActor, WriteContext,
 };
 use uuid::Uuid;
 
@@ -61,7 +61,7 @@ pub(crate) fn new_run(agents: &[&str]) -> NewRun {
         script: "script".into(),
         agents,
         roles: Vec::new(),
-        keep: Keep::Always,
+        retention: Retention::Always,
     }
 }
 
@@ -86,22 +86,22 @@ pub(crate) fn delivered(wake: Wake, mut message: NewMessage) -> NewMessage {
     message
 }
 
-pub(crate) fn user() -> By {
-    By::new(Who::User)
+pub(crate) fn user() -> WriteContext {
+    WriteContext::new(WriteActor::User)
 }
 
-pub(crate) fn client(client: &str) -> By {
-    By::new(Who::Client(client.into()))
+pub(crate) fn client(client: &str) -> WriteContext {
+    WriteContext::new(WriteActor::Client(client.into()))
 }
 
-pub(crate) fn agent(lease: &Lease) -> By {
-    By::new(Who::Agent(lease.fence.clone()))
+pub(crate) fn agent(lease: &Lease) -> WriteContext {
+    WriteContext::new(WriteActor::Agent(lease.fence.clone()))
 }
 
 /// The same under a key; `args` stands for the arguments.
-pub(crate) fn keyed(by: By, key: &str, args: &str) -> By {
+pub(crate) fn keyed(by: WriteContext, key: &str, args: &str) -> WriteContext {
     let key = EffectKey { key: key.into(), tool: "send".into(), args: hash(&[args.as_bytes()]) };
-    By { key: Some(key), ..by }
+    WriteContext { key: Some(key), ..by }
 }
 
 pub(crate) fn anything(_: &LeaseFacts) -> LeaseStep {
@@ -116,7 +116,7 @@ pub(crate) fn ended(end: AttemptEnd, blame: Blame) -> Settlement {
         answer: None,
         not_before: None,
         stop: None,
-        dead_note: |agent, seq, why| format!("{agent} could not do {seq}: {why}"),
+        dead_letter_text: |agent, seq, why| format!("{agent} could not do {seq}: {why}"),
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn answered(answer: &str) -> Settlement {
 
 pub(crate) fn crashed() -> Settlement {
     let end = AttemptEnd::Failed { class: FailureClass::Crash, why: "gone".into() };
-    ended(end, Blame::Counted { most: 3 })
+    ended(end, Blame::Counted { max: 3 })
 }
 
 pub(crate) fn cut_short(blame: Blame) -> Settlement {
@@ -167,7 +167,11 @@ impl Team {
         self.store.run_start(self.run, None, NOW).await.unwrap();
     }
 
-    pub(crate) async fn append(&self, by: By, message: NewMessage) -> Result<Once<Seq>, Error> {
+    pub(crate) async fn append(
+        &self,
+        by: WriteContext,
+        message: NewMessage,
+    ) -> Result<Once<Seq>, Error> {
         self.store.message_append(by, self.workflow, message, None, NOW).await
     }
 
@@ -187,8 +191,8 @@ impl Team {
     pub(crate) async fn lease_at(&self, who: &str, now: Now) -> Option<Lease> {
         let store = &self.store;
         match store.attempt_lease(self.workflow, name(who), attempt(), anything, now).await {
-            Ok(Leased::Attempt(lease)) => Some(*lease),
-            Ok(Leased::Nothing) => None,
+            Ok(LeaseOutcome::Attempt(lease)) => Some(*lease),
+            Ok(LeaseOutcome::NotReady) => None,
             other => panic!("{other:?}"),
         }
     }

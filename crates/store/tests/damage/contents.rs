@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 use agent_worker_protocol::{
     ApprovalId, AttemptId, Consent, DocumentPath, Finished, NumberedEvent, OnAsk, Outcome,
     Position, Proposal, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision, Role, Rule,
-    RunId, Sender, Seq, Terms, TieBreaker, Verdict, WorkerEvent, WorkerOutcome, WorkflowId,
+    RunId, Sender, Seq, Terms, TieBreaker, VoteOutcome, WorkerEvent, WorkerOutcome, WorkflowId,
 };
 use agent_worker_store::{
-    ApprovalQuery, Base, Deadline, Deciding, DocumentWrite, Edit, Error, EventQuery, Lease,
-    MessageQuery, NewApproval, NewBallot, NewProposal, NewQuestion, NewRun, NewSuggestion, Order,
-    ProposalQuery, ProposalStep, QuestionQuery, Right, RunQuery, Said, Store, SuggestionAnswer,
-    SuggestionVerdict,
+    ApprovalQuery, DeadlineStatus, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery,
+    HopContext, Lease, MessageOrder, MessageQuery, NewApproval, NewBallot, NewProposal,
+    NewQuestion, NewRun, NewSuggestion, ProposalAuthority, ProposalQuery, ProposalStep,
+    QuestionQuery, RunQuery, Store, SuggestionAnswer, SuggestionVerdict, TallyRule,
 };
 use serde_json::json;
 
@@ -21,27 +21,27 @@ use crate::team::{NOW, Team, agent, answered, end, keyed, name, new_run, text, u
 pub(crate) const SMALL: usize = 70_000;
 /// Longer than a row may be, so that it is a file.
 pub(crate) const LARGE: usize = (1 << 20) + 100_000;
-const DECIDING: Deciding = Deciding { tally: two_votes_win, dice: 7 };
-const LASTS: Duration = Duration::from_secs(1);
+const DECIDING: TallyRule = TallyRule { tally: two_votes_win, tie_break_seed: 7 };
+const VOTING_PERIOD: Duration = Duration::from_secs(1);
 
 /// What [`read_everything`] has to know.
 #[derive(Clone)]
-pub(crate) struct Written {
+pub(crate) struct FilledStore {
     pub(crate) workflow: WorkflowId,
     runs: Vec<RunId>,
     attempts: Vec<AttemptId>,
     resource: ResourceId,
 }
 
-fn two_votes_win(proposal: &Proposal, _: u64, _: Deadline) -> ProposalStep {
-    let won = proposal.counts().into_iter().find(|(_, votes)| *votes == 2);
+fn two_votes_win(proposal: &Proposal, _: u64, _: DeadlineStatus) -> ProposalStep {
+    let won = proposal.vote_counts().into_iter().find(|(_, votes)| *votes == 2);
     won.map_or(ProposalStep::Stay, |(winner, _)| {
-        ProposalStep::Resolve(Verdict::Winner { winner: winner.to_owned() })
+        ProposalStep::Resolve(VoteOutcome::Winner { winner: winner.to_owned() })
     })
 }
 
 /// Writes at least one row of every kind that has a checksum, among them a resource of this size.
-pub(crate) async fn fill(store: &Arc<dyn Store>, size: usize) -> Written {
+pub(crate) async fn fill_store(store: &Arc<dyn Store>, size: usize) -> FilledStore {
     let mut team = Team::new(store, &["a", "b"]).await;
     let first = team.run;
     team.settle(end(Outcome::Done)).await;
@@ -62,7 +62,7 @@ pub(crate) async fn fill(store: &Arc<dyn Store>, size: usize) -> Written {
     store.attempt_events(a.id, vec![event], NOW).await.unwrap();
     team.finish(&a, answered("what the agent answered")).await;
     team.say("one more, that nobody has read", &["a"]).await;
-    Written {
+    FilledStore {
         workflow: team.workflow,
         runs: vec![first, team.run],
         attempts: vec![a.id, b.id],
@@ -72,8 +72,8 @@ pub(crate) async fn fill(store: &Arc<dyn Store>, size: usize) -> Written {
 
 async fn documents(team: &Team) {
     for content in ["a".repeat(200), "b".repeat(50), "c".repeat(9_000)] {
-        let (path, base, most) = (DocumentPath::default(), Base::Append, usize::MAX);
-        let write = DocumentWrite { workflow: team.workflow, path, content, base, most };
+        let (path, base, most) = (DocumentPath::default(), DocumentBase::Append, usize::MAX);
+        let write = DocumentWrite { workflow: team.workflow, path, content, base, max_bytes: most };
         team.store.document_put(user(), write, NOW).await.unwrap();
     }
 }
@@ -95,13 +95,20 @@ async fn vote(team: &Team, voters: [&Lease; 2]) {
             electorate: vec![Sender::Agent(name("a")), Sender::Agent(name("b"))],
             fallback: None,
         };
-        let new = NewProposal { terms, lasts: LASTS, said: Said::default() };
+        let new =
+            NewProposal { terms, voting_period: VOTING_PERIOD, hop_context: HopContext::default() };
         let made = team.store.proposal_create(user(), team.workflow, new, NOW).await;
         let proposal = made.unwrap().value();
         for lease in voters.iter().take(ballots) {
             let (choice, reason, said) =
-                ("left".into(), Some("it is nearer".into()), Said::default());
-            let ballot = NewBallot { proposal, choice, reason, right: Right::Own, said };
+                ("left".into(), Some("it is nearer".into()), HopContext::default());
+            let ballot = NewBallot {
+                proposal,
+                choice,
+                reason,
+                authority: ProposalAuthority::Own,
+                hop_context: said,
+            };
             let cast = team.store.ballot_cast(agent(lease), team.workflow, ballot, DECIDING, NOW);
             cast.await.unwrap();
         }
@@ -111,7 +118,7 @@ async fn vote(team: &Team, voters: [&Lease; 2]) {
 async fn ask(team: &Team, lease: &Lease) {
     for answer in [None, Some("yes, do")] {
         let (question, options) = ("may I go left".into(), vec!["yes".into(), "no".into()]);
-        let new = NewQuestion { question, options, said: Said::default() };
+        let new = NewQuestion { question, options, hop_context: HopContext::default() };
         let asked = team.store.question_ask(agent(lease), team.workflow, new, NOW).await;
         if let Some(answer) = answer {
             let question = asked.unwrap().value();
@@ -139,7 +146,7 @@ async fn suggest(team: &Team, author: &Lease, owner: &Lease) {
             workflow,
             path: path.clone(),
             text: "say it better".into(),
-            edit: Some(Edit::Append("better".into())),
+            edit: Some(DocumentEdit::Append("better".into())),
             message: text("a suggestion", &[]),
             pause: None,
         };
@@ -151,39 +158,42 @@ async fn suggest(team: &Team, author: &Lease, owner: &Lease) {
         verdict: SuggestionVerdict::Reject("it is good as it is".into()),
         message: text("no", &[]),
         pause: None,
-        most: 1 << 20,
+        max_bytes: 1 << 20,
     };
     team.store.suggestion_answer(agent(owner), answer, NOW).await.unwrap();
 }
 
 /// Every row as the store returns it, by its table and key. What is mutable and has no checksum is left out.
-pub(crate) type Everything = BTreeMap<String, String>;
+pub(crate) type RowsByLabel = BTreeMap<String, String>;
 
 /// Reads everything that [`fill`] has written; collects the errors beside it.
 pub(crate) async fn read_everything(
     store: &Arc<dyn Store>,
-    of: &Written,
-) -> (Everything, Vec<Error>) {
-    let mut read = Reader::default();
+    of: &FilledStore,
+) -> (RowsByLabel, Vec<Error>) {
+    let mut read = RowCollector::default();
     read.channel(store, of).await;
     read.votes(store, of).await;
     read.library(store, of).await;
     for run in &of.runs {
         let row = store.run_get(*run).await;
-        read.one(
+        read.add_row(
             format!("run {run}"),
             row.map(|run| (run.id, run.mode, run.script, run.limits, run.error)),
         );
     }
-    let runs = store.run_list(RunQuery::Of(of.workflow, 10)).await;
-    read.all(runs, |run| (format!("listed run {}", run.id), run.script.clone()));
+    let runs = store.run_list(RunQuery::OfInstance(of.workflow, 10)).await;
+    read.add_rows(runs, |run| (format!("listed run {}", run.id), run.script.clone()));
     for attempt in &of.attempts {
         let row = store.attempt_get(*attempt).await;
-        read.one(format!("attempt {attempt}"), row.map(|row| (row.shown, row.finished, row.ended)));
+        read.add_row(
+            format!("attempt {attempt}"),
+            row.map(|row| (row.shown, row.finished, row.ended)),
+        );
     }
     for who in ["a", "b"] {
         let attempts = store.attempt_list(of.workflow, name(who), 10).await;
-        read.all(attempts, |row| {
+        read.add_rows(attempts, |row| {
             (format!("listed attempt {}", row.id), format!("{:?}", (&row.finished, &row.ended)))
         });
     }
@@ -195,29 +205,33 @@ pub(crate) async fn read_everything(
         None,
         NOW,
     );
-    read.one("effect once".into(), again.await);
+    read.add_row("effect once".into(), again.await);
     (read.everything, read.errors)
 }
 
-fn found<T>(row: Result<Option<T>, Error>) -> Result<T, Error> {
+fn require_row<T>(row: Result<Option<T>, Error>) -> Result<T, Error> {
     row?.ok_or(Error::NotFound("row"))
 }
 
 #[derive(Default)]
-struct Reader {
-    everything: Everything,
+struct RowCollector {
+    everything: RowsByLabel,
     errors: Vec<Error>,
 }
 
-impl Reader {
-    fn one<T: Debug>(&mut self, label: String, row: Result<T, Error>) {
+impl RowCollector {
+    fn add_row<T: Debug>(&mut self, label: String, row: Result<T, Error>) {
         match row {
             Ok(row) => drop(self.everything.insert(label, format!("{row:?}"))),
             Err(error) => self.errors.push(error),
         }
     }
 
-    fn all<T, S: Debug>(&mut self, rows: Result<Vec<T>, Error>, label: impl Fn(&T) -> (String, S)) {
+    fn add_rows<T, S: Debug>(
+        &mut self,
+        rows: Result<Vec<T>, Error>,
+        label: impl Fn(&T) -> (String, S),
+    ) {
         match rows {
             Ok(rows) => self.everything.extend(rows.iter().map(|row| {
                 let (label, row) = label(row);
@@ -227,12 +241,12 @@ impl Reader {
         }
     }
 
-    async fn channel(&mut self, store: &Arc<dyn Store>, of: &Written) {
+    async fn channel(&mut self, store: &Arc<dyn Store>, of: &FilledStore) {
         let query = |search: Option<&str>| MessageQuery {
             run: None,
             after: Seq::new(0),
             search: search.map(Into::into),
-            order: Order::OldestFirst,
+            order: MessageOrder::OldestFirst,
             limit: 100,
         };
         let content = |message: &agent_worker_protocol::Message| {
@@ -240,19 +254,23 @@ impl Reader {
             agent_worker_protocol::Message { to, cc, ..message.clone() }
         };
         let messages = store.message_list(of.workflow, query(None)).await;
-        self.all(messages, |message| (format!("message {}", message.seq), content(message)));
+        self.add_rows(messages, |message| (format!("message {}", message.seq), content(message)));
         let found = store.message_list(of.workflow, query(Some("both of you"))).await;
-        self.all(found, |message| (format!("found message {}", message.seq), content(message)));
+        self.add_rows(found, |message| {
+            (format!("found message {}", message.seq), content(message))
+        });
         let inbox = store.inbox_pending(of.workflow, name("a"), 10).await;
-        self.all(inbox, |shown| (format!("inbox {}", shown.message.seq), content(&shown.message)));
+        self.add_rows(inbox, |shown| {
+            (format!("inbox {}", shown.message.seq), content(&shown.message))
+        });
         let receipts = store.message_receipts(of.workflow, Seq::new(1)).await;
-        self.all(receipts, |receipt| {
+        self.add_rows(receipts, |receipt| {
             (format!("receipt {}", receipt.agent), receipt.answer.clone())
         });
         let query =
             EventQuery { workflow: of.workflow, run: None, after: Position::new(0), limit: 1_000 };
         let events = store.event_list(query).await;
-        self.all(events, |event| {
+        self.add_rows(events, |event| {
             let mut event = event.clone();
             if let Some(message) = event.data.as_object_mut() {
                 message.remove("to");
@@ -262,42 +280,48 @@ impl Reader {
         });
     }
 
-    async fn votes(&mut self, store: &Arc<dyn Store>, of: &Written) {
+    async fn votes(&mut self, store: &Arc<dyn Store>, of: &FilledStore) {
         for id in [1, 2] {
             let proposal = store.proposal_get(of.workflow, ProposalId::new(id), NOW).await;
-            self.one(format!("proposal {id}"), found(proposal));
+            self.add_row(format!("proposal {id}"), require_row(proposal));
             let approval =
                 store.approval_list(of.workflow, ApprovalQuery::One(ApprovalId::new(id))).await;
-            self.one(format!("approval {id}"), found(approval.map(|mut one| one.pop())));
+            self.add_row(format!("approval {id}"), require_row(approval.map(|mut one| one.pop())));
         }
         let proposals = store.proposal_list(of.workflow, ProposalQuery::All, NOW).await;
-        self.all(proposals, |proposal| {
+        self.add_rows(proposals, |proposal| {
             (format!("listed proposal {}", proposal.id), proposal.clone())
         });
         let open = store.approval_list(of.workflow, ApprovalQuery::Open).await;
-        self.all(open, |approval| (format!("open approval {}", approval.id), approval.clone()));
+        self.add_rows(open, |approval| {
+            (format!("open approval {}", approval.id), approval.clone())
+        });
         let questions = store.question_list(of.workflow, QuestionQuery::All).await;
-        self.all(questions, |question| (format!("question {}", question.id), question.clone()));
+        self.add_rows(questions, |question| {
+            (format!("question {}", question.id), question.clone())
+        });
         let suggestions = store.suggestion_list(of.workflow, 10).await;
-        self.all(suggestions, |one| (format!("suggestion {}", one.suggestion), one.clone()));
+        self.add_rows(suggestions, |one| (format!("suggestion {}", one.suggestion), one.clone()));
     }
 
-    async fn library(&mut self, store: &Arc<dyn Store>, of: &Written) {
+    async fn library(&mut self, store: &Arc<dyn Store>, of: &FilledStore) {
         let path = DocumentPath::default();
         let documents = store.document_list(of.workflow).await;
-        self.all(documents, |info| (format!("listed document {}", info.revision), info.clone()));
+        self.add_rows(documents, |info| {
+            (format!("listed document {}", info.revision), info.clone())
+        });
         let history = store.document_history(of.workflow, path.clone(), 10).await;
-        self.all(history, |info| (format!("revision {}", info.revision), info.clone()));
+        self.add_rows(history, |info| (format!("revision {}", info.revision), info.clone()));
         for revision in 1..=3 {
             let at = Some(Revision::new(revision));
             let document = store.document_get(of.workflow, path.clone(), at).await;
-            self.one(format!("document {revision}"), found(document));
+            self.add_row(format!("document {revision}"), require_row(document));
         }
         let resources = store.resource_list(of.workflow, 10).await;
-        self.all(resources, |info| (format!("listed resource {}", info.id), info.clone()));
+        self.add_rows(resources, |info| (format!("listed resource {}", info.id), info.clone()));
         for range in [0..u64::MAX, 10..20, 65_530..65_540, 190_000..u64::MAX] {
             let part = store.resource_get(of.workflow, of.resource, range.clone()).await;
-            self.one(format!("resource {range:?}"), part);
+            self.add_row(format!("resource {range:?}"), part);
         }
     }
 }

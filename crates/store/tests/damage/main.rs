@@ -8,8 +8,8 @@ mod team;
 
 use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
 
-use agent_worker_store::{Error, Integrity, Sqlite, Store, observe_damage};
-use contents::{Everything, LARGE, SMALL, Written, fill, read_everything};
+use agent_worker_store::{Error, IntegrityReport, Sqlite, Store, observe_damage};
+use contents::{FilledStore, LARGE, RowsByLabel, SMALL, fill_store, read_everything};
 use rusqlite::{Connection, types::Value};
 use tempfile::TempDir;
 
@@ -48,13 +48,13 @@ fn raw(folder: &Path) -> Connection {
 }
 
 /// A folder with every kind of row, and what is read from it.
-async fn filled(resource: usize) -> (TempDir, Written, Everything) {
+async fn filled_folder(resource: usize) -> (TempDir, FilledStore, RowsByLabel) {
     let folder = tempfile::tempdir().unwrap();
     let (store, handle) = open(folder.path());
-    let written = fill(&handle, resource).await;
+    let written = fill_store(&handle, resource).await;
     let (everything, errors) = read_everything(&handle, &written).await;
     assert!(errors.is_empty(), "{errors:?}");
-    let sound = handle.integrity().await.unwrap();
+    let sound = handle.integrity_check().await.unwrap();
     assert_eq!((sound.problems.len(), sound.damaged.len(), sound.unhashed), (0, 0, 0), "{sound:?}");
     drop(handle);
     store.close().await;
@@ -81,7 +81,7 @@ fn copy(folder: &Path) -> TempDir {
 }
 
 /// Flips one bit in the middle of a value.
-fn flipped(value: Value) -> Value {
+fn flip_bit(value: Value) -> Value {
     let in_the_middle = |mut bytes: Vec<u8>| {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
@@ -96,7 +96,7 @@ fn flipped(value: Value) -> Value {
 }
 
 /// Flips a bit of the column in the last row that has it; says whether there was one.
-fn flip(folder: &Path, table: &str, column: &str) {
+fn flip_column(folder: &Path, table: &str, column: &str) {
     let db = raw(folder);
     let last = format!("{column} IS NOT NULL AND length({column}) > 0 ORDER BY checksum LIMIT 1");
     let (checksum, value): (Vec<u8>, Value) = db
@@ -107,17 +107,17 @@ fn flip(folder: &Path, table: &str, column: &str) {
     let changed = db
         .execute(
             &format!("UPDATE OR REPLACE {table} SET {column} = ?2 WHERE checksum = ?1"),
-            (checksum, flipped(value)),
+            (checksum, flip_bit(value)),
         )
         .unwrap();
     assert_eq!(changed, 1);
 }
 
 /// What an event says whose message cannot be read.
-const LACKING: &str = "its message is missing or damaged";
+const MISSING_MESSAGE_NOTE: &str = "its message is missing or damaged";
 
 /// The row without the attempt that wrote it.
-fn unnamed(row: &str) -> String {
+fn without_attempt(row: &str) -> String {
     match row.split_once("attempt: Some(AttemptId(") {
         Some((start, rest)) => {
             format!("{start}attempt: None{}", &rest[rest.find("))").unwrap() + 2..])
@@ -127,14 +127,15 @@ fn unnamed(row: &str) -> String {
 }
 
 /// What was read that is not what was written.
-fn served(now: &Everything, before: &Everything) -> Vec<String> {
+fn wrong_rows(now: &RowsByLabel, before: &RowsByLabel) -> Vec<String> {
     let differs = |(label, row): (&String, &String)| {
         let is_same = before.get(label) == Some(row)
             || row == "None"
-            || row.contains(LACKING)
+            || row.contains(MISSING_MESSAGE_NOTE)
             || row.contains("RowDamaged");
         // An attempt that is damaged is not named as the author of what is intact.
-        let is_same = is_same || before.get(label).map(|row| unnamed(row)) == Some(unnamed(row));
+        let is_same = is_same
+            || before.get(label).map(|row| without_attempt(row)) == Some(without_attempt(row));
         (!is_same).then(|| format!("{label}: {row}"))
     };
     now.iter().filter_map(differs).collect()
@@ -142,23 +143,23 @@ fn served(now: &Everything, before: &Everything) -> Vec<String> {
 
 #[tokio::test]
 async fn a_flipped_byte_is_an_error_that_names_the_row_and_everything_else_is_read() {
-    let (folder, written, before) = filled(SMALL).await;
+    let (folder, written, before) = filled_folder(SMALL).await;
     for (table, columns) in COLUMNS {
         for column in columns {
             let case = format!("{table}.{column}");
             let damaged = copy(folder.path());
-            flip(damaged.path(), table, column);
+            flip_column(damaged.path(), table, column);
             let (store, handle) = open(damaged.path());
             let ((now, errors), observed) =
                 observe_damage(read_everything(&handle, &written)).await;
-            assert_eq!(served(&now, &before), Vec::<String>::new(), "{case} was served");
+            assert_eq!(wrong_rows(&now, &before), Vec::<String>::new(), "{case} was served");
             // A row whose key changed is not found by its key; a list meets it.
             let is_named =
                 |error: &&Error| !matches!(error, Error::Damaged(_) | Error::NotFound(_));
             let other = errors.iter().find(is_named);
             assert!(other.is_none(), "{case}: {other:?}");
             assert!(observed.iter().any(|row| row.table == table), "{case}: {observed:?}");
-            assert_eq!(handle.damage().await.unwrap(), observed, "{case}");
+            assert_eq!(handle.damage_list().await.unwrap(), observed, "{case}");
             let lost: Vec<_> = before.keys().filter(|label| !now.contains_key(*label)).collect();
             // The id of a run is in every row of the run.
             assert!(
@@ -166,9 +167,9 @@ async fn a_flipped_byte_is_an_error_that_names_the_row_and_everything_else_is_re
                 "{case}: {} are lost: {lost:?}",
                 lost.len()
             );
-            let Integrity { damaged, .. } = handle.integrity().await.unwrap();
+            let IntegrityReport { damaged, .. } = handle.integrity_check().await.unwrap();
             assert!(damaged.iter().any(|row| row.table == table), "{case}: {damaged:?}");
-            assert_eq!(handle.damage().await.unwrap(), damaged, "{case}");
+            assert_eq!(handle.damage_list().await.unwrap(), damaged, "{case}");
             drop(handle);
             store.close().await;
         }
@@ -177,7 +178,7 @@ async fn a_flipped_byte_is_an_error_that_names_the_row_and_everything_else_is_re
 
 #[tokio::test]
 async fn a_damaged_or_missing_file_of_a_resource_is_found_by_every_read_that_touches_it() {
-    let (folder, written, before) = filled(LARGE).await;
+    let (folder, written, before) = filled_folder(LARGE).await;
     let file = |folder: &Path| {
         let files = fs::read_dir(folder.join(format!("resources/{}", written.workflow))).unwrap();
         files.map(|file| file.unwrap().path()).next().unwrap()
@@ -198,14 +199,14 @@ async fn a_damaged_or_missing_file_of_a_resource_is_found_by_every_read_that_tou
         }
         let (store, handle) = open(damaged.path());
         let (now, errors) = read_everything(&handle, &written).await;
-        assert_eq!(served(&now, &before), Vec::<String>::new(), "{case}");
+        assert_eq!(wrong_rows(&now, &before), Vec::<String>::new(), "{case}");
         assert!(
             errors
                 .iter()
                 .all(|error| matches!(error, Error::Damaged(row) if row.table == "resource"))
         );
         assert_eq!((errors.len(), before.len() - now.len()), (lost, lost), "{case}: {errors:?}");
-        assert_eq!(handle.integrity().await.unwrap().damaged.len(), 1, "{case}");
+        assert_eq!(handle.integrity_check().await.unwrap().damaged.len(), 1, "{case}");
         drop(handle);
         store.close().await;
     }
@@ -213,7 +214,7 @@ async fn a_damaged_or_missing_file_of_a_resource_is_found_by_every_read_that_tou
 
 #[tokio::test]
 async fn rows_of_an_earlier_version_are_read_and_counted() {
-    let (folder, written, before) = filled(SMALL).await;
+    let (folder, written, before) = filled_folder(SMALL).await;
     let db = raw(folder.path());
     let mut rows = 0;
     for (table, _) in COLUMNS {
@@ -227,7 +228,7 @@ async fn rows_of_an_earlier_version_are_read_and_counted() {
     let (now, errors) = read_everything(&handle, &written).await;
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(now, before);
-    let found = handle.integrity().await.unwrap();
+    let found = handle.integrity_check().await.unwrap();
     assert_eq!((found.problems.len(), found.damaged.len()), (0, 0));
     // Messages have their SHA-256.
     assert_eq!(found.unhashed, u64::try_from(rows).unwrap() - u64::from(messages));
@@ -236,8 +237,8 @@ async fn rows_of_an_earlier_version_are_read_and_counted() {
     flip_body(folder.path());
     let (store, handle) = open(folder.path());
     let (now, _) = read_everything(&handle, &written).await;
-    assert_eq!(served(&now, &before), Vec::<String>::new());
-    assert_eq!(handle.damage().await.unwrap().len(), 1);
+    assert_eq!(wrong_rows(&now, &before), Vec::<String>::new());
+    assert_eq!(handle.damage_list().await.unwrap().len(), 1);
     drop(handle);
     store.close().await;
 }
@@ -248,17 +249,17 @@ fn flip_body(folder: &Path) {
 
 #[tokio::test]
 async fn an_update_does_not_make_damage_look_intact() {
-    let (folder, written, _) = filled(SMALL).await;
-    flip(folder.path(), "attempt", "shown");
+    let (folder, written, _) = filled_folder(SMALL).await;
+    flip_column(folder.path(), "attempt", "shown");
     let (store, handle) = open(folder.path());
     let live = handle.attempt_live().await.unwrap();
-    let known = handle.damage().await.unwrap();
+    let known = handle.damage_list().await.unwrap();
     let workflow = written.workflow;
     let runs = handle.run_list(agent_worker_store::RunQuery::Live).await.unwrap();
     // Ending the run ends every attempt, damaged or not.
     let step = team::end(agent_worker_protocol::Outcome::Done);
     handle.run_settle(runs[0].id, Box::new(move |_| step.clone()), team::NOW).await.unwrap();
-    let found = handle.integrity().await.unwrap().damaged;
+    let found = handle.integrity_check().await.unwrap().damaged;
     assert_eq!(found.len(), 1, "{workflow}: {live:?} {known:?} {found:?}");
     assert_eq!(found[0].table, "attempt");
     drop(handle);
@@ -267,7 +268,7 @@ async fn an_update_does_not_make_damage_look_intact() {
 
 #[tokio::test]
 async fn a_damaged_proposal_does_not_stay_open_after_its_run() {
-    let (folder, written, _) = filled(SMALL).await;
+    let (folder, written, _) = filled_folder(SMALL).await;
     raw(folder.path()).execute("UPDATE proposal SET active = 1, hops = hops + 1", []).unwrap();
     let (store, handle) = open(folder.path());
     let live = handle.run_list(agent_worker_store::RunQuery::Live).await.unwrap();
@@ -277,14 +278,14 @@ async fn a_damaged_proposal_does_not_stay_open_after_its_run() {
     handle.run_settle(live[0].id, Box::new(move |_| step.clone()), team::NOW).await.unwrap();
     assert_eq!(handle.run_snapshot(live[0].id).await.unwrap().proposals, 0);
     assert_eq!(handle.proposal_due(written.workflow).await.unwrap(), None);
-    let found = handle.integrity().await.unwrap().damaged;
+    let found = handle.integrity_check().await.unwrap().damaged;
     assert!(found.iter().any(|row| row.table == "proposal"), "{found:?}");
     drop(handle);
     store.close().await;
 }
 
 /// Where bytes are flipped: among those that are not zero, at the same places in every run.
-fn places(count: u64, file: &[u8]) -> impl Iterator<Item = (u64, u8)> {
+fn flip_positions(count: u64, file: &[u8]) -> impl Iterator<Item = (u64, u8)> {
     let used: Vec<u64> =
         (0..).zip(file).filter(|(_, byte)| **byte != 0).map(|(at, _)| at).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -301,9 +302,9 @@ fn places(count: u64, file: &[u8]) -> impl Iterator<Item = (u64, u8)> {
 async fn a_bit_flipped_anywhere_in_the_file_is_never_served_and_what_is_lost_is_reported() {
     #[expect(clippy::disallowed_methods, reason = "a test has no main")]
     let flips = std::env::var("AW_FLIPS").map_or(24, |text| text.parse().unwrap());
-    let (folder, written, before) = filled(SMALL).await;
+    let (folder, written, before) = filled_folder(SMALL).await;
     let file = fs::read(folder.path().join(DATABASE)).unwrap();
-    for (place, bit) in places(flips, &file) {
+    for (place, bit) in flip_positions(flips, &file) {
         let case = format!("bit {bit:08b} of byte {place}");
         let damaged = copy(folder.path());
         let options = fs::OpenOptions::new().read(true).write(true).clone();
@@ -315,9 +316,9 @@ async fn a_bit_flipped_anywhere_in_the_file_is_never_served_and_what_is_lost_is_
         let Ok(store) = Sqlite::open(damaged.path()) else { continue };
         let handle: Arc<dyn Store> = Arc::new(store.clone());
         let (now, errors) = read_everything(&handle, &written).await;
-        assert_eq!(served(&now, &before), Vec::<String>::new(), "{case}");
+        assert_eq!(wrong_rows(&now, &before), Vec::<String>::new(), "{case}");
         let is_reported = handle
-            .integrity()
+            .integrity_check()
             .await
             .map_or(true, |found| !found.problems.is_empty() || !found.damaged.is_empty());
         let is_lossless = errors.is_empty() && now.len() == before.len();

@@ -29,59 +29,62 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::client::{Brief, Client, Permit, Question, Step};
-use super::{Endpoint, Exit, Invocation, Turn, broken, lines::Lines, pass_on};
+use self::client::{AcpClient, AcpPermitDecision, AcpPermitQuestion, AcpStep, AcpTurnInput};
+use super::{
+    BackendInvocation, ModelEndpoint, ProgramExit, ProgramTurn, io_failure,
+    line_reader::ProgramLineReader, report_events,
+};
 use crate::{
-    gate::Gate,
-    log::Log,
-    model::Failure,
-    models::Bill,
-    report::Report,
-    surroundings::{LINGER, Tail},
+    approval_gate::ToolApprovalGate,
+    child_env::{OutputTail, PIPE_DRAIN_TIMEOUT},
+    event_reporter::EventReporter,
+    model::TurnFailure,
+    model_table::PricingContext,
+    worker_log::WorkerLog,
 };
 
 /// How long one that has answered may take to put its things away, once nobody speaks to it any more.
-const PARTING: Duration = Duration::from_millis(500);
+const EXIT_GRACE: Duration = Duration::from_millis(500);
 
 /// What its program is usually called.
-pub(super) fn program_of(agent: AcpAgent) -> &'static str {
+pub(super) fn default_program(agent: AcpAgent) -> &'static str {
     agents::preset(agent).program
 }
 
 /// Where it reaches its model, and with which key.
-pub(super) fn endpoint_of(agent: AcpAgent, job: &WorkerJob) -> Endpoint {
-    agents::reached(agent, job.model.as_deref(), &job.env)
+pub(super) fn model_endpoint(agent: AcpAgent, job: &WorkerJob) -> ModelEndpoint {
+    agents::model_endpoint(agent, job.model.as_deref(), &job.env)
 }
 
 /// Who listens, and who is asked.
-pub(super) struct Company<'a> {
-    pub(super) gate: &'a Gate,
-    pub(super) bill: &'a Bill,
-    pub(super) report: &'a Report,
-    pub(super) log: &'a Log,
+pub(super) struct AcpContext<'a> {
+    pub(super) gate: &'a ToolApprovalGate,
+    pub(super) pricing: &'a PricingContext,
+    pub(super) report: &'a EventReporter,
+    pub(super) log: &'a WorkerLog,
     /// The turn is to end.
     pub(super) stopping: &'a CancellationToken,
 }
 
 /// Lets an agent do what the job asks for.
-pub(super) async fn converse(
+pub(super) async fn run_agent(
     agent: Option<AcpAgent>,
-    turn: &Turn<'_>,
+    turn: &ProgramTurn<'_>,
     mut command: Command,
-    company: &Company<'_>,
-) -> Result<String, Failure> {
+    context: &AcpContext<'_>,
+) -> Result<String, TurnFailure> {
     let started = match agent {
         Some(agent) => agents::preset(agent).invocation(agent, turn),
-        None => Ok((Invocation::default(), None)),
+        None => Ok((BackendInvocation::default(), None)),
     };
-    let (invocation, servers) = started.map_err(broken("write its settings"))?;
+    let (invocation, servers) = started.map_err(io_failure("write its settings"))?;
     let job = turn.job;
     let cwd = job.cwd.to_string_lossy();
-    let client = Client::new(Brief {
+    let client = AcpClient::new(AcpTurnInput {
         preset: agent.map(agents::preset),
         cwd: &cwd,
-        door: turn.door,
-        servers,
+        tool_server: turn.tool_server,
+        tools_file: servers,
         system_prompt: &job.system_prompt,
         prompt: &job.prompt,
         session: turn.session.as_ref(),
@@ -91,48 +94,53 @@ pub(super) async fn converse(
         .envs(&invocation.env)
         .stdin(Stdio::piped())
         .spawn()
-        .map_err(broken("start it"))?;
+        .map_err(io_failure("start it"))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (say, said) = mpsc::unbounded_channel();
-    let mut errors = Tail::default();
+    let mut errors = OutputTail::default();
     let ended = {
         // It need not read what it is told, nor say that it has ended.
         let mut pipes = pin!(async {
-            tokio::join!(write(stdin, said), errors.read(stderr, company.report, company.log));
+            tokio::join!(
+                write_messages(stdin, said),
+                errors.read(stderr, context.report, context.log)
+            );
         });
-        let mut talk = pin!(Talk::new(client, say, company).run(stdout));
+        let mut talk = pin!(AcpConversation::new(client, say, context).run(stdout));
         let ended = tokio::select! {
             ended = &mut talk => ended,
             never = async { (&mut pipes).await; std::future::pending().await } => never,
             // What it wrote itself is in the pipe already.
-            _ = child.wait() => timeout(LINGER, &mut talk).await.ok().flatten(),
+            _ = child.wait() => timeout(PIPE_DRAIN_TIMEOUT, &mut talk).await.ok().flatten(),
         };
         let parting = async { tokio::join!(pipes, child.wait()).1 };
         match ended {
             Some(ended) => {
                 // Whoever does not go by itself is ended with its tree.
-                let _ = timeout(PARTING, parting).await;
+                let _ = timeout(EXIT_GRACE, parting).await;
                 Ok(ended)
             }
-            None => Err(timeout(LINGER, parting).await),
+            None => Err(timeout(PIPE_DRAIN_TIMEOUT, parting).await),
         }
     };
     match ended {
         Ok(ended) => ended,
-        Err(Ok(status)) => Err(wordless(status.map_err(broken("wait for it"))?, &errors)),
+        Err(Ok(status)) => Err(crash_failure(status.map_err(io_failure("wait for it"))?, &errors)),
         Err(Err(_)) => match child.try_wait() {
-            Ok(Some(status)) => Err(wordless(status, &errors)),
-            Ok(None) | Err(_) => Err(Failure::new(FailureClass::Crash, "it has stopped talking")),
+            Ok(Some(status)) => Err(crash_failure(status, &errors)),
+            Ok(None) | Err(_) => {
+                Err(TurnFailure::new(FailureClass::Crash, "it has stopped talking"))
+            }
         },
     }
 }
 
-fn wordless(status: ExitStatus, errors: &Tail) -> Failure {
-    Exit { status, complaint: errors.text() }.wordless()
+fn crash_failure(status: ExitStatus, errors: &OutputTail) -> TurnFailure {
+    ProgramExit { status, stderr_tail: errors.text() }.crash_failure()
 }
 
 /// Writes what it is told, until there is nothing more to tell. One that does not read it shows that by its end.
-async fn write(stdin: Option<ChildStdin>, mut said: mpsc::UnboundedReceiver<Value>) {
+async fn write_messages(stdin: Option<ChildStdin>, mut said: mpsc::UnboundedReceiver<Value>) {
     let Some(mut stdin) = stdin else { return };
     while let Some(message) = said.recv().await {
         if stdin.write_all(format!("{message}\n").as_bytes()).await.is_err() {
@@ -142,86 +150,88 @@ async fn write(stdin: Option<ChildStdin>, mut said: mpsc::UnboundedReceiver<Valu
 }
 
 /// A conversation that goes on.
-struct Talk<'a> {
-    client: Client<'a>,
-    say: mpsc::UnboundedSender<Value>,
+struct AcpConversation<'a> {
+    client: AcpClient<'a>,
+    outgoing: mpsc::UnboundedSender<Value>,
     /// What it waits to be allowed.
-    asked: JoinSet<(Question, Permit)>,
-    company: &'a Company<'a>,
+    open_permits: JoinSet<(AcpPermitQuestion, AcpPermitDecision)>,
+    context: &'a AcpContext<'a>,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> AcpConversation<'a> {
     fn new(
-        client: Client<'a>,
-        say: mpsc::UnboundedSender<Value>,
-        company: &'a Company<'a>,
+        client: AcpClient<'a>,
+        outgoing: mpsc::UnboundedSender<Value>,
+        context: &'a AcpContext<'a>,
     ) -> Self {
-        Self { client, say, asked: JoinSet::new(), company }
+        Self { client, outgoing, open_permits: JoinSet::new(), context }
     }
 
     /// Talks to its end. None if it fell silent before.
-    async fn run(mut self, stdout: Option<ChildStdout>) -> Option<Result<String, Failure>> {
-        let mut lines = Lines::new(stdout);
+    async fn run(mut self, stdout: Option<ChildStdout>) -> Option<Result<String, TurnFailure>> {
+        let mut lines = ProgramLineReader::new(stdout);
         let mut is_stopping = false;
-        let first = self.client.begin();
-        self.tell(first);
+        let first = self.client.initialize_request();
+        self.send_message(first);
         loop {
             tokio::select! {
-                line = lines.next() => {
-                    self.company.report.touch();
-                    for step in self.client.hear(&line?) {
-                        if let Some(ended) = self.take(step) {
+                line = lines.next_line() => {
+                    self.context.report.touch();
+                    for step in self.client.handle_line(&line?) {
+                        if let Some(ended) = self.perform_step(step) {
                             return Some(ended);
                         }
                     }
                 }
-                Some(Ok((question, permit))) = self.asked.join_next() => {
-                    let answer = self.client.decided(question, permit);
-                    self.tell(answer);
+                Some(Ok((question, permit))) = self.open_permits.join_next() => {
+                    let answer = self.client.permit_response(question, permit);
+                    self.send_message(answer);
                 }
-                () = self.company.stopping.cancelled(), if !is_stopping => {
+                () = self.context.stopping.cancelled(), if !is_stopping => {
                     is_stopping = true;
-                    self.asked.shutdown().await;
-                    let last = self.client.cancel();
+                    self.open_permits.shutdown().await;
+                    let last = self.client.cancel_messages();
                     if last.is_empty() {
-                        return Some(Err(Failure::new(FailureClass::Fatal, "it was stopped")));
+                        return Some(Err(TurnFailure::new(FailureClass::Fatal, "it was stopped")));
                     }
                     for message in last {
-                        self.tell(message);
+                        self.send_message(message);
                     }
                 }
             }
         }
     }
 
-    fn take(&mut self, step: Step) -> Option<Result<String, Failure>> {
-        let Company { gate, bill, report, log, .. } = self.company;
+    fn perform_step(&mut self, step: AcpStep) -> Option<Result<String, TurnFailure>> {
+        let AcpContext { gate, pricing, report, log, .. } = self.context;
         match step {
-            Step::Pass(heard) => pass_on(vec![heard], bill, report, log).err().map(Err),
-            Step::Write(message) => {
-                self.tell(message);
+            AcpStep::Report(heard) => {
+                report_events(vec![heard], pricing, report, log).err().map(Err)
+            }
+            AcpStep::Send(message) => {
+                self.send_message(message);
                 None
             }
-            Step::Ask(mut question) => {
+            AcpStep::RequestPermit(mut question) => {
                 let gate = (*gate).clone();
                 // An agent may give the same number twice.
-                question.request.call = gate.next_call();
-                self.asked.spawn(async move {
-                    let permit = match gate.permit(&question.request).await {
-                        Ok(()) => Permit::Once,
+                question.request.call = gate.next_call_id();
+                self.open_permits.spawn(async move {
+                    let permit = match gate.request_permit(&question.request).await {
+                        Ok(()) => AcpPermitDecision::AllowOnce,
                         // The protocol has no words for why.
-                        Err(_) => Permit::No,
+                        Err(_) => AcpPermitDecision::Reject,
                     };
                     (question, permit)
                 });
                 None
             }
-            Step::End(ended) => Some(ended),
+            AcpStep::End(ended) => Some(ended),
         }
     }
 
-    fn tell(&self, message: Value) {
+    fn send_message(&self, message: Value) {
         // Who is gone shows that by its end.
-        let _ = self.say.send(message);
+        let _ = self.outgoing.send(message);
     }
 }

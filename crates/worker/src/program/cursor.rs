@@ -8,72 +8,75 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{Cli, FailureClass, Mode, Stance};
+use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, VendorCli};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict, files, models::model_for};
+use super::{
+    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
+    model_table::model_for, private_files,
+};
 use crate::{
-    door::{Entrance, SERVER},
-    model::{Failure, ToolResult},
+    model::{ToolResult, TurnFailure},
+    tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
 };
 
 /// What is given as an argument. A longer prompt lies in a file.
-const LONGEST_ARGUMENT: usize = 100 * 1024;
+const MAX_ARGUMENT_BYTES: usize = 100 * 1024;
 /// Its folder in a home, and what of it is ours.
-const FOLDER: &str = ".cursor";
-const SERVERS: &str = "mcp.json";
-const RULES: &str = "cli-config.json";
+const CONFIG_FOLDER: &str = ".cursor";
+const MCP_SERVERS_FILE: &str = "mcp.json";
+const CLI_CONFIG_FILE: &str = "cli-config.json";
 
 /// What it has said so far.
 #[derive(Default)]
 pub(super) struct Cursor {
-    last: Option<Conversation>,
+    last: Option<CursorSession>,
     /// What it said since its last call.
     answer: String,
-    end: Option<End>,
+    end: Option<CursorResult>,
 }
 
 /// What the next turn needs to go on.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Conversation {
+struct CursorSession {
     id: String,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
+enum CursorEvent {
     System {
         session_id: String,
     },
     Assistant {
-        message: Message,
+        message: CursorMessage,
     },
     ToolCall {
         subtype: String,
         call_id: String,
         tool_call: Value,
     },
-    Result(End),
+    Result(CursorResult),
     #[serde(other)]
     Other,
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct CursorMessage {
     #[serde(default)]
-    content: Vec<Block>,
+    content: Vec<CursorBlock>,
 }
 
 #[derive(Deserialize)]
-struct Block {
+struct CursorBlock {
     #[serde(default)]
     text: String,
 }
 
 /// Its last event.
 #[derive(Deserialize)]
-struct End {
+struct CursorResult {
     is_error: bool,
     #[serde(default)]
     result: String,
@@ -81,21 +84,21 @@ struct End {
 
 impl Cursor {
     pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| Conversation::deserialize(session).ok());
+        let last = session.and_then(|session| CursorSession::deserialize(session).ok());
         Self { last, ..Self::default() }
     }
 }
 
-impl Vendor for Cursor {
-    fn invocation(&self, turn: &Turn<'_>) -> io::Result<Invocation> {
+impl VendorAdapter for Cursor {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
         let job = turn.job;
-        let mut invocation = Invocation::default();
+        let mut invocation = BackendInvocation::default();
         invocation.args(["-p", "--output-format", "stream-json", "--approve-mcps"]);
         // Without it what it would change is only proposed, and what it would run is refused.
-        if job.permissions.default == Stance::Allow {
+        if job.permissions.default == PermissionAction::Allow {
             invocation.args(["--force"]);
         }
-        if let Some(model) = model_for(Cli::Cursor, job.model.as_deref()) {
+        if let Some(model) = model_for(VendorCli::Cursor, job.model.as_deref()) {
             invocation.args(["--model", &model]);
         }
         if let Some(last) = &self.last {
@@ -103,8 +106,8 @@ impl Vendor for Cursor {
         }
         // It has no other way to tell it one.
         let prompt = format!("{}\n\n{}", job.system_prompt, job.prompt);
-        let prompt = if prompt.len() > LONGEST_ARGUMENT {
-            let file = files::private(&job.folder, "prompt.md", &prompt)?;
+        let prompt = if prompt.len() > MAX_ARGUMENT_BYTES {
+            let file = private_files::write_private_file(&job.folder, "prompt.md", &prompt)?;
             format!("Read all of the file {file} and do what it says.")
         } else {
             prompt
@@ -112,80 +115,90 @@ impl Vendor for Cursor {
         // What begins like an option would be one.
         invocation.args(["--", &prompt]);
         let home = match turn.mode {
-            Mode::Isolated => {
+            CredentialMode::Isolated => {
                 let home = job.keep.join("cursor");
-                invocation.env("XDG_CONFIG_HOME", &files::folder(&home.join(".config"))?);
-                settle(&home.join(FOLDER), &json!({}), turn.door)?;
+                invocation.env(
+                    "XDG_CONFIG_HOME",
+                    &private_files::create_private_folder(&home.join(".config"))?,
+                );
+                write_config(&home.join(CONFIG_FOLDER), &json!({}), turn.tool_server)?;
                 home
             }
-            Mode::Login => {
+            CredentialMode::Login => {
                 let home = job.keep.join("cursor-login");
                 let theirs = job.env.get("HOME").map(PathBuf::from).ok_or_else(|| {
                     io::Error::new(io::ErrorKind::NotFound, "there is no HOME with a login in it")
                 })?;
-                files::folder(&home.join(FOLDER))?;
-                link_all(&theirs, &home, &[FOLDER])?;
-                link_all(&theirs.join(FOLDER), &home.join(FOLDER), &[SERVERS, RULES])?;
-                let rules = fs::read(theirs.join(FOLDER).join(RULES)).unwrap_or_default();
+                private_files::create_private_folder(&home.join(CONFIG_FOLDER))?;
+                link_entries(&theirs, &home, &[CONFIG_FOLDER])?;
+                link_entries(
+                    &theirs.join(CONFIG_FOLDER),
+                    &home.join(CONFIG_FOLDER),
+                    &[MCP_SERVERS_FILE, CLI_CONFIG_FILE],
+                )?;
+                let rules =
+                    fs::read(theirs.join(CONFIG_FOLDER).join(CLI_CONFIG_FILE)).unwrap_or_default();
                 let rules = serde_json::from_slice(&rules).unwrap_or_else(|_| json!({}));
-                settle(&home.join(FOLDER), &rules, turn.door)?;
+                write_config(&home.join(CONFIG_FOLDER), &rules, turn.tool_server)?;
                 home
             }
         };
-        invocation.env("HOME", &files::folder(&home)?);
+        invocation.env("HOME", &private_files::create_private_folder(&home)?);
         Ok(invocation)
     }
 
-    fn hear(&mut self, line: &str) -> Vec<Heard> {
+    fn parse_line(&mut self, line: &str) -> Vec<ProgramEvent> {
         match serde_json::from_str(line) {
-            Ok(Event::System { session_id }) => {
-                vec![Heard::Session(json!(Conversation { id: session_id }))]
+            Ok(CursorEvent::System { session_id }) => {
+                vec![ProgramEvent::Session(json!(CursorSession { id: session_id }))]
             }
-            Ok(Event::Assistant { message }) => {
+            Ok(CursorEvent::Assistant { message }) => {
                 let text: String = message.content.into_iter().map(|block| block.text).collect();
                 self.answer.push_str(&text);
-                vec![Heard::Text(text)]
+                vec![ProgramEvent::Text(text)]
             }
-            Ok(Event::ToolCall { subtype, call_id, tool_call }) => {
+            Ok(CursorEvent::ToolCall { subtype, call_id, tool_call }) => {
                 // What was said so far led to a call and is no answer.
                 self.answer.clear();
-                let Some((tool, args, result)) = called(&tool_call) else { return Vec::new() };
+                let Some((tool, args, result)) = parse_tool_call(&tool_call) else {
+                    return Vec::new();
+                };
                 match subtype.as_str() {
-                    "started" => vec![Heard::Called { id: call_id, tool, args }],
-                    "completed" => vec![Heard::Answered { id: call_id, tool, result }],
+                    "started" => vec![ProgramEvent::ToolCalled { id: call_id, tool, args }],
+                    "completed" => vec![ProgramEvent::ToolAnswered { id: call_id, tool, result }],
                     _ => Vec::new(),
                 }
             }
-            Ok(Event::Result(end)) => {
+            Ok(CursorEvent::Result(end)) => {
                 self.end = Some(end);
                 Vec::new()
             }
-            Ok(Event::Other) | Err(_) => Vec::new(),
+            Ok(CursorEvent::Other) | Err(_) => Vec::new(),
         }
     }
 
-    fn verdict(&mut self, exit: &Exit) -> Verdict {
+    fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome {
         match self.end.take() {
-            Some(End { is_error: false, result }) if exit.status.success() => {
+            Some(CursorResult { is_error: false, result }) if exit.status.success() => {
                 let answer = std::mem::take(&mut self.answer);
-                Verdict::Answered(if answer.is_empty() { result } else { answer })
+                ProgramOutcome::Answered(if answer.is_empty() { result } else { answer })
             }
-            Some(End { is_error: true, result }) => {
-                Verdict::Failed(Failure::new(FailureClass::Fatal, result))
+            Some(CursorResult { is_error: true, result }) => {
+                ProgramOutcome::Failed(TurnFailure::new(FailureClass::Fatal, result))
             }
             // It tells why on stderr, and in words alone.
-            Some(End { .. }) | None => Verdict::Failed(exit.wordless()),
+            Some(CursorResult { .. }) | None => ProgramOutcome::Failed(exit.crash_failure()),
         }
     }
 }
 
 /// Which tool, with what, and what it answered: `{"readToolCall": {"args": …, "result": {"success": …}}}`.
-fn called(call: &Value) -> Option<(String, Value, ToolResult)> {
+fn parse_tool_call(call: &Value) -> Option<(String, Value, ToolResult)> {
     let (name, call) = call.as_object()?.iter().next()?;
     let args = &call["args"];
     let (tool, args) = match (&**name, args["toolName"].as_str()) {
         ("mcpToolCall", Some(tool)) => {
-            let server = args["providerIdentifier"].as_str().unwrap_or(SERVER);
+            let server = args["providerIdentifier"].as_str().unwrap_or(TEAM_SERVER_NAME);
             (format!("mcp__{server}__{tool}"), args["args"].clone())
         }
         _ => (name.strip_suffix("ToolCall").unwrap_or(name).to_owned(), args.clone()),
@@ -199,11 +212,11 @@ fn called(call: &Value) -> Option<(String, Value, ToolResult)> {
 }
 
 /// Writes what it reads beside what is a person's: our server alone, whose tools it need not ask for.
-fn settle(folder: &Path, rules: &Value, door: &Entrance) -> io::Result<()> {
-    files::folder(folder)?;
+fn write_config(folder: &Path, rules: &Value, door: &ToolServerEndpoint) -> io::Result<()> {
+    private_files::create_private_folder(folder)?;
     let headers = json!({"Authorization": format!("Bearer {}", door.token)});
-    let servers = json!({"mcpServers": {SERVER: {"url": door.url, "headers": headers}}});
-    files::private(folder, SERVERS, &servers.to_string())?;
+    let servers = json!({"mcpServers": {TEAM_SERVER_NAME: {"url": door.url, "headers": headers}}});
+    private_files::write_private_file(folder, MCP_SERVERS_FILE, &servers.to_string())?;
     let mut rules = rules.clone();
     if !rules.is_object() {
         rules = json!({});
@@ -211,17 +224,17 @@ fn settle(folder: &Path, rules: &Value, door: &Entrance) -> io::Result<()> {
     if !rules["permissions"].is_object() {
         rules["permissions"] = json!({"allow": [], "deny": []});
     }
-    let ours = json!(format!("Mcp({SERVER}:*)"));
+    let ours = json!(format!("Mcp({TEAM_SERVER_NAME}:*)"));
     match rules["permissions"]["allow"].as_array_mut() {
         Some(allowed) => allowed.push(ours),
         None => rules["permissions"]["allow"] = json!([ours]),
     }
-    files::private(folder, RULES, &rules.to_string())?;
+    private_files::write_private_file(folder, CLI_CONFIG_FILE, &rules.to_string())?;
     Ok(())
 }
 
 /// Links what is in a folder into another, but for what is ours there. What is there already stays.
-fn link_all(from: &Path, to: &Path, but: &[&str]) -> io::Result<()> {
+fn link_entries(from: &Path, to: &Path, but: &[&str]) -> io::Result<()> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
     for entry in entries.flatten() {
         let name = entry.file_name();

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use agent_worker_protocol::Cli;
+use agent_worker_protocol::VendorCli;
 
 use super::opencode;
 
 /// Where, and with what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Endpoint {
+pub(super) struct ModelEndpoint {
     /// Not the vendor's own, if it is there.
     pub(super) base_url: Option<String>,
     /// The key, if one was given: without one the person's login is used.
@@ -16,26 +16,30 @@ pub(super) struct Endpoint {
 }
 
 /// What the environment of an agent says of where this model is.
-pub(super) fn endpoint(cli: Cli, model: Option<&str>, env: &BTreeMap<String, String>) -> Endpoint {
+pub(super) fn cli_endpoint(
+    cli: VendorCli,
+    model: Option<&str>,
+    env: &BTreeMap<String, String>,
+) -> ModelEndpoint {
     let provider = match cli {
-        Cli::Claude => "anthropic".to_owned(),
-        Cli::Codex => "openai".to_owned(),
-        Cli::Gemini => "google".to_owned(),
-        Cli::Cursor => "cursor".to_owned(),
-        Cli::Opencode => {
-            let Some(provider) = opencode::provider(model) else {
+        VendorCli::Claude => "anthropic".to_owned(),
+        VendorCli::Codex => "openai".to_owned(),
+        VendorCli::Gemini => "google".to_owned(),
+        VendorCli::Cursor => "cursor".to_owned(),
+        VendorCli::Opencode => {
+            let Some(provider) = opencode::provider_of_model(model) else {
                 // It chooses a provider itself where none is named: then what it could use is a key.
-                let of = |provider: &&str| of_provider(provider, env).key;
+                let of = |provider: &&str| provider_endpoint(provider, env).key;
                 let key = ["opencode", "anthropic", "openai", "google"].iter().find_map(of);
-                return Endpoint { base_url: None, key };
+                return ModelEndpoint { base_url: None, key };
             };
             provider
         }
     };
-    of_provider(&provider, env)
+    provider_endpoint(&provider, env)
 }
 
-fn of_provider(provider: &str, env: &BTreeMap<String, String>) -> Endpoint {
+fn provider_endpoint(provider: &str, env: &BTreeMap<String, String>) -> ModelEndpoint {
     let usual: String =
         provider.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let usual = usual.to_ascii_uppercase();
@@ -50,13 +54,17 @@ fn of_provider(provider: &str, env: &BTreeMap<String, String>) -> Endpoint {
         ),
         _ => (&*usual_url, &usual_keys),
     };
-    given(url, keys, env)
+    endpoint_from_env(url, keys, env)
 }
 
 /// What these variables say: one has an address, the first of the others that is there a key.
-pub(super) fn given(url: &str, keys: &[&str], env: &BTreeMap<String, String>) -> Endpoint {
+pub(super) fn endpoint_from_env(
+    url: &str,
+    keys: &[&str],
+    env: &BTreeMap<String, String>,
+) -> ModelEndpoint {
     let given = |name: &&str| env.get(*name).filter(|value| !value.is_empty()).cloned();
-    Endpoint { base_url: given(&url), key: keys.iter().find_map(given) }
+    ModelEndpoint { base_url: given(&url), key: keys.iter().find_map(given) }
 }
 
 #[cfg(test)]
@@ -74,18 +82,18 @@ mod tests {
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let of = |cli, model| {
-            let Endpoint { base_url, key } = endpoint(cli, model, &env);
+            let ModelEndpoint { base_url, key } = cli_endpoint(cli, model, &env);
             (base_url.unwrap_or_default(), key.unwrap_or_default())
         };
         for (cli, model, base_url, key) in [
-            (Cli::Claude, Some("z-ai/glm"), "", "a"),
-            (Cli::Codex, None, "http://o", ""),
-            (Cli::Cursor, None, "", ""),
-            (Cli::Opencode, Some("anthropic/opus"), "", "a"),
-            (Cli::Opencode, Some("openai/gpt-5"), "http://o", ""),
-            (Cli::Opencode, Some("z-ai/glm"), "http://z", "z"),
-            (Cli::Opencode, Some("github-copilot/gpt-5"), "", ""),
-            (Cli::Opencode, None, "", "a"),
+            (VendorCli::Claude, Some("z-ai/glm"), "", "a"),
+            (VendorCli::Codex, None, "http://o", ""),
+            (VendorCli::Cursor, None, "", ""),
+            (VendorCli::Opencode, Some("anthropic/opus"), "", "a"),
+            (VendorCli::Opencode, Some("openai/gpt-5"), "http://o", ""),
+            (VendorCli::Opencode, Some("z-ai/glm"), "http://z", "z"),
+            (VendorCli::Opencode, Some("github-copilot/gpt-5"), "", ""),
+            (VendorCli::Opencode, None, "", "a"),
         ] {
             assert_eq!(of(cli, model), (base_url.to_owned(), key.to_owned()), "{cli} {model:?}");
         }

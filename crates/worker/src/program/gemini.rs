@@ -6,48 +6,51 @@ use std::{
     path::Path,
 };
 
-use agent_worker_protocol::{Cli, FailureClass, Mode};
+use agent_worker_protocol::{CredentialMode, FailureClass, VendorCli};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, files, models::model_for};
+use super::{
+    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
+    class_of_status, model_table::model_for, private_files,
+};
 use crate::{
-    door::{Entrance, SERVER},
-    model::{Failure, ToolResult},
-    models::Share,
+    model::{ToolResult, TurnFailure},
+    model_table::ModelTokenUsage,
+    tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
 };
 
 /// Its error for an answer that broke off where that looks like an end.
-const BROKE_OFF: &str = "Model stream ended without a finish reason.";
+const STREAM_CUT_MESSAGE: &str = "Model stream ended without a finish reason.";
 /// How often it may ask its provider by itself. Its own default goes on for minutes and says nothing of it.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// What it complains of when it knows no such conversation.
-const FORGOT: &str = "Invalid session identifier";
+const SESSION_LOST_MESSAGE: &str = "Invalid session identifier";
 /// Google's own endpoint. Said even so: a file `.env` in the project could say another, and get the key.
-const GOOGLE: &str = "https://generativelanguage.googleapis.com";
+const GOOGLE_BASE_URL: &str = "https://generativelanguage.googleapis.com";
 
 /// What it has said so far.
 #[derive(Default)]
 pub(super) struct Gemini {
-    last: Option<Conversation>,
+    last: Option<GeminiSession>,
     answer: String,
     /// Which tools its open calls are for.
-    open: HashMap<String, String>,
+    open_calls: HashMap<String, String>,
     /// Its last complaint. Some ends give no reason but this.
-    complaint: Option<String>,
+    last_error: Option<String>,
     end: Option<Result<(), String>>,
 }
 
 /// What the next turn needs to go on.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Conversation {
+struct GeminiSession {
     id: String,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
+enum GeminiEvent {
     Init {
         session_id: String,
     },
@@ -73,30 +76,30 @@ enum Event {
     },
     Result {
         status: String,
-        error: Option<Problem>,
+        error: Option<GeminiError>,
         #[serde(default)]
-        stats: Stats,
+        stats: GeminiStats,
     },
     #[serde(other)]
     Other,
 }
 
 #[derive(Deserialize)]
-struct Problem {
+struct GeminiError {
     message: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Stats {
+struct GeminiStats {
     #[serde(flatten)]
-    all: Used,
-    models: BTreeMap<String, Used>,
+    all: GeminiTokens,
+    models: BTreeMap<String, GeminiTokens>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Used {
+struct GeminiTokens {
     /// With what is thought and not said.
     total_tokens: u64,
     /// With those from the cache.
@@ -107,69 +110,71 @@ struct Used {
 
 impl Gemini {
     pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| Conversation::deserialize(session).ok());
+        let last = session.and_then(|session| GeminiSession::deserialize(session).ok());
         Self { last, ..Self::default() }
     }
 }
 
-impl Vendor for Gemini {
-    fn invocation(&self, turn: &Turn<'_>) -> io::Result<Invocation> {
+impl VendorAdapter for Gemini {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
         let job = turn.job;
-        let mut invocation = Invocation::default();
+        let mut invocation = BackendInvocation::default();
         match turn.mode {
-            Mode::Isolated => {
+            CredentialMode::Isolated => {
                 let home = job.keep.join("gemini");
                 let own = home.join(".gemini");
-                files::folder(&own)?;
-                let mut settings = settings(turn.door);
-                with_key(&mut settings);
-                files::private(&own, "settings.json", &settings.to_string())?;
-                files::private(&own, "GEMINI.md", &fenced(&job.system_prompt))?;
-                invocation.env("GEMINI_CLI_HOME", &files::folder(&home)?);
-                invocation.stdin = literal(&job.prompt);
+                private_files::create_private_folder(&own)?;
+                let mut settings = mcp_settings(turn.tool_server);
+                add_key_settings(&mut settings);
+                private_files::write_private_file(&own, "settings.json", &settings.to_string())?;
+                private_files::write_private_file(&own, "GEMINI.md", &fenced(&job.system_prompt))?;
+                invocation.env("GEMINI_CLI_HOME", &private_files::create_private_folder(&home)?);
+                invocation.stdin = escape_mentions(&job.prompt);
             }
-            Mode::Login => {
-                let settings = settings(turn.door).to_string();
-                let settings = files::private(&job.folder, "gemini.json", &settings)?;
+            CredentialMode::Login => {
+                let settings = mcp_settings(turn.tool_server).to_string();
+                let settings =
+                    private_files::write_private_file(&job.folder, "gemini.json", &settings)?;
                 invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
                 // It has no other way to tell it one beside the person's own.
-                invocation.stdin = literal(&format!("{}\n\n{}", job.system_prompt, job.prompt));
+                invocation.stdin =
+                    escape_mentions(&format!("{}\n\n{}", job.system_prompt, job.prompt));
             }
         }
         invocation.args(["-o", "stream-json", "--skip-trust"]);
-        invocation.args(["--allowed-mcp-server-names", SERVER]);
-        if let Some(model) = model_for(Cli::Gemini, job.model.as_deref()) {
+        invocation.args(["--allowed-mcp-server-names", TEAM_SERVER_NAME]);
+        if let Some(model) = model_for(VendorCli::Gemini, job.model.as_deref()) {
             invocation.args(["--model", &model]);
         }
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
         }
         // When its provider fails it writes the conversation there, for everybody to read.
-        invocation.env("TMPDIR", &files::folder(&job.folder.join("tmp"))?);
+        invocation.env("TMPDIR", &private_files::create_private_folder(&job.folder.join("tmp"))?);
         // It would start itself once more for nothing.
         invocation.env("GEMINI_CLI_NO_RELAUNCH", "true");
-        endpoint(turn, &mut invocation);
+        set_model_endpoint(turn, &mut invocation);
         Ok(invocation)
     }
 
-    fn hear(&mut self, line: &str) -> Vec<Heard> {
+    fn parse_line(&mut self, line: &str) -> Vec<ProgramEvent> {
         match serde_json::from_str(line) {
-            Ok(Event::Init { session_id }) => {
-                vec![Heard::Session(json!(Conversation { id: session_id }))]
+            Ok(GeminiEvent::Init { session_id }) => {
+                vec![ProgramEvent::Session(json!(GeminiSession { id: session_id }))]
             }
-            Ok(Event::Message { role, content }) if role == "assistant" => {
+            Ok(GeminiEvent::Message { role, content }) if role == "assistant" => {
                 self.answer.push_str(&content);
-                vec![Heard::Text(content)]
+                vec![ProgramEvent::Text(content)]
             }
-            Ok(Event::ToolUse { tool_name, tool_id, parameters }) => {
+            Ok(GeminiEvent::ToolUse { tool_name, tool_id, parameters }) => {
                 // What was said so far led to a call and is no answer.
                 self.answer.clear();
-                let tool = spelt(&tool_name);
-                self.open.insert(tool_id.clone(), tool.clone());
-                vec![Heard::Called { id: tool_id, tool, args: parameters }]
+                let tool = canonical_tool_name(&tool_name);
+                self.open_calls.insert(tool_id.clone(), tool.clone());
+                vec![ProgramEvent::ToolCalled { id: tool_id, tool, args: parameters }]
             }
-            Ok(Event::ToolResult { tool_id, status, output }) => {
-                let tool = self.open.remove(&tool_id).unwrap_or_default();
+            Ok(GeminiEvent::ToolResult { tool_id, status, output }) => {
+                let tool = self.open_calls.remove(&tool_id).unwrap_or_default();
                 let text = match output {
                     Value::String(text) => text,
                     Value::Null => String::new(),
@@ -179,102 +184,114 @@ impl Vendor for Gemini {
                     "success" => ToolResult::Done(text),
                     _ => ToolResult::Failed(text),
                 };
-                vec![Heard::Answered { id: tool_id, tool, result }]
+                vec![ProgramEvent::ToolAnswered { id: tool_id, tool, result }]
             }
-            Ok(Event::Error { message }) => {
-                self.complaint = Some(message);
+            Ok(GeminiEvent::Error { message }) => {
+                self.last_error = Some(message);
                 Vec::new()
             }
-            Ok(Event::Result { status, error, stats }) => {
-                let complaint = self.complaint.take().unwrap_or_else(|| status.clone());
+            Ok(GeminiEvent::Result { status, error, stats }) => {
+                let complaint = self.last_error.take().unwrap_or_else(|| status.clone());
                 let problem = error.map_or(complaint, |error| error.message);
                 self.end = Some(if status == "success" { Ok(()) } else { Err(problem) });
-                stats.heard().into_iter().collect()
+                stats.into_usage_event().into_iter().collect()
             }
-            Ok(Event::Message { .. } | Event::Other) | Err(_) => Vec::new(),
+            Ok(GeminiEvent::Message { .. } | GeminiEvent::Other) | Err(_) => Vec::new(),
         }
     }
 
-    fn verdict(&mut self, exit: &Exit) -> Verdict {
+    fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome {
         match self.end.take() {
             Some(Ok(())) if exit.status.success() => {
-                Verdict::Answered(std::mem::take(&mut self.answer))
+                ProgramOutcome::Answered(std::mem::take(&mut self.answer))
             }
-            Some(Err(why)) => Verdict::Failed(Failure::new(class(&why, exit), why)),
-            None if self.last.is_some() && exit.says(FORGOT) => Verdict::Forgot,
-            Some(Ok(())) | None => Verdict::Failed(exit.wordless()),
+            Some(Err(why)) => {
+                ProgramOutcome::Failed(TurnFailure::new(failure_class(&why, exit), why))
+            }
+            None if self.last.is_some() && exit.stderr_contains(SESSION_LOST_MESSAGE) => {
+                ProgramOutcome::SessionLost
+            }
+            Some(Ok(())) | None => ProgramOutcome::Failed(exit.crash_failure()),
         }
     }
 }
 
-impl Stats {
-    fn heard(self) -> Option<Heard> {
-        let mut shares: Vec<_> = self.models.into_iter().map(Used::of).collect();
+impl GeminiStats {
+    fn into_usage_event(self) -> Option<ProgramEvent> {
+        let mut shares: Vec<_> = self.models.into_iter().map(GeminiTokens::model_usage).collect();
         if shares.is_empty() {
             let nobody_says = String::new();
-            shares.push(Used::of((nobody_says, self.all)));
+            shares.push(GeminiTokens::model_usage((nobody_says, self.all)));
         }
         shares.retain(|share| share.input + share.output > 0);
-        (!shares.is_empty()).then_some(Heard::Spent(shares))
+        (!shares.is_empty()).then_some(ProgramEvent::UsageByModel(shares))
     }
 }
 
-impl Used {
-    fn of((model, tokens): (String, Self)) -> Share {
+impl GeminiTokens {
+    fn model_usage((model, tokens): (String, Self)) -> ModelTokenUsage {
         let Self { total_tokens, input_tokens: input, cached, output_tokens } = tokens;
         // Thoughts are paid for as what is said is.
         let output = total_tokens.saturating_sub(input).max(output_tokens);
-        Share { model: Some(model), input, from_cache: cached, into_cache: 0, output }
+        ModelTokenUsage { model: Some(model), input, from_cache: cached, into_cache: 0, output }
     }
 }
 
 /// What it has to know beside what is the person's.
-fn settings(door: &Entrance) -> Value {
+fn mcp_settings(door: &ToolServerEndpoint) -> Value {
     let headers = json!({"Authorization": format!("Bearer {}", door.token)});
-    let mut settings = general();
-    settings["mcpServers"] =
-        json!({SERVER: {"type": "http", "url": door.url, "headers": headers, "trust": true}});
+    let mut settings = general_settings();
+    settings["mcpServers"] = json!({TEAM_SERVER_NAME: {"type": "http", "url": door.url, "headers": headers, "trust": true}});
     settings
 }
 
-fn general() -> Value {
-    json!({"general": {"enableAutoUpdate": false, "maxAttempts": ATTEMPTS}})
+fn general_settings() -> Value {
+    json!({"general": {"enableAutoUpdate": false, "maxAttempts": MAX_ATTEMPTS}})
 }
 
 /// Isolated: it takes the key, and sends home nothing.
-fn with_key(settings: &mut Value) {
+fn add_key_settings(settings: &mut Value) {
     settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
     settings["privacy"] = json!({"usageStatisticsEnabled": false});
 }
 
 /// Where it reaches its model.
-fn endpoint(turn: &Turn<'_>, invocation: &mut Invocation) {
+fn set_model_endpoint(turn: &ProgramTurn<'_>, invocation: &mut BackendInvocation) {
     match (&turn.endpoint.base_url, turn.mode) {
         (Some(url), _) => invocation.env("GOOGLE_GEMINI_BASE_URL", url),
-        (None, Mode::Isolated) => invocation.env("GOOGLE_GEMINI_BASE_URL", GOOGLE),
-        (None, Mode::Login) => {}
+        (None, CredentialMode::Isolated) => {
+            invocation.env("GOOGLE_GEMINI_BASE_URL", GOOGLE_BASE_URL);
+        }
+        (None, CredentialMode::Login) => {}
     }
 }
 
 /// Its settings when it is told of its tools by the protocol. When isolated, its folder is there already.
-pub(super) fn settle(turn: &Turn<'_>, invocation: &mut Invocation) -> io::Result<()> {
-    let mut settings = general();
+pub(super) fn write_acp_settings(
+    turn: &ProgramTurn<'_>,
+    invocation: &mut BackendInvocation,
+) -> io::Result<()> {
+    let mut settings = general_settings();
     if let Some(home) = invocation.env.get("GEMINI_CLI_HOME") {
         let own = Path::new(home).join(".gemini");
-        files::folder(&own)?;
-        with_key(&mut settings);
-        files::private(&own, "settings.json", &settings.to_string())?;
+        private_files::create_private_folder(&own)?;
+        add_key_settings(&mut settings);
+        private_files::write_private_file(&own, "settings.json", &settings.to_string())?;
     } else {
-        let settings = files::private(&turn.job.folder, "gemini.json", &settings.to_string())?;
+        let settings = private_files::write_private_file(
+            &turn.job.folder,
+            "gemini.json",
+            &settings.to_string(),
+        )?;
         invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
     }
-    endpoint(turn, invocation);
+    set_model_endpoint(turn, invocation);
     Ok(())
 }
 
 /// A prompt in which no name is a file: it would put the file `coder` in the place of `@coder`, and whatever else
 /// somebody writes into a message.
-fn literal(prompt: &str) -> String {
+fn escape_mentions(prompt: &str) -> String {
     prompt.replace('@', "\\@")
 }
 
@@ -286,17 +303,20 @@ fn fenced(text: &str) -> String {
 }
 
 /// A tool's name as Claude spells it: events of one team look alike.
-fn spelt(tool: &str) -> String {
-    match tool.strip_prefix("mcp_").and_then(|tool| tool.strip_prefix(SERVER)?.strip_prefix('_')) {
-        Some(tool) => format!("mcp__{SERVER}__{tool}"),
+fn canonical_tool_name(tool: &str) -> String {
+    match tool
+        .strip_prefix("mcp_")
+        .and_then(|tool| tool.strip_prefix(TEAM_SERVER_NAME)?.strip_prefix('_'))
+    {
+        Some(tool) => format!("mcp__{TEAM_SERVER_NAME}__{tool}"),
         None => tool.to_owned(),
     }
 }
 
 /// The class of a failure: by the provider's answer inside its own error, or by its exit status, which is the provider's
 /// as far as that fits into a byte. Never by words.
-fn class(error: &str, exit: &Exit) -> FailureClass {
-    if error == BROKE_OFF {
+fn failure_class(error: &str, exit: &ProgramExit) -> FailureClass {
+    if error == STREAM_CUT_MESSAGE {
         return FailureClass::Transient;
     }
     let Some(answer) = error.strip_prefix("[API Error: ") else { return FailureClass::Fatal };
@@ -309,8 +329,8 @@ fn class(error: &str, exit: &Exit) -> FailureClass {
     let code = answer.and_then(|answer| answer.pointer("/error/code")?.as_u64());
     let status = exit.status.code().and_then(|code| u64::try_from(code).ok());
     match (code, status) {
-        (Some(code), _) => class_of(code),
-        (None, Some(low @ 144..=255)) => class_of(low + 256),
+        (Some(code), _) => class_of_status(code),
+        (None, Some(low @ 144..=255)) => class_of_status(low + 256),
         // There was no answer, or it broke off.
         (None, _) => FailureClass::Transient,
     }

@@ -5,98 +5,99 @@
 
 use std::{io, time::Duration};
 
-use agent_worker_protocol::{Cli, FailureClass, Mode, Stance, Usage};
+use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, Usage, VendorCli};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
-    Exit, Heard, Invocation, Turn, Vendor, Verdict, class_of, endpoint::Endpoint, files, micros,
-    models::model_for,
+    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
+    class_of_status, endpoint::ModelEndpoint, model_table::model_for, private_files, usd_to_micros,
 };
 use crate::{
-    door::SERVER,
-    model::{Failure, ToolResult},
+    model::{ToolResult, TurnFailure},
+    tool_server::TEAM_SERVER_NAME,
 };
 
 /// The variable that its settings name, so that no key stands in them.
 const MODEL_KEY: &str = "AGENT_WORKER_MODEL_KEY";
 /// How often it may ask its provider again by itself, and how long it may wait before it does.
-const RETRIES: u32 = 3;
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_RETRIES: u32 = 3;
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 /// How long it waits for a tool of ours. Its own default is a minute, and a daemon that restarts may take longer.
-const LONGEST_CALL_MS: u64 = 600_000;
+const TOOL_TIMEOUT_MS: u64 = 600_000;
 /// What it complains of when it knows no such conversation.
-const FORGOT: &str = "Session not found";
+const SESSION_LOST_MESSAGE: &str = "Session not found";
 /// How its log tells that the provider did not answer the conversation itself: it also asks for titles.
-const IN_VAIN: [&str; 3] = [" level=ERROR ", " message=\"stream error\" ", " small=false "];
+const STREAM_ERROR_MARKERS: [&str; 3] =
+    [" level=ERROR ", " message=\"stream error\" ", " small=false "];
 /// What it may do where it may do nothing by itself.
-const HARMLESS: [&str; 4] = ["glob", "grep", "list", "read"];
+const READ_ONLY_TOOLS: [&str; 4] = ["glob", "grep", "list", "read"];
 
 /// What it has said so far.
 #[derive(Default)]
 pub(super) struct Opencode {
-    last: Option<Conversation>,
+    last: Option<OpencodeSession>,
     has_begun: bool,
     /// What it said in this step.
     answer: String,
     /// Why its last step ended.
     reason: Option<String>,
-    error: Option<Problem>,
+    error: Option<OpencodeError>,
     /// Why its provider did not answer, how often in a row, and since when.
-    in_vain: Option<(String, u32, Instant)>,
+    provider_failure: Option<(String, u32, Instant)>,
 }
 
 /// What the next turn needs to go on.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Conversation {
+struct OpencodeSession {
     id: String,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct OpencodeLine {
     #[serde(rename = "sessionID")]
     session: String,
     #[serde(flatten)]
-    event: Event,
+    event: OpencodeEvent,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
+enum OpencodeEvent {
     StepStart,
     Text {
-        part: Said,
+        part: OpencodeText,
     },
     /// A call and its result at once.
     ToolUse {
-        part: Called,
+        part: OpencodeToolUse,
     },
     StepFinish {
-        part: Step,
+        part: OpencodeStepFinish,
     },
     Error {
-        error: Problem,
+        error: OpencodeError,
     },
     #[serde(other)]
     Other,
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct OpencodeText {
     text: String,
 }
 
 #[derive(Deserialize)]
-struct Called {
+struct OpencodeToolUse {
     tool: String,
     #[serde(rename = "callID")]
     id: String,
-    state: State,
+    state: OpencodeToolState,
 }
 
 #[derive(Deserialize)]
-struct State {
+struct OpencodeToolState {
     status: String,
     #[serde(default)]
     input: Value,
@@ -107,41 +108,41 @@ struct State {
 }
 
 #[derive(Deserialize)]
-struct Step {
+struct OpencodeStepFinish {
     reason: String,
-    tokens: Tokens,
+    tokens: OpencodeTokens,
     #[serde(default)]
     cost: f64,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Tokens {
+struct OpencodeTokens {
     total: Option<u64>,
     input: u64,
     output: u64,
     reasoning: u64,
-    cache: Cache,
+    cache: OpencodeCacheTokens,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Cache {
+struct OpencodeCacheTokens {
     read: u64,
     write: u64,
 }
 
 /// Its own name for what went wrong, and what the provider said.
 #[derive(Deserialize)]
-struct Problem {
+struct OpencodeError {
     name: String,
     #[serde(default)]
-    data: Details,
+    data: OpencodeErrorData,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Details {
+struct OpencodeErrorData {
     message: String,
     status_code: Option<u64>,
     response_body: String,
@@ -149,37 +150,39 @@ struct Details {
 
 impl Opencode {
     pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| Conversation::deserialize(session).ok());
+        let last = session.and_then(|session| OpencodeSession::deserialize(session).ok());
         Self { last, ..Self::default() }
     }
 }
 
-impl Vendor for Opencode {
-    fn invocation(&self, turn: &Turn<'_>) -> io::Result<Invocation> {
+impl VendorAdapter for Opencode {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
         let job = turn.job;
-        let mut invocation = Invocation { stdin: job.prompt.clone(), ..Invocation::default() };
-        let system = files::private(&job.folder, "system.md", &job.system_prompt)?;
-        let headers = json!({"Authorization": format!("Bearer {}", turn.door.token)});
+        let mut invocation =
+            BackendInvocation { stdin: job.prompt.clone(), ..BackendInvocation::default() };
+        let system =
+            private_files::write_private_file(&job.folder, "system.md", &job.system_prompt)?;
+        let headers = json!({"Authorization": format!("Bearer {}", turn.tool_server.token)});
         let mut settings = json!({
             "autoupdate": false,
             "share": "disabled",
             // The project's own, which it does not look for: see below.
             "instructions": [system, job.cwd.join("AGENTS.md")],
-            "mcp": {SERVER: {
-                "type": "remote", "url": turn.door.url, "headers": headers, "oauth": false, "enabled": true,
-                "timeout": LONGEST_CALL_MS,
+            "mcp": {TEAM_SERVER_NAME: {
+                "type": "remote", "url": turn.tool_server.url, "headers": headers, "oauth": false, "enabled": true,
+                "timeout": TOOL_TIMEOUT_MS,
             }},
             // What is refused is told to the model, which may do something else.
-            "experimental": {"mcp_timeout": LONGEST_CALL_MS, "continue_loop_on_deny": true},
-            "permission": permission(job.permissions.default),
+            "experimental": {"mcp_timeout": TOOL_TIMEOUT_MS, "continue_loop_on_deny": true},
+            "permission": permission_rules(job.permissions.default),
         });
         // A title would be one more thing to ask the model for.
         let title = format!("{}@{}", job.agent, job.instance);
         invocation.args(["run", "--pure", "--format", "json", "--title", &title]);
         invocation.args(["--print-logs", "--log-level", "ERROR"]);
-        if let Some(model) = model(job.model.as_deref()) {
+        if let Some(model) = qualified_model(job.model.as_deref()) {
             if let Some((provider, name)) = model.split_once('/') {
-                settings["provider"] = json!({provider: settings_of(provider, name, turn)});
+                settings["provider"] = json!({provider: provider_settings(provider, name, turn)});
             }
             invocation.args(["--model", &model]);
         }
@@ -191,7 +194,7 @@ impl Vendor for Opencode {
         invocation.env("OPENCODE_DISABLE_PROJECT_CONFIG", "1");
         invocation.env("OPENCODE_DISABLE_AUTOUPDATE", "1");
         invocation.env("OPENCODE_DISABLE_LSP_DOWNLOAD", "1");
-        if let Mode::Isolated = turn.mode {
+        if let CredentialMode::Isolated = turn.mode {
             let own = job.keep.join("opencode");
             for (name, folder) in [
                 ("XDG_CONFIG_HOME", "config"),
@@ -202,7 +205,7 @@ impl Vendor for Opencode {
                 // Where it looks for `.opencode` of a person.
                 ("OPENCODE_TEST_HOME", "home"),
             ] {
-                invocation.env(name, &files::folder(&own.join(folder))?);
+                invocation.env(name, &private_files::create_private_folder(&own.join(folder))?);
             }
             for elsewhere in ["OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR"] {
                 invocation.env(elsewhere, "");
@@ -214,73 +217,83 @@ impl Vendor for Opencode {
         Ok(invocation)
     }
 
-    fn hear(&mut self, line: &str) -> Vec<Heard> {
-        let Ok(Line { session, event }) = serde_json::from_str(line) else { return Vec::new() };
-        self.in_vain = None;
+    fn parse_line(&mut self, line: &str) -> Vec<ProgramEvent> {
+        let Ok(OpencodeLine { session, event }) = serde_json::from_str(line) else {
+            return Vec::new();
+        };
+        self.provider_failure = None;
         let mut heard = Vec::new();
         if !std::mem::replace(&mut self.has_begun, true) {
-            heard.push(Heard::Session(json!(Conversation { id: session })));
+            heard.push(ProgramEvent::Session(json!(OpencodeSession { id: session })));
         }
         match event {
-            Event::StepStart => self.answer.clear(),
-            Event::Text { part: Said { text } } => {
+            OpencodeEvent::StepStart => self.answer.clear(),
+            OpencodeEvent::Text { part: OpencodeText { text } } => {
                 self.answer.push_str(&text);
-                heard.push(Heard::Text(text));
+                heard.push(ProgramEvent::Text(text));
             }
-            Event::ToolUse { part: Called { tool, id, state } } => {
-                let tool = spelt(&tool);
+            OpencodeEvent::ToolUse { part: OpencodeToolUse { tool, id, state } } => {
+                let tool = canonical_tool_name(&tool);
                 let result = match state.status.as_str() {
                     "completed" => ToolResult::Done(state.output),
                     _ => ToolResult::Failed(state.error),
                 };
-                let called =
-                    Heard::Called { id: id.clone(), tool: tool.clone(), args: state.input };
-                heard.extend([called, Heard::Answered { id, tool, result }]);
+                let called = ProgramEvent::ToolCalled {
+                    id: id.clone(),
+                    tool: tool.clone(),
+                    args: state.input,
+                };
+                heard.extend([called, ProgramEvent::ToolAnswered { id, tool, result }]);
             }
-            Event::StepFinish { part: Step { reason, tokens, cost } } => {
+            OpencodeEvent::StepFinish { part: OpencodeStepFinish { reason, tokens, cost } } => {
                 self.reason = Some(reason);
-                heard.push(Heard::Usage(tokens.usage(cost)));
+                heard.push(ProgramEvent::Usage(tokens.usage(cost)));
             }
-            Event::Error { error } => self.error = Some(error),
-            Event::Other => {}
+            OpencodeEvent::Error { error } => self.error = Some(error),
+            OpencodeEvent::Other => {}
         }
         heard
     }
 
-    fn logs(&mut self, line: &str) -> Option<Vec<Heard>> {
-        if !IN_VAIN.iter().all(|part| line.contains(part)) {
+    fn parse_log_line(&mut self, line: &str) -> Option<Vec<ProgramEvent>> {
+        if !STREAM_ERROR_MARKERS.iter().all(|part| line.contains(part)) {
             return None;
         }
         let why = line.split_once(" error.error=").map_or(line, |(_, why)| why);
         let why = serde_json::from_str(why).unwrap_or_else(|_| why.to_owned());
-        let before = self.in_vain.take();
+        let before = self.provider_failure.take();
         let times = before.as_ref().map_or(1, |(_, times, _)| times + 1);
-        self.in_vain = Some((why.clone(), times, Instant::now()));
-        if times > RETRIES {
-            return Some(vec![Heard::GaveUp(Failure::new(FailureClass::Transient, why))]);
+        self.provider_failure = Some((why.clone(), times, Instant::now()));
+        if times > MAX_RETRIES {
+            return Some(vec![ProgramEvent::GaveUp(TurnFailure::new(
+                FailureClass::Transient,
+                why,
+            ))]);
         }
         // The first is no try yet: what is in vain for good follows it at once.
-        Some(before.map(|(why, ..)| Heard::Retry(why)).into_iter().collect())
+        Some(before.map(|(why, ..)| ProgramEvent::Retry(why)).into_iter().collect())
     }
 
-    fn waits(&self) -> Option<(Instant, Failure)> {
-        let (why, _, since) = self.in_vain.as_ref()?;
-        Some((*since + LONGEST_PAUSE, Failure::new(FailureClass::Transient, why)))
+    fn wait_limit(&self) -> Option<(Instant, TurnFailure)> {
+        let (why, _, since) = self.provider_failure.as_ref()?;
+        Some((*since + MAX_RETRY_DELAY, TurnFailure::new(FailureClass::Transient, why)))
     }
 
-    fn verdict(&mut self, exit: &Exit) -> Verdict {
+    fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome {
         match (self.error.take(), self.reason.take()) {
-            (Some(error), _) => Verdict::Failed(error.failure()),
+            (Some(error), _) => ProgramOutcome::Failed(error.into_failure()),
             (None, Some(reason)) if reason != "tool-calls" && exit.status.success() => {
-                Verdict::Answered(std::mem::take(&mut self.answer))
+                ProgramOutcome::Answered(std::mem::take(&mut self.answer))
             }
-            (None, None) if self.last.is_some() && exit.says(FORGOT) => Verdict::Forgot,
-            (None, Some(_) | None) => Verdict::Failed(exit.wordless()),
+            (None, None) if self.last.is_some() && exit.stderr_contains(SESSION_LOST_MESSAGE) => {
+                ProgramOutcome::SessionLost
+            }
+            (None, Some(_) | None) => ProgramOutcome::Failed(exit.crash_failure()),
         }
     }
 }
 
-impl Tokens {
+impl OpencodeTokens {
     fn usage(&self, cost: f64) -> Usage {
         let Self { total, input, output, reasoning, cache } = self;
         let input_tokens = input + cache.read + cache.write;
@@ -288,14 +301,14 @@ impl Tokens {
         let output_tokens =
             total.map_or(output + reasoning, |all| all.saturating_sub(input_tokens));
         // Nothing is also what it says when it knows no price.
-        let cost_micros = Some(micros(cost)).filter(|micros| *micros > 0);
+        let cost_micros = Some(usd_to_micros(cost)).filter(|micros| *micros > 0);
         Usage { input_tokens, output_tokens, cost_micros, cost_reckoned: false }
     }
 }
 
-impl Problem {
-    fn failure(self) -> Failure {
-        let Self { name, data: Details { message, status_code, response_body } } = self;
+impl OpencodeError {
+    fn into_failure(self) -> TurnFailure {
+        let Self { name, data: OpencodeErrorData { message, status_code, response_body } } = self;
         let body: Option<Value> = serde_json::from_str(&response_body).ok();
         let code = body.as_ref().and_then(|body| body.pointer("/error/code")?.as_str());
         let class = match (&*name, status_code, code) {
@@ -303,19 +316,19 @@ impl Problem {
             ("APIError", _, Some("context_length_exceeded")) | ("ContextOverflowError", ..) => {
                 FailureClass::ContextOverflow
             }
-            ("APIError", Some(status), _) => class_of(status),
+            ("APIError", Some(status), _) => class_of_status(status),
             // There was no answer, or it broke off.
             ("APIError", None, _) => FailureClass::Transient,
             ("ProviderAuthError", ..) => FailureClass::Auth,
             _ => FailureClass::Fatal,
         };
-        Failure::new(class, if message.is_empty() { name } else { message })
+        TurnFailure::new(class, if message.is_empty() { name } else { message })
     }
 }
 
 /// The model as it wants it: always with its provider, which may be its own.
-fn model(written: Option<&str>) -> Option<String> {
-    let name = model_for(Cli::Opencode, written)?;
+fn qualified_model(written: Option<&str>) -> Option<String> {
+    let name = model_for(VendorCli::Opencode, written)?;
     // `opencode/openai/gpt-5` says the backend too; `opencode/big-pickle` is a model of its own.
     let rest = name.strip_prefix("opencode/");
     let name = rest.filter(|rest| rest.contains(['/', ':'])).unwrap_or(&name);
@@ -330,13 +343,13 @@ fn model(written: Option<&str>) -> Option<String> {
 }
 
 /// Which provider it is, by what is written.
-pub(super) fn provider(written: Option<&str>) -> Option<String> {
-    model(written)?.split_once('/').map(|(provider, _)| provider.to_owned())
+pub(super) fn provider_of_model(written: Option<&str>) -> Option<String> {
+    qualified_model(written)?.split_once('/').map(|(provider, _)| provider.to_owned())
 }
 
 /// What it has to know of a provider. One that only the environment knows speaks as most do.
-fn settings_of(provider: &str, name: &str, turn: &Turn<'_>) -> Value {
-    let Endpoint { base_url, key } = &turn.endpoint;
+fn provider_settings(provider: &str, name: &str, turn: &ProgramTurn<'_>) -> Value {
+    let ModelEndpoint { base_url, key } = &turn.endpoint;
     let mut options = Map::new();
     let mut settings = json!({});
     if let Some(url) = base_url {
@@ -354,7 +367,7 @@ fn settings_of(provider: &str, name: &str, turn: &Turn<'_>) -> Value {
         let url = url.strip_suffix(path).unwrap_or(url);
         options.insert("baseURL".to_owned(), json!(format!("{url}{path}")));
     }
-    if turn.mode == Mode::Isolated && key.is_some() {
+    if turn.mode == CredentialMode::Isolated && key.is_some() {
         options.insert("apiKey".to_owned(), json!(format!("{{env:{MODEL_KEY}}}")));
     }
     settings["options"] = Value::Object(options);
@@ -362,14 +375,14 @@ fn settings_of(provider: &str, name: &str, turn: &Turn<'_>) -> Value {
 }
 
 /// What it may do by itself. The last that fits holds, and they are told in the order of the alphabet.
-fn permission(default: Stance) -> Value {
-    let ours = format!("{SERVER}_*");
+fn permission_rules(default: PermissionAction) -> Value {
+    let ours = format!("{TEAM_SERVER_NAME}_*");
     match default {
-        Stance::Allow => json!({"*": "allow", ours: "allow"}),
-        Stance::Ask => json!({ours: "allow"}),
-        Stance::Deny => {
+        PermissionAction::Allow => json!({"*": "allow", ours: "allow"}),
+        PermissionAction::Ask => json!({ours: "allow"}),
+        PermissionAction::Deny => {
             let mut rules = json!({"*": "deny", ours: "allow"});
-            for tool in HARMLESS {
+            for tool in READ_ONLY_TOOLS {
                 rules[tool] = json!("allow");
             }
             rules
@@ -378,9 +391,9 @@ fn permission(default: Stance) -> Value {
 }
 
 /// A tool's name as Claude spells it: events of one team look alike.
-fn spelt(tool: &str) -> String {
-    match tool.strip_prefix(SERVER).and_then(|tool| tool.strip_prefix('_')) {
-        Some(tool) => format!("mcp__{SERVER}__{tool}"),
+fn canonical_tool_name(tool: &str) -> String {
+    match tool.strip_prefix(TEAM_SERVER_NAME).and_then(|tool| tool.strip_prefix('_')) {
+        Some(tool) => format!("mcp__{TEAM_SERVER_NAME}__{tool}"),
         None => tool.to_owned(),
     }
 }
@@ -402,22 +415,22 @@ mod tests {
             ("sonnet", Some("anthropic/claude-sonnet-5-5")),
             ("large", Some("large")),
         ] {
-            assert_eq!(model(Some(written)).as_deref(), expected, "{written}");
+            assert_eq!(qualified_model(Some(written)).as_deref(), expected, "{written}");
         }
-        assert_eq!(provider(Some("acme/large")).as_deref(), Some("acme"));
-        assert_eq!(provider(Some("large")), None);
+        assert_eq!(provider_of_model(Some("acme/large")).as_deref(), Some("acme"));
+        assert_eq!(provider_of_model(Some("large")), None);
     }
 
     #[test]
     fn rules_are_told_so_that_the_last_that_fits_is_the_one_that_is_meant() {
-        let told = permission(Stance::Deny).to_string();
+        let told = permission_rules(PermissionAction::Deny).to_string();
         assert!(told.starts_with("{\"*\":\"deny\","), "{told}");
         assert!(told.ends_with("\"team_*\":\"allow\"}"), "{told}");
     }
 
     #[test]
     fn what_was_thought_is_counted_once_and_a_price_that_is_not_known_is_none() {
-        let tokens = |text| serde_json::from_str::<Tokens>(text).unwrap();
+        let tokens = |text| serde_json::from_str::<OpencodeTokens>(text).unwrap();
         let all = tokens(
             r#"{"total":180,"input":100,"output":10,"reasoning":5,"cache":{"read":50,"write":20}}"#,
         );

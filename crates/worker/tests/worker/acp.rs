@@ -3,19 +3,20 @@
 use std::fs;
 
 use agent_worker_protocol::{
-    Acp, AcpAgent, Backend, FailureClass, Mode, Session, WorkerEvent, WorkerJob, WorkerOutcome,
+    Acp, AcpAgent, Backend, CredentialMode, FailureClass, SessionPolicy, WorkerEvent, WorkerJob,
+    WorkerOutcome,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    daemon::{Answer, Daemon, Heard, LIST, PERMIT},
-    process::{Worker, job, run},
-    programs::{ASK, failure, has, script},
+    process::{WorkerProcess, job, run_worker},
+    programs::{MCP_SHELL_FUNCTIONS, failure_of, has_posted_event, write_script},
+    stub_daemon::{LIST_TOOLS, PERMIT_CALL, ReceivedRequest, ScriptedReply, StubDaemon},
 };
 
 /// Answers as an agent does, and keeps what it was told in `told`. What it does when it is prompted is each test's.
-const AGENT: &str = r#"
+const AGENT_SCRIPT: &str = r#"
 say() { printf '%s\n' "$1"; }
 answer() { say '{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}'; }
 update() { say '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":'"$1"'}}'; }
@@ -42,30 +43,34 @@ done
 "#;
 
 /// A job for it, with these functions.
-fn acp(daemon: &Daemon, functions: &str) -> WorkerJob {
-    let path = script(daemon, "agent.sh", &format!("{ASK}{functions}{AGENT}"));
+fn acp_job(daemon: &StubDaemon, functions: &str) -> WorkerJob {
+    let path = write_script(
+        daemon,
+        "agent.sh",
+        &format!("{MCP_SHELL_FUNCTIONS}{functions}{AGENT_SCRIPT}"),
+    );
     let command = vec![path.to_str().unwrap().to_owned()];
-    let (mode, session) = (None, Session::Continue);
+    let (mode, session) = (None, SessionPolicy::Continue);
     let backend = Backend::Acp(Acp { agent: None, command, mode, session });
     WorkerJob { backend, ..job(daemon, json!({})) }
 }
 
-const DONE: &str =
+const DONE_FUNCTIONS: &str =
     r#"prompted() { look; words "All "; words "done."; answer '{"stopReason":"end_turn"}'; }"#;
 
 /// What it was told, message by message.
-fn told(daemon: &Daemon) -> Vec<Value> {
+fn received_messages(daemon: &StubDaemon) -> Vec<Value> {
     let told = fs::read_to_string(daemon.folder.path().join("told")).unwrap();
     told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[tokio::test]
 async fn an_agent_is_told_where_the_tools_are_who_it_is_and_what_to_do() {
-    let daemon = Daemon::willing();
-    let job = acp(&daemon, DONE);
-    let finished = run(&job).await;
+    let daemon = StubDaemon::accepting();
+    let job = acp_job(&daemon, DONE_FUNCTIONS);
+    let finished = run_worker(&job).await;
     assert_eq!((finished.text.as_str(), finished.outcome), ("All done.", WorkerOutcome::Ok));
-    let told = told(&daemon);
+    let told = received_messages(&daemon);
     let methods: Vec<_> = told.iter().map(|message| message["method"].as_str().unwrap()).collect();
     assert_eq!(methods, ["initialize", "session/new", "session/prompt"]);
     let place = &told[1]["params"];
@@ -76,53 +81,55 @@ async fn an_agent_is_told_where_the_tools_are_who_it_is_and_what_to_do() {
         .map(|text| json!({"type": "text", "text": text}));
     assert_eq!(texts, expected.iter().collect::<Vec<_>>());
     let session = json!({"id": "s1", "cost_micros": 0});
-    assert!(has(&daemon, |event| *event == WorkerEvent::Session { session: session.clone() }));
-    assert!(daemon.calls().iter().any(|(tool, _)| tool == LIST));
+    assert!(has_posted_event(&daemon, |event| *event
+        == WorkerEvent::Session { session: session.clone() }));
+    assert!(daemon.tool_calls().iter().any(|(tool, _)| tool == LIST_TOOLS));
 }
 
 #[tokio::test]
 async fn a_turn_goes_on_with_the_last_conversation_or_says_that_it_is_gone() {
-    let daemon = Daemon::willing();
-    let functions = format!("{DONE}\nload() {{ answer '{{}}'; }}");
+    let daemon = StubDaemon::accepting();
+    let functions = format!("{DONE_FUNCTIONS}\nload() {{ answer '{{}}'; }}");
     // It has its tools from the session it loads.
     let functions = functions.replace("look; ", r#"token=$(sed -n 's/.*Bearer \([0-9a-f]*\).*/\1/p' told | tail -n 1); url=$(sed -n 's/.*"url":"http:..\([^"]*\)".*/\1/p' told | tail -n 1); look; "#);
-    let mut job = acp(&daemon, &functions);
+    let mut job = acp_job(&daemon, &functions);
     job.session = Some(json!({"id": "s1"}));
-    assert_eq!(run(&job).await.text, "All done.", "what it tells once more is no answer");
-    assert_eq!(told(&daemon)[1]["params"]["sessionId"], "s1");
-    let daemon = Daemon::willing();
+    assert_eq!(run_worker(&job).await.text, "All done.", "what it tells once more is no answer");
+    assert_eq!(received_messages(&daemon)[1]["params"]["sessionId"], "s1");
+    let daemon = StubDaemon::accepting();
     let gone = r#"load() { say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32603,"message":"gone"}}'; }"#;
-    let mut job = acp(&daemon, &format!("{DONE}\n{gone}"));
+    let mut job = acp_job(&daemon, &format!("{DONE_FUNCTIONS}\n{gone}"));
     job.session = Some(json!({"id": "s1"}));
-    assert_eq!(run(&job).await.text, "All done.");
+    assert_eq!(run_worker(&job).await.text, "All done.");
     let gone = |event: &WorkerEvent| matches!(event, WorkerEvent::Retry { why } if why.contains("is gone"));
-    assert!(has(&daemon, gone));
+    assert!(has_posted_event(&daemon, gone));
 }
 
 #[tokio::test]
 async fn what_it_wants_to_do_is_asked_of_the_daemon_and_answered_for_one_call() {
     let mut first = true;
-    let daemon = Daemon::new(move |heard| match heard {
-        Heard::Call { tool, args, .. } if tool == PERMIT => {
+    let daemon = StubDaemon::new(move |heard| match heard {
+        ReceivedRequest::Call { tool, args, .. } if tool == PERMIT_CALL => {
             match args["args"]["command"].as_str() {
                 Some("ls") if std::mem::take(&mut first) => {
-                    Answer::Result(json!({"permit": "open", "approval": 1}))
+                    ScriptedReply::Result(json!({"permit": "open", "approval": 1}))
                 }
-                Some("ls") => Answer::Yes,
-                _ => Answer::Result(json!({"permit": "deny", "why": "denied by user"})),
+                Some("ls") => ScriptedReply::Accept,
+                _ => ScriptedReply::Result(json!({"permit": "deny", "why": "denied by user"})),
             }
         }
-        Heard::Call { .. } | Heard::Events(_) => Answer::Yes,
+        ReceivedRequest::Call { .. } | ReceivedRequest::Events(_) => ScriptedReply::Accept,
     });
-    let asks = DONE.replace("look;", "look; permit 1 ls; permit 2 rm;");
-    assert_eq!(run(&acp(&daemon, &asks)).await.outcome, WorkerOutcome::Ok);
-    let told = told(&daemon);
+    let asks = DONE_FUNCTIONS.replace("look;", "look; permit 1 ls; permit 2 rm;");
+    assert_eq!(run_worker(&acp_job(&daemon, &asks)).await.outcome, WorkerOutcome::Ok);
+    let told = received_messages(&daemon);
     let outcome = |id: &str| {
         let answer = told.iter().find(|message| message["id"] == id).unwrap();
         answer["result"]["outcome"]["optionId"].clone()
     };
     assert_eq!((outcome("p1"), outcome("p2")), (json!("yes"), json!("no")));
-    let asked: Vec<_> = daemon.calls().into_iter().filter(|(tool, _)| tool == PERMIT).collect();
+    let asked: Vec<_> =
+        daemon.tool_calls().into_iter().filter(|(tool, _)| tool == PERMIT_CALL).collect();
     let request = |call: &str, command: &str| {
         let args = json!({"command": command});
         json!({"call": call, "tool": "execute", "args": args})
@@ -133,43 +140,45 @@ async fn what_it_wants_to_do_is_asked_of_the_daemon_and_answered_for_one_call() 
 
 #[tokio::test]
 async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
-    let daemon = Daemon::new(|heard| match heard {
-        Heard::Call { tool, .. } if tool == PERMIT => {
-            Answer::Result(json!({"permit": "fail", "why": "nobody is there"}))
+    let daemon = StubDaemon::new(|heard| match heard {
+        ReceivedRequest::Call { tool, .. } if tool == PERMIT_CALL => {
+            ScriptedReply::Result(json!({"permit": "fail", "why": "nobody is there"}))
         }
-        Heard::Call { .. } | Heard::Events(_) => Answer::Yes,
+        ReceivedRequest::Call { .. } | ReceivedRequest::Events(_) => ScriptedReply::Accept,
     });
-    let asks = DONE.replace("look;", "look; permit 1 ls; sleep 60;");
-    let (class, why) = failure(run(&acp(&daemon, &asks)).await.outcome);
+    let asks = DONE_FUNCTIONS.replace("look;", "look; permit 1 ls; sleep 60;");
+    let (class, why) = failure_of(run_worker(&acp_job(&daemon, &asks)).await.outcome);
     assert_eq!(class, FailureClass::Permission);
     assert_eq!(why, "execute was not approved: nobody is there");
 }
 
 #[tokio::test]
 async fn one_that_is_stopped_is_told_so_and_may_say_what_it_has_used() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let waits = r#"
         prompted() { look; prompt=$id; words waiting; }
         cancelled() {
             update '{"sessionUpdate":"usage_update","used":1,"size":2,"cost":{"amount":0.5,"currency":"USD"}}'
             id=$prompt; answer '{"stopReason":"cancelled"}'
         }"#;
-    let mut worker = Worker::start(&acp(&daemon, waits)).await;
+    let mut worker = WorkerProcess::start(&acp_job(&daemon, waits)).await;
     daemon
-        .until(|all| {
-            all.iter().any(|heard| matches!(heard, Heard::Call { tool, .. } if tool == LIST))
+        .wait_until(|all| {
+            all.iter().any(
+                |heard| matches!(heard, ReceivedRequest::Call { tool, .. } if tool == LIST_TOOLS),
+            )
         })
         .await;
-    let spoke = |heard: &Heard| match heard {
-        Heard::Events(request) => !request.live.is_empty(),
-        Heard::Call { .. } => false,
+    let spoke = |heard: &ReceivedRequest| match heard {
+        ReceivedRequest::Events(request) => !request.live.is_empty(),
+        ReceivedRequest::Call { .. } => false,
     };
-    daemon.until(|all| all.iter().any(spoke)).await;
+    daemon.wait_until(|all| all.iter().any(spoke)).await;
     worker.signal(Signal::TERM);
-    let finished = worker.finished().await;
+    let finished = worker.wait_finished().await;
     assert_eq!(finished.outcome, WorkerOutcome::Interrupted { why: "stopped".into() });
-    assert_eq!(told(&daemon).pop().unwrap()["method"], "session/cancel");
-    assert!(has(
+    assert_eq!(received_messages(&daemon).pop().unwrap()["method"], "session/cancel");
+    assert!(has_posted_event(
         &daemon,
         |event| matches!(event, WorkerEvent::Usage(usage) if usage.cost_micros == Some(500_000))
     ));
@@ -195,8 +204,8 @@ async fn how_it_ends_is_known_from_its_answer_and_its_process() {
         ),
         ("exec >&-; sleep 60", FailureClass::Crash, "it has stopped talking"),
     ] {
-        let daemon = Daemon::willing();
-        let (seen, said) = failure(run(&acp(&daemon, functions)).await.outcome);
+        let daemon = StubDaemon::accepting();
+        let (seen, said) = failure_of(run_worker(&acp_job(&daemon, functions)).await.outcome);
         assert_eq!(seen, class, "{said}");
         assert!(said.ends_with(why), "{said}");
     }
@@ -204,15 +213,15 @@ async fn how_it_ends_is_known_from_its_answer_and_its_process() {
 
 #[tokio::test]
 async fn a_known_agent_is_kept_apart_and_no_secret_is_among_its_arguments() {
-    let daemon = Daemon::willing();
-    let functions = format!("printf '%s\\n' \"$GEMINI_CLI_HOME\" \"$*\" >given\n{DONE}");
+    let daemon = StubDaemon::accepting();
+    let functions = format!("printf '%s\\n' \"$GEMINI_CLI_HOME\" \"$*\" >given\n{DONE_FUNCTIONS}");
     let quota = r#"{"stopReason":"end_turn","_meta":{"quota":{"token_count":{"input_tokens":7,"output_tokens":3},"model_usage":[{}]}}}"#;
     let functions = functions.replace(r#"{"stopReason":"end_turn"}"#, quota);
-    let mut job = acp(&daemon, &functions);
+    let mut job = acp_job(&daemon, &functions);
     let Backend::Acp(acp) = &mut job.backend else { panic!("{job:?}") };
-    (acp.agent, acp.mode) = (Some(AcpAgent::Gemini), Some(Mode::Isolated));
+    (acp.agent, acp.mode) = (Some(AcpAgent::Gemini), Some(CredentialMode::Isolated));
     job.model = Some("google/gemini-2.5-pro".into());
-    assert_eq!(run(&job).await.outcome, WorkerOutcome::Ok);
+    assert_eq!(run_worker(&job).await.outcome, WorkerOutcome::Ok);
     let given = fs::read_to_string(daemon.folder.path().join("given")).unwrap();
     let home = job.keep.join("acp/gemini");
     let expected = format!(
@@ -221,7 +230,7 @@ async fn a_known_agent_is_kept_apart_and_no_secret_is_among_its_arguments() {
     );
     assert_eq!(given, expected);
     assert!(home.join(".gemini/settings.json").is_file());
-    assert!(has(
+    assert!(has_posted_event(
         &daemon,
         |event| matches!(event, WorkerEvent::Usage(usage) if usage.input_tokens == 7)
     ));

@@ -3,12 +3,12 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod acp;
-mod daemon;
-mod ending;
-mod failing;
-mod labour;
+mod failures;
+mod mock_rules;
 mod process;
 mod programs;
 mod reporting;
 mod rmcp_server;
+mod stub_daemon;
+mod termination;
 mod tools;

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_worker_host::{ATTEMPT_MARKER, LockFile, end, marked};
+use agent_worker_host::{ATTEMPT_MARKER, LockFile, end_processes, marked_processes};
 use agent_worker_protocol::{
     AttemptId, Backend, Finished, JobLimits, MockRule, NumberedEvent, Span, WorkerEvent, WorkerJob,
 };
@@ -22,10 +22,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::daemon::{Daemon, PATIENCE};
+use crate::stub_daemon::{StubDaemon, TEST_TIMEOUT};
 
 /// A job for a mock agent with one rule, in the daemon's folder.
-pub(crate) fn job(daemon: &Daemon, rule: Value) -> WorkerJob {
+pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
     let rule: MockRule = serde_json::from_value(rule).unwrap();
     let folder = daemon.folder.path().join("attempt");
     std::fs::create_dir(&folder).unwrap();
@@ -59,17 +59,17 @@ pub(crate) fn job(daemon: &Daemon, rule: Value) -> WorkerJob {
 }
 
 /// A worker that was started. Whatever of its attempt is left goes with it.
-pub(crate) struct Worker {
+pub(crate) struct WorkerProcess {
     child: Child,
     attempt: String,
     folder: PathBuf,
 }
 
-impl Worker {
+impl WorkerProcess {
     /// Starts a worker as a daemon does: its own group, its log, its job on stdin.
     pub(crate) async fn start(job: &WorkerJob) -> Self {
         let log = std::fs::File::create(job.folder.join("worker.log")).unwrap();
-        let mut child = Command::new(program())
+        let mut child = Command::new(worker_binary())
             .env_clear()
             .env(ATTEMPT_MARKER, job.attempt.to_string())
             .env("OF_THE_WORKER", "alone")
@@ -94,15 +94,15 @@ impl Worker {
         self.child.id().unwrap()
     }
 
-    pub(crate) async fn exit(&mut self) -> ExitStatus {
-        let exit = timeout(PATIENCE, self.child.wait()).await;
+    pub(crate) async fn wait_exit(&mut self) -> ExitStatus {
+        let exit = timeout(TEST_TIMEOUT, self.child.wait()).await;
         let Ok(status) = exit else { panic!("it does not exit; {}", self.log()) };
         status.unwrap()
     }
 
     /// How it ended, by its own words on disk.
-    pub(crate) async fn finished(&mut self) -> Finished {
-        let status = self.exit().await;
+    pub(crate) async fn wait_finished(&mut self) -> Finished {
+        let status = self.wait_exit().await;
         let events = self.journal();
         let Some(NumberedEvent { event: WorkerEvent::Finished(finished), .. }) = events.last()
         else {
@@ -136,20 +136,20 @@ impl Worker {
 
     /// The living processes of the attempt, the worker among them.
     pub(crate) fn processes(&self) -> Vec<u32> {
-        marked(&self.attempt).iter().map(|process| process.pid).collect()
+        marked_processes(&self.attempt).iter().map(|process| process.pid).collect()
     }
 
     /// Ends what a worker that died left behind.
-    pub(crate) async fn sweep(&self) -> usize {
-        end(|| marked(&self.attempt), Duration::ZERO).await
+    pub(crate) async fn end_leftovers(&self) -> usize {
+        end_processes(|| marked_processes(&self.attempt), Duration::ZERO).await
     }
 }
 
-impl Drop for Worker {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         // After a test that failed, too. Bounded: what cannot be killed is not waited for.
         for _ in 0..100 {
-            let left = marked(&self.attempt);
+            let left = marked_processes(&self.attempt);
             if left.is_empty() {
                 return;
             }
@@ -161,21 +161,21 @@ impl Drop for Worker {
 }
 
 /// Runs a worker to its end.
-pub(crate) async fn run(job: &WorkerJob) -> Finished {
-    Worker::start(job).await.finished().await
+pub(crate) async fn run_worker(job: &WorkerJob) -> Finished {
+    WorkerProcess::start(job).await.wait_finished().await
 }
 
 /// Waits until a file has a whole line with these words, and returns its text. The kernel says when to look.
-pub(crate) async fn appears(path: &Path, words: &str) -> String {
+pub(crate) async fn wait_for_line(path: &Path, words: &str) -> String {
     let (path, words) = (path.to_owned(), words.to_owned());
-    tokio::task::spawn_blocking(move || watched(&path, &words)).await.unwrap()
+    tokio::task::spawn_blocking(move || wait_for_line_blocking(&path, &words)).await.unwrap()
 }
 
-fn watched(path: &Path, words: &str) -> String {
+fn wait_for_line_blocking(path: &Path, words: &str) -> String {
     let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
     let news = WatchFlags::CREATE | WatchFlags::MODIFY | WatchFlags::MOVED_TO;
     inotify::add_watch(&watch, path.parent().unwrap(), news).unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         match std::fs::read_to_string(path) {
             Ok(text) if text.ends_with('\n') && text.contains(words) => return text,
@@ -190,7 +190,7 @@ fn watched(path: &Path, words: &str) -> String {
 }
 
 /// `examples/worker.rs`, which cargo builds beside the tests.
-fn program() -> PathBuf {
+fn worker_binary() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().parent().unwrap().join("examples/worker");
     assert!(program.exists(), "cargo builds it with all targets of this package, not with one");

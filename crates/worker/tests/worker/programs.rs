@@ -3,18 +3,18 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use agent_worker_protocol::{
-    Backend, Cli, EffectKey, FailureClass, Mode, Native, Session, Stance, Usage, WorkerEvent,
-    WorkerJob, WorkerOutcome,
+    Backend, CredentialMode, EffectKey, FailureClass, Native, PermissionAction, SessionPolicy,
+    Usage, VendorCli, WorkerEvent, WorkerJob, WorkerOutcome,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    daemon::{Answer, Daemon, Heard, LIST, PERMIT},
-    process::{Worker, job, run},
+    process::{WorkerProcess, job, run_worker},
+    stub_daemon::{LIST_TOOLS, PERMIT_CALL, ReceivedRequest, ScriptedReply, StubDaemon},
 };
 
 /// Speaks MCP to the door with nothing but a shell: `ask TOKEN BODY` prints the whole answer.
-pub(crate) const ASK: &str = r#"
+pub(crate) const MCP_SHELL_FUNCTIONS: &str = r#"
 url=${AGENT_WORKER_MCP_URL#http://}
 ask() {
     exec 3<>"/dev/tcp/${url%%:*}/$(p=${url#*:}; echo "${p%%/*}")"
@@ -24,33 +24,33 @@ ask() {
 call() { ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","id":7,"method":"'"$1"'","params":'"$2"'}' | tail -n 1; echo; }
 "#;
 
-pub(crate) fn script(daemon: &Daemon, name: &str, text: &str) -> PathBuf {
+pub(crate) fn write_script(daemon: &StubDaemon, name: &str, text: &str) -> PathBuf {
     let path = daemon.folder.path().join(name);
     fs::write(&path, format!("#!/bin/bash\n{text}")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
 
-fn with(daemon: &Daemon, text: &str) -> WorkerJob {
-    let path = script(daemon, "agent.sh", &format!("{ASK}{text}"));
+fn executable_job(daemon: &StubDaemon, text: &str) -> WorkerJob {
+    let path = write_script(daemon, "agent.sh", &format!("{MCP_SHELL_FUNCTIONS}{text}"));
     let command = vec![path.to_str().unwrap().to_owned()];
     WorkerJob { backend: Backend::Command { command }, ..job(daemon, json!({})) }
 }
 
-fn native(daemon: &Daemon, cli: Cli, text: &str) -> WorkerJob {
-    let path = script(daemon, "vendor.sh", &format!("{ASK}{text}"));
+fn native_job(daemon: &StubDaemon, cli: VendorCli, text: &str) -> WorkerJob {
+    let path = write_script(daemon, "vendor.sh", &format!("{MCP_SHELL_FUNCTIONS}{text}"));
     let command = vec![path.to_str().unwrap().to_owned()];
-    let (mode, session) = (Some(Mode::Isolated), Session::Continue);
+    let (mode, session) = (Some(CredentialMode::Isolated), SessionPolicy::Continue);
     let backend = Backend::Native(Native { cli, command, mode, session });
     WorkerJob { backend, ..job(daemon, json!({})) }
 }
 
 /// Whether the daemon was told of such an event.
-pub(crate) fn has(daemon: &Daemon, wanted: impl Fn(&WorkerEvent) -> bool) -> bool {
-    daemon.posted().iter().any(|posted| wanted(&posted.event))
+pub(crate) fn has_posted_event(daemon: &StubDaemon, wanted: impl Fn(&WorkerEvent) -> bool) -> bool {
+    daemon.posted_events().iter().any(|posted| wanted(&posted.event))
 }
 
-pub(crate) fn failure(outcome: WorkerOutcome) -> (FailureClass, String) {
+pub(crate) fn failure_of(outcome: WorkerOutcome) -> (FailureClass, String) {
     match outcome {
         WorkerOutcome::Failed { class, why, .. } => (class, why),
         other => panic!("{other:?}"),
@@ -59,11 +59,11 @@ pub(crate) fn failure(outcome: WorkerOutcome) -> (FailureClass, String) {
 
 #[tokio::test]
 async fn a_program_reads_its_turn_and_its_last_line_is_its_answer() {
-    let daemon = Daemon::willing();
-    let mut job = with(&daemon, "cat; echo; echo; echo 'The end.'; echo");
+    let daemon = StubDaemon::accepting();
+    let mut job = executable_job(&daemon, "cat; echo; echo; echo 'The end.'; echo");
     job.session = Some(json!({"n": 1}));
-    let mut worker = Worker::start(&job).await;
-    let finished = worker.finished().await;
+    let mut worker = WorkerProcess::start(&job).await;
+    let finished = worker.wait_finished().await;
     assert_eq!((finished.text.as_str(), finished.outcome), ("The end.", WorkerOutcome::Ok));
     let log = worker.log();
     let turn: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
@@ -77,8 +77,8 @@ async fn a_program_reads_its_turn_and_its_last_line_is_its_answer() {
 
 #[tokio::test]
 async fn what_a_program_says_in_events_is_reported_as_such() {
-    let daemon = Daemon::willing();
-    let job = with(
+    let daemon = StubDaemon::accepting();
+    let job = executable_job(
         &daemon,
         r#"
         echo '{"kind":"usage","input_tokens":5,"output_tokens":2,"cost_micros":9}'
@@ -87,7 +87,7 @@ async fn what_a_program_says_in_events_is_reported_as_such() {
         echo '{"kind":"finished","text":"Done."}'
         echo 'a stray line'"#,
     );
-    let finished = run(&job).await;
+    let finished = run_worker(&job).await;
     assert_eq!((finished.text.as_str(), finished.outcome), ("Done.", WorkerOutcome::Ok));
     let usage =
         Usage { input_tokens: 5, output_tokens: 2, cost_micros: Some(9), ..Usage::default() };
@@ -96,7 +96,7 @@ async fn what_a_program_says_in_events_is_reported_as_such() {
         WorkerEvent::Session { session: json!({"id": "s"}) },
         WorkerEvent::Retry { why: "busy".into() },
     ] {
-        assert!(has(&daemon, |posted| *posted == event), "{event:?}");
+        assert!(has_posted_event(&daemon, |posted| *posted == event), "{event:?}");
     }
 }
 
@@ -117,44 +117,46 @@ async fn a_programs_end_is_what_it_says_or_its_exit_status() {
             "exit status 1: ",
         ),
     ] {
-        let daemon = Daemon::willing();
-        let finished = run(&with(&daemon, text)).await;
-        assert_eq!(failure(finished.outcome), (class, why.to_owned()), "{text}");
+        let daemon = StubDaemon::accepting();
+        let finished = run_worker(&executable_job(&daemon, text)).await;
+        assert_eq!(failure_of(finished.outcome), (class, why.to_owned()), "{text}");
     }
 }
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let daemon = Daemon::willing();
-    let mut job = with(&daemon, "");
+    let daemon = StubDaemon::accepting();
+    let mut job = executable_job(&daemon, "");
     job.backend = Backend::Command { command: vec!["no-such-program".into()] };
-    let (class, why) = failure(run(&job).await.outcome);
+    let (class, why) = failure_of(run_worker(&job).await.outcome);
     assert_eq!(class, FailureClass::Fatal);
     assert_eq!(why, "there is no program `no-such-program` on the agent's PATH");
 }
 
 #[tokio::test]
 async fn calls_through_the_door_reach_the_daemon_in_the_attempts_name_with_a_key() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let args = r#"{"name":"channel_send","arguments":{"message":"hi"}}"#;
-    let job = with(&daemon, &format!("call tools/call '{args}'; call tools/call '{args}'"));
-    let finished = run(&job).await;
+    let job =
+        executable_job(&daemon, &format!("call tools/call '{args}'; call tools/call '{args}'"));
+    let finished = run_worker(&job).await;
     let answer: Value = serde_json::from_str(&finished.text).unwrap();
     let result =
         json!({"content": [{"type": "text", "text": "channel_send done"}], "isError": false});
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 7, "result": result}));
-    let numbered = |n| EffectKey::numbered("channel_send", &json!({"message": "hi"}), n);
-    let calls = daemon.calls().into_iter().filter(|(tool, _)| tool != LIST).collect::<Vec<_>>();
+    let numbered = |n| EffectKey::nth_call_key("channel_send", &json!({"message": "hi"}), n);
+    let calls =
+        daemon.tool_calls().into_iter().filter(|(tool, _)| tool != LIST_TOOLS).collect::<Vec<_>>();
     let keys: Vec<Value> = calls.iter().map(|(_, args)| args["idempotency_key"].clone()).collect();
     assert_eq!(keys, [json!(numbered(1)), json!(numbered(2))]);
     let called = |posted: &WorkerEvent| matches!(posted, WorkerEvent::ToolCall { tool, .. } if tool == "channel_send");
-    assert!(has(&daemon, called), "an event tells of it");
+    assert!(has_posted_event(&daemon, called), "an event tells of it");
 }
 
 #[tokio::test]
 async fn the_door_speaks_mcp_and_opens_for_its_token_alone() {
-    let daemon = Daemon::willing();
-    let job = with(
+    let daemon = StubDaemon::accepting();
+    let job = executable_job(
         &daemon,
         r#"
         call initialize '{"protocolVersion":"2025-06-18"}'
@@ -165,8 +167,8 @@ async fn the_door_speaks_mcp_and_opens_for_its_token_alone() {
         ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","method":"notifications/initialized"}' | head -n 1
         echo end"#,
     );
-    let mut worker = Worker::start(&job).await;
-    assert_eq!(worker.finished().await.text, "end");
+    let mut worker = WorkerProcess::start(&job).await;
+    assert_eq!(worker.wait_finished().await.text, "end");
     let log = worker.log();
     let lines: Vec<&str> = log.lines().collect();
     let answer = |n: usize| serde_json::from_str::<Value>(lines[n]).unwrap();
@@ -181,8 +183,9 @@ async fn the_door_speaks_mcp_and_opens_for_its_token_alone() {
 #[tokio::test]
 async fn a_vendors_program_that_never_looks_at_the_tools_has_failed() {
     let result = r#"echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}'"#;
-    let daemon = Daemon::willing();
-    let (class, why) = failure(run(&native(&daemon, Cli::Claude, result)).await.outcome);
+    let daemon = StubDaemon::accepting();
+    let (class, why) =
+        failure_of(run_worker(&native_job(&daemon, VendorCli::Claude, result)).await.outcome);
     assert_eq!(class, FailureClass::Fatal);
     assert!(why.ends_with("has never asked for the team's tools"), "{why}");
 }
@@ -193,14 +196,15 @@ async fn a_program_that_waits_for_its_provider_in_vain_is_not_waited_for() {
         echo '{"type":"thread.started","thread_id":"t"}'
         echo '{"type":"error","message":"Reconnecting... 1/2 (exceeded retry limit, last status: 429 Too Many Requests)"}'
         exec sleep 600"#;
-    let daemon = Daemon::willing();
-    let (class, why) = failure(run(&native(&daemon, Cli::Codex, waits)).await.outcome);
+    let daemon = StubDaemon::accepting();
+    let (class, why) =
+        failure_of(run_worker(&native_job(&daemon, VendorCli::Codex, waits)).await.outcome);
     assert_eq!(class, FailureClass::RateLimited);
     assert_eq!(why, "exceeded retry limit, last status: 429 Too Many Requests");
 }
 
 /// As `claude` sees it: the address and the token are in the file its arguments name.
-const LOOK: &str = r#"
+const LIST_TOOLS_SCRIPT: &str = r#"
 for arg; do [ "$last" = --mcp-config ] && config=$arg; last=$arg; done
 AGENT_WORKER_MCP_TOKEN=$(sed 's/.*Bearer \([0-9a-f]*\).*/\1/' "$config")
 url=$(sed 's/.*"url":"http:..\([^"]*\)".*/\1/' "$config")
@@ -209,14 +213,14 @@ call tools/list '{}' >&2
 
 #[tokio::test]
 async fn a_vendors_program_gets_its_prompt_and_no_secret_among_its_arguments() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let result = r#"
         echo "args: $*" >&2; echo "prompt: $(cat)" >&2; echo "config: $CLAUDE_CONFIG_DIR" >&2
         stat -c 'mode: %a' "$config" >&2
         echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}'"#;
-    let job = native(&daemon, Cli::Claude, &format!("{LOOK}{result}"));
-    let mut worker = Worker::start(&job).await;
-    assert_eq!(worker.finished().await.text, "Done.");
+    let job = native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{result}"));
+    let mut worker = WorkerProcess::start(&job).await;
+    assert_eq!(worker.wait_finished().await.text, "Done.");
     let log = worker.log();
     assert!(log.contains("prompt: What woke you: fix it"), "{log}");
     let keep = job.keep.join("claude");
@@ -230,61 +234,62 @@ async fn a_vendors_program_gets_its_prompt_and_no_secret_among_its_arguments() {
     assert!(!args.contains(token) && !args.contains("s3cret"), "{args}");
     assert!(
         daemon
-            .heard()
+            .requests()
             .iter()
-            .any(|heard| matches!(heard, Heard::Call { tool, .. } if tool == LIST))
+            .any(|heard| matches!(heard, ReceivedRequest::Call { tool, .. } if tool == LIST_TOOLS))
     );
 }
 
 #[tokio::test]
 async fn a_conversation_that_is_gone_is_begun_anew_in_the_same_attempt() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let text = r#"
         case "$*" in
         *--resume*) echo '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"old"}'; exit 1;;
         esac
         echo '{"type":"system","subtype":"init","session_id":"new"}'
         echo '{"type":"result","subtype":"success","is_error":false,"result":"Anew.","session_id":"new"}'"#;
-    let mut job = native(&daemon, Cli::Claude, &format!("{LOOK}{text}"));
+    let mut job = native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{text}"));
     job.session = Some(json!({"id": "old", "cost_micros": 5}));
-    assert_eq!(run(&job).await.text, "Anew.");
+    assert_eq!(run_worker(&job).await.text, "Anew.");
     let session = json!({"id": "new", "cost_micros": 0});
-    assert!(has(&daemon, |event| *event == WorkerEvent::Session { session: session.clone() }));
+    assert!(has_posted_event(&daemon, |event| *event
+        == WorkerEvent::Session { session: session.clone() }));
 }
 
 #[tokio::test]
 async fn a_call_that_is_held_when_its_program_ends_is_dropped_and_the_turn_ends() {
-    let daemon = Daemon::new(|heard| match heard {
-        Heard::Events(_) => Answer::Yes,
-        Heard::Call { tool, .. } if tool == LIST => Answer::Yes,
-        Heard::Call { .. } => Answer::Never,
+    let daemon = StubDaemon::new(|heard| match heard {
+        ReceivedRequest::Events(_) => ScriptedReply::Accept,
+        ReceivedRequest::Call { tool, .. } if tool == LIST_TOOLS => ScriptedReply::Accept,
+        ReceivedRequest::Call { .. } => ScriptedReply::Hang,
     });
     let args = r#"{"name":"channel_send","arguments":{"message":"hi"}}"#;
-    let job = with(
+    let job = executable_job(
         &daemon,
         &format!(
             "(call tools/call '{args}' >/dev/null) & until [ -e heard ]; do sleep 0.01; done; echo gone"
         ),
     );
-    let mut worker = Worker::start(&job).await;
-    let is_send =
-        |heard: &Heard| matches!(heard, Heard::Call { tool, .. } if tool == "channel_send");
-    daemon.until(|all| all.iter().any(is_send)).await;
+    let mut worker = WorkerProcess::start(&job).await;
+    let is_send = |heard: &ReceivedRequest| matches!(heard, ReceivedRequest::Call { tool, .. } if tool == "channel_send");
+    daemon.wait_until(|all| all.iter().any(is_send)).await;
     fs::write(daemon.folder.path().join("heard"), "").unwrap();
-    assert_eq!(worker.finished().await.text, "gone");
+    assert_eq!(worker.wait_finished().await.text, "gone");
 }
 
 #[tokio::test]
 async fn who_gives_up_is_not_waited_for() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let refused = r#"{"type":"system","subtype":"api_retry","error_status":401,"error":"authentication_failed","retry_delay_ms":5}"#;
-    let text = format!("{LOOK} echo '{refused}'; exec sleep 1000");
-    let (class, why) = failure(run(&native(&daemon, Cli::Claude, &text)).await.outcome);
+    let text = format!("{LIST_TOOLS_SCRIPT} echo '{refused}'; exec sleep 1000");
+    let (class, why) =
+        failure_of(run_worker(&native_job(&daemon, VendorCli::Claude, &text)).await.outcome);
     assert_eq!((class, why.as_str()), (FailureClass::Auth, "authentication_failed (status 401)"));
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let later = refused.replace("401", "429").replace(":5}", ":600000}");
-    let text = format!("{LOOK} echo '{later}'; exec sleep 1000");
-    match run(&native(&daemon, Cli::Claude, &text)).await.outcome {
+    let text = format!("{LIST_TOOLS_SCRIPT} echo '{later}'; exec sleep 1000");
+    match run_worker(&native_job(&daemon, VendorCli::Claude, &text)).await.outcome {
         WorkerOutcome::Failed { class: FailureClass::RateLimited, retry_at: Some(_), .. } => {}
         other => panic!("{other:?}"),
     }
@@ -292,11 +297,11 @@ async fn who_gives_up_is_not_waited_for() {
 
 #[tokio::test]
 async fn an_answer_counts_though_the_prompt_was_never_read() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     // What is left behind holds the other end of a pipe that is full.
-    let mut job = with(&daemon, "sleep 1000 >/dev/null 2>&1 & echo done");
+    let mut job = executable_job(&daemon, "sleep 1000 >/dev/null 2>&1 & echo done");
     job.prompt = "x".repeat(300_000);
-    assert_eq!(run(&job).await.text, "done");
+    assert_eq!(run_worker(&job).await.text, "done");
 }
 
 #[tokio::test]
@@ -306,43 +311,47 @@ async fn an_event_that_is_not_understood_is_a_failure_and_no_answer() {
         r#"{"kind":"finished","outcome":"maybe"}"#,
         r#"{"kind":"usage","input_tokens":1.5,"output_tokens":2}"#,
     ] {
-        let daemon = Daemon::willing();
-        let finished = run(&with(&daemon, &format!("echo answer; echo '{line}'"))).await;
-        let (class, why) = failure(finished.outcome);
+        let daemon = StubDaemon::accepting();
+        let finished =
+            run_worker(&executable_job(&daemon, &format!("echo answer; echo '{line}'"))).await;
+        let (class, why) = failure_of(finished.outcome);
         assert_eq!(class, FailureClass::Fatal);
         assert!(why.starts_with("an event it wrote was not understood: "), "{why}");
     }
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let other = r#"{"kind":"fruit","name":"apple"}"#;
-    assert_eq!(run(&with(&daemon, &format!("echo '{other}'"))).await.text, other);
+    assert_eq!(run_worker(&executable_job(&daemon, &format!("echo '{other}'"))).await.text, other);
 }
 
 #[tokio::test]
 async fn a_program_has_no_shell_of_ours() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let args = r#"{"name":"shell","arguments":{"command":"touch made"}}"#;
-    run(&with(&daemon, &format!("call tools/call '{args}'"))).await;
+    run_worker(&executable_job(&daemon, &format!("call tools/call '{args}'"))).await;
     assert!(!daemon.folder.path().join("made").exists());
     assert!(
-        daemon.calls().iter().any(|(tool, _)| tool == "shell"),
+        daemon.tool_calls().iter().any(|(tool, _)| tool == "shell"),
         "the daemon is asked, and has none"
     );
 }
 
 #[tokio::test]
 async fn what_a_turn_leaves_for_the_next_is_bounded() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let text = r#"printf '{"kind":"retry","why":"%0100000d"}\n' 0; printf '{"kind":"session","session":"%0100000d"}\n' 0"#;
-    let (class, why) = failure(run(&with(&daemon, text)).await.outcome);
+    let (class, why) = failure_of(run_worker(&executable_job(&daemon, text)).await.outcome);
     assert_eq!(
         (class, why.as_str()),
         (FailureClass::Fatal, "what it says of its conversation is longer than 64 KiB")
     );
-    assert!(has(&daemon, |event| matches!(event, WorkerEvent::Retry { why } if why.len() < 1000)));
+    assert!(has_posted_event(
+        &daemon,
+        |event| matches!(event, WorkerEvent::Retry { why } if why.len() < 1000)
+    ));
 }
 
 /// And the gate's, where the program asks by itself: `permit TOOL INPUT` prints what it is told.
-const GATE: &str = r#"
+const GATE_SCRIPT: &str = r#"
 gate=$(sed 's/.*"gate":{"headers":{"Authorization":"Bearer \([0-9a-f]*\)".*/\1/' "$config")
 permit() {
     ask "$gate" '{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"approve","arguments":{"tool_name":"'"$1"'","input":'"$2"',"tool_use_id":"t-'"$3"'"}}}' /gate \
@@ -354,17 +363,17 @@ end() { echo '{"type":"result","subtype":"success","is_error":false,"result":"Do
 #[tokio::test]
 async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_else_is_allowed() {
     let mut first = true;
-    let daemon = Daemon::new(move |heard| match heard {
-        Heard::Call { tool, args, .. } if tool == PERMIT => {
+    let daemon = StubDaemon::new(move |heard| match heard {
+        ReceivedRequest::Call { tool, args, .. } if tool == PERMIT_CALL => {
             match args["args"]["command"].as_str() {
                 Some("ls") if std::mem::take(&mut first) => {
-                    Answer::Result(json!({"permit": "open", "approval": 1}))
+                    ScriptedReply::Result(json!({"permit": "open", "approval": 1}))
                 }
-                Some("ls") => Answer::Yes,
-                _ => Answer::Result(json!({"permit": "deny", "why": "denied by user"})),
+                Some("ls") => ScriptedReply::Accept,
+                _ => ScriptedReply::Result(json!({"permit": "deny", "why": "denied by user"})),
             }
         }
-        Heard::Call { .. } | Heard::Events(_) => Answer::Yes,
+        ReceivedRequest::Call { .. } | ReceivedRequest::Events(_) => ScriptedReply::Accept,
     });
     let text = r#"
         echo "args: $*" >&2
@@ -373,10 +382,11 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
           ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","id":1,"method":"ping"}' /gate | head -n 1
           ask "$gate" '{"jsonrpc":"2.0","id":1,"method":"ping"}' | head -n 1; } >told
         end"#;
-    let mut job = native(&daemon, Cli::Claude, &format!("{LOOK}{GATE}{text}"));
+    let mut job =
+        native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
     job.permissions.deny = vec!["WebFetch".parse().unwrap(), "Bash(rm*)".parse().unwrap()];
-    let mut worker = Worker::start(&job).await;
-    assert_eq!(worker.finished().await.text, "Done.");
+    let mut worker = WorkerProcess::start(&job).await;
+    assert_eq!(worker.wait_finished().await.text, "Done.");
     let told = fs::read_to_string(daemon.folder.path().join("told")).unwrap();
     let lines: Vec<&str> = told.lines().collect();
     let said = |n: usize| {
@@ -389,7 +399,8 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
     assert_eq!(said(2)["behavior"], "deny", "nobody approves its own requests");
     assert_eq!(said(3)["behavior"], "allow", "another server is asked for as any");
     assert!(lines[4].starts_with("HTTP/1.1 401") && lines[5].starts_with("HTTP/1.1 401"), "{told}");
-    let asked: Vec<_> = daemon.calls().into_iter().filter(|(tool, _)| tool == PERMIT).collect();
+    let asked: Vec<_> =
+        daemon.tool_calls().into_iter().filter(|(tool, _)| tool == PERMIT_CALL).collect();
     let request = |call: &str, tool: &str, command: &str| json!({"call": call, "tool": tool, "args": {"command": command}});
     // Each is its own call, whatever the program calls it; only what is open is asked again.
     let expected = [
@@ -407,14 +418,15 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
 
 #[tokio::test]
 async fn claude_has_only_the_tools_that_are_named_where_the_rest_is_denied() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let text = r#"echo "args: $*" >&2; end"#;
-    let mut job = native(&daemon, Cli::Claude, &format!("{LOOK}{GATE}{text}"));
-    job.permissions.default = Stance::Deny;
+    let mut job =
+        native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
+    job.permissions.default = PermissionAction::Deny;
     job.permissions.allow = ["Read", "Bash(ls*)"].map(|text| text.parse().unwrap()).to_vec();
     job.permissions.ask = vec!["Edit".parse().unwrap()];
-    let mut worker = Worker::start(&job).await;
-    assert_eq!(worker.finished().await.text, "Done.");
+    let mut worker = WorkerProcess::start(&job).await;
+    assert_eq!(worker.wait_finished().await.text, "Done.");
     let log = worker.log();
     let rules = "--tools Bash,Edit,Read --settings {\"permissions\":{\"ask\":[\"Bash\",\"Edit\"]}}";
     assert!(log.trim_end().ends_with(rules), "{log}");
@@ -422,15 +434,16 @@ async fn claude_has_only_the_tools_that_are_named_where_the_rest_is_denied() {
 
 #[tokio::test]
 async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
-    let daemon = Daemon::new(|heard| match heard {
-        Heard::Call { tool, .. } if tool == PERMIT => {
-            Answer::Result(json!({"permit": "fail", "why": "nobody is there"}))
+    let daemon = StubDaemon::new(|heard| match heard {
+        ReceivedRequest::Call { tool, .. } if tool == PERMIT_CALL => {
+            ScriptedReply::Result(json!({"permit": "fail", "why": "nobody is there"}))
         }
-        Heard::Call { .. } | Heard::Events(_) => Answer::Yes,
+        ReceivedRequest::Call { .. } | ReceivedRequest::Events(_) => ScriptedReply::Accept,
     });
     let text = "permit Bash '{}' 1 >&2; sleep 60; end";
-    let job = native(&daemon, Cli::Claude, &format!("{LOOK}{GATE}{text}"));
-    let (class, why) = failure(run(&job).await.outcome);
+    let job =
+        native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
+    let (class, why) = failure_of(run_worker(&job).await.outcome);
     assert_eq!(class, FailureClass::Permission);
     assert_eq!(why, "Bash was not approved: nobody is there");
 }
@@ -439,15 +452,15 @@ async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
 async fn codex_writes_in_its_folder_where_everything_is_allowed_and_is_asked_nothing_where_nothing_is_said()
  {
     for (default, sandbox) in [
-        (Stance::Allow, Some("workspace-write")),
-        (Stance::Ask, None),
-        (Stance::Deny, Some("read-only")),
+        (PermissionAction::Allow, Some("workspace-write")),
+        (PermissionAction::Ask, None),
+        (PermissionAction::Deny, Some("read-only")),
     ] {
-        let daemon = Daemon::willing();
-        let mut job = native(&daemon, Cli::Codex, r#"echo "args: $*" >&2"#);
+        let daemon = StubDaemon::accepting();
+        let mut job = native_job(&daemon, VendorCli::Codex, r#"echo "args: $*" >&2"#);
         job.permissions.default = default;
-        let mut worker = Worker::start(&job).await;
-        worker.finished().await;
+        let mut worker = WorkerProcess::start(&job).await;
+        worker.wait_finished().await;
         let log = worker.log();
         let given = log.split("sandbox_mode=\"").nth(1).and_then(|rest| rest.split('"').next());
         assert_eq!(given, sandbox, "{log}");

@@ -4,8 +4,8 @@ use agent_worker_protocol::{Code, LiveEvent, NumberedEvent, Span, WorkerEvent, W
 use serde_json::json;
 
 use crate::{
-    daemon::{Answer, Daemon, Heard},
-    process::{Worker, appears, job, run},
+    process::{WorkerProcess, job, run_worker, wait_for_line},
+    stub_daemon::{ReceivedRequest, ScriptedReply, StubDaemon},
 };
 
 fn is_finished(event: &WorkerEvent) -> bool {
@@ -18,14 +18,14 @@ fn numbers(events: &[NumberedEvent]) -> Vec<i64> {
 
 #[tokio::test]
 async fn an_attempt_is_reported_from_started_to_finished_and_the_disk_has_the_same() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let rule = json!({"calls": [{"tool": "channel_read"}], "say": "done"});
     let job = job(&daemon, rule);
-    let mut worker = Worker::start(&job).await;
+    let mut worker = WorkerProcess::start(&job).await;
     let pid = worker.pid();
-    assert_eq!(worker.finished().await.text, "done");
+    assert_eq!(worker.wait_finished().await.text, "done");
     let journal = worker.journal();
-    assert_eq!(daemon.posted(), journal);
+    assert_eq!(daemon.posted_events(), journal);
     assert_eq!(numbers(&journal), [1, 2, 3, 4]);
     assert_eq!(journal[0].event, WorkerEvent::Started { pid });
     let args = json!({});
@@ -38,56 +38,58 @@ async fn an_attempt_is_reported_from_started_to_finished_and_the_disk_has_the_sa
         summary: "channel_read done".into(),
     };
     assert_eq!(journal[2].event, result);
-    let words = daemon.heard().into_iter().any(|heard| match heard {
-        Heard::Events(request) => request.live.contains(&LiveEvent::Text { text: "done".into() }),
-        Heard::Call { .. } => false,
+    let words = daemon.requests().into_iter().any(|heard| match heard {
+        ReceivedRequest::Events(request) => {
+            request.live.contains(&LiveEvent::Text { text: "done".into() })
+        }
+        ReceivedRequest::Call { .. } => false,
     });
     assert!(words, "words are shown as they come");
 }
 
 #[tokio::test]
 async fn the_lock_is_held_with_its_pid_inside_for_as_long_as_the_worker_lives() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let job = job(&daemon, json!({"fail": "hang"}));
-    let mut worker = Worker::start(&job).await;
-    daemon.until(|heard| !heard.is_empty()).await;
+    let mut worker = WorkerProcess::start(&job).await;
+    daemon.wait_until(|heard| !heard.is_empty()).await;
     assert_eq!(worker.lock_holder(), Some(worker.pid()));
     worker.signal(rustix::process::Signal::KILL);
-    worker.exit().await;
+    worker.wait_exit().await;
     assert!(!worker.is_locked());
 }
 
 #[tokio::test]
 async fn no_backend_starts_before_started_is_acknowledged() {
     let mut tries = 0;
-    let daemon = Daemon::new(move |_| {
+    let daemon = StubDaemon::new(move |_| {
         tries += 1;
-        if tries <= 2 { Answer::No(Code::Unavailable) } else { Answer::Yes }
+        if tries <= 2 { ScriptedReply::Refuse(Code::Unavailable) } else { ScriptedReply::Accept }
     });
     let proof = daemon.folder.path().join("proof");
     let job = job(&daemon, json!({"run": "echo x > proof"}));
-    let mut worker = Worker::start(&job).await;
-    daemon.until(|heard| heard.len() >= 2).await;
+    let mut worker = WorkerProcess::start(&job).await;
+    daemon.wait_until(|heard| heard.len() >= 2).await;
     assert!(!proof.exists());
-    assert_eq!(worker.finished().await.outcome, WorkerOutcome::Ok);
+    assert_eq!(worker.wait_finished().await.outcome, WorkerOutcome::Ok);
     assert!(proof.exists());
-    assert_eq!(numbers(&daemon.posted())[..3], [1, 1, 1]);
+    assert_eq!(numbers(&daemon.posted_events())[..3], [1, 1, 1]);
 }
 
 #[tokio::test]
 async fn after_a_lost_reply_the_same_events_are_posted_again_with_the_same_numbers() {
     let mut events = 0;
-    let daemon = Daemon::new(move |heard| match heard {
-        Heard::Events(_) => {
+    let daemon = StubDaemon::new(move |heard| match heard {
+        ReceivedRequest::Events(_) => {
             events += 1;
-            if events <= 2 { Answer::Lost } else { Answer::Yes }
+            if events <= 2 { ScriptedReply::LoseReply } else { ScriptedReply::Accept }
         }
-        Heard::Call { .. } => Answer::Yes,
+        ReceivedRequest::Call { .. } => ScriptedReply::Accept,
     });
     let job = job(&daemon, json!({"calls": [{"tool": "a"}, {"tool": "b"}]}));
-    let mut worker = Worker::start(&job).await;
-    worker.finished().await;
-    let mut posted = daemon.posted();
+    let mut worker = WorkerProcess::start(&job).await;
+    worker.wait_finished().await;
+    let mut posted = daemon.posted_events();
     assert_eq!(numbers(&posted)[..3], [1, 1, 1], "it was stored each time and never heard of");
     posted.dedup();
     assert_eq!(posted, worker.journal(), "a repeated number is a repeated event");
@@ -95,98 +97,98 @@ async fn after_a_lost_reply_the_same_events_are_posted_again_with_the_same_numbe
 
 #[tokio::test]
 async fn what_happened_while_the_daemon_was_away_is_told_when_it_is_back() {
-    let mut daemon = Daemon::willing();
+    let mut daemon = StubDaemon::accepting();
     let mut job = job(&daemon, json!({"run": "echo here > here; cat go", "say": "done"}));
     job.limits.orphan_grace = Span::from_secs(20);
     let fifo = daemon.folder.path().join("go");
     std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
-    let mut worker = Worker::start(&job).await;
-    appears(&daemon.folder.path().join("here"), "here").await;
-    daemon.go().await;
+    let mut worker = WorkerProcess::start(&job).await;
+    wait_for_line(&daemon.folder.path().join("here"), "here").await;
+    daemon.kill().await;
     std::fs::write(&fifo, "go").unwrap();
     let journal = daemon.folder.path().join("attempt/events.jsonl");
-    appears(&journal, "finished").await;
+    wait_for_line(&journal, "finished").await;
     assert!(worker.is_locked(), "it waits for somebody to tell");
-    daemon.come();
-    assert_eq!(worker.finished().await.text, "done");
-    let mut posted = daemon.posted();
+    daemon.start();
+    assert_eq!(worker.wait_finished().await.text, "done");
+    let mut posted = daemon.posted_events();
     posted.dedup_by_key(|event| event.no);
     assert_eq!(posted, worker.journal());
 }
 
 #[tokio::test]
 async fn the_last_word_is_on_disk_when_no_daemon_comes_back() {
-    let mut daemon = Daemon::willing();
+    let mut daemon = StubDaemon::accepting();
     let mut job = job(&daemon, json!({"run": "echo here > here; cat go", "say": "done"}));
     job.limits.orphan_grace = Span::from_millis(800);
     let fifo = daemon.folder.path().join("go");
     std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
-    let mut worker = Worker::start(&job).await;
-    appears(&daemon.folder.path().join("here"), "here").await;
-    daemon.go().await;
+    let mut worker = WorkerProcess::start(&job).await;
+    wait_for_line(&daemon.folder.path().join("here"), "here").await;
+    daemon.kill().await;
     std::fs::write(&fifo, "go").unwrap();
-    let finished = worker.finished().await;
+    let finished = worker.wait_finished().await;
     assert_eq!((finished.text.as_str(), finished.outcome), ("done", WorkerOutcome::Ok));
-    assert!(!daemon.heard().iter().any(|heard| heard.has(is_finished)));
+    assert!(!daemon.requests().iter().any(|heard| heard.has_event(is_finished)));
 }
 
 #[tokio::test]
 async fn a_post_has_at_most_fifty_events_and_the_last_word_does_not_wait_for_the_rest() {
     let mut calls = 0;
-    let daemon = Daemon::new(move |heard| match heard {
-        Heard::Call { .. } => {
+    let daemon = StubDaemon::new(move |heard| match heard {
+        ReceivedRequest::Call { .. } => {
             calls += 1;
-            Answer::Yes
+            ScriptedReply::Accept
         }
         // After `started` nothing is taken until everything is there.
-        Heard::Events(request) if request.events.len() > 1 && calls < 100 => {
-            Answer::No(Code::Unavailable)
+        ReceivedRequest::Events(request) if request.events.len() > 1 && calls < 100 => {
+            ScriptedReply::Refuse(Code::Unavailable)
         }
-        Heard::Events(_) => Answer::Yes,
+        ReceivedRequest::Events(_) => ScriptedReply::Accept,
     });
     let calls: Vec<_> = (0..100).map(|n| json!({"tool": "vote", "args": {"n": n}})).collect();
-    let mut worker = Worker::start(&job(&daemon, json!({"calls": calls}))).await;
-    worker.finished().await;
-    let mut posted = daemon.posted();
+    let mut worker = WorkerProcess::start(&job(&daemon, json!({"calls": calls}))).await;
+    worker.wait_finished().await;
+    let mut posted = daemon.posted_events();
     posted.sort_by_key(|event| event.no);
     posted.dedup();
     assert_eq!(posted, worker.journal());
     assert_eq!(posted.len(), 202);
-    let sizes = daemon.heard().into_iter().map(|heard| match heard {
-        Heard::Events(request) => request.events.len(),
-        Heard::Call { .. } => 0,
+    let sizes = daemon.requests().into_iter().map(|heard| match heard {
+        ReceivedRequest::Events(request) => request.events.len(),
+        ReceivedRequest::Call { .. } => 0,
     });
     assert_eq!(sizes.max(), Some(50));
 }
 
 #[tokio::test]
 async fn a_quiet_worker_says_that_it_is_there() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let mut job = job(&daemon, json!({"fail": "hang"}));
     job.limits.orphan_grace = Span::from_millis(1_200);
-    let mut worker = Worker::start(&job).await;
-    let heartbeats = |heard: &Heard| match heard {
-        Heard::Events(request) => request.live.contains(&LiveEvent::Heartbeat),
-        Heard::Call { .. } => false,
+    let mut worker = WorkerProcess::start(&job).await;
+    let heartbeats = |heard: &ReceivedRequest| match heard {
+        ReceivedRequest::Events(request) => request.live.contains(&LiveEvent::Heartbeat),
+        ReceivedRequest::Call { .. } => false,
     };
     // More of them than its grace has room for: it is not orphaned as long as somebody answers.
-    daemon.until(|heard| heard.iter().filter(|heard| heartbeats(heard)).count() >= 6).await;
+    daemon.wait_until(|heard| heard.iter().filter(|heard| heartbeats(heard)).count() >= 6).await;
     worker.signal(rustix::process::Signal::TERM);
-    worker.finished().await;
+    worker.wait_finished().await;
 }
 
 #[tokio::test]
 async fn a_worker_without_a_usable_job_says_why_and_fails() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let mut job = job(&daemon, json!({}));
     std::fs::write(job.folder.join("events.jsonl"), "").unwrap();
-    let mut worker = Worker::start(&job).await;
-    assert_eq!(worker.exit().await.code(), Some(1));
+    let mut worker = WorkerProcess::start(&job).await;
+    assert_eq!(worker.wait_exit().await.code(), Some(1));
     assert!(worker.log().contains("begin events.jsonl"), "{}", worker.log());
     std::fs::remove_file(job.folder.join("events.jsonl")).unwrap();
     job.socket = "/nowhere/daemon.sock".into();
     job.limits.orphan_grace = Span::from_millis(500);
-    let outcome = run(&job).await.outcome;
+    let outcome = run_worker(&job).await.outcome;
     let why = "no daemon answered for 500ms".to_owned();
     assert_eq!(outcome, WorkerOutcome::Interrupted { why });
 }

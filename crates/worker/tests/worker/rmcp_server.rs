@@ -17,12 +17,12 @@ use tokio::net::UnixListener;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::{
-    daemon::Daemon,
-    process::{Worker, job},
+    process::{WorkerProcess, job},
+    stub_daemon::StubDaemon,
 };
 
 #[derive(Clone)]
-struct Toys;
+struct TestTools;
 
 #[derive(Deserialize, JsonSchema)]
 struct Say {
@@ -32,7 +32,7 @@ struct Say {
 
 #[expect(clippy::unused_self, reason = "the macro wants methods")]
 #[tool_router]
-impl Toys {
+impl TestTools {
     #[tool(description = "Says it back.")]
     fn say(&self, Parameters(say): Parameters<Say>) -> String {
         format!("{} ({} hex digits)", say.message, say.idempotency_key.len())
@@ -45,7 +45,7 @@ impl Toys {
 }
 
 #[tool_handler]
-impl ServerHandler for Toys {}
+impl ServerHandler for TestTools {}
 
 /// Takes every event; its tools are rmcp's.
 fn serve(listener: UnixListener) -> AbortOnDropHandle<()> {
@@ -60,7 +60,7 @@ fn serve(listener: UnixListener) -> AbortOnDropHandle<()> {
         .with_stateless_protocol_metadata_required(true)
         .enforce_origin_validation();
     let sessions = std::sync::Arc::new(LocalSessionManager::default());
-    let mcp = StreamableHttpService::new(|| Ok(Toys), sessions, settings);
+    let mcp = StreamableHttpService::new(|| Ok(TestTools), sessions, settings);
     let router =
         Router::new().route("/attempts/{id}/events", post(events)).nest_service("/mcp", mcp);
     let serve = async move { axum::serve(listener, router).await.unwrap() };
@@ -69,15 +69,15 @@ fn serve(listener: UnixListener) -> AbortOnDropHandle<()> {
 
 #[tokio::test]
 async fn a_real_server_understands_and_answers() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let socket = daemon.folder.path().join("rmcp.sock");
     let _server = serve(UnixListener::bind(&socket).unwrap());
     let say = json!({"tool": "say", "args": {"message": "hello"}});
     let rule = json!({"calls": [say, {"tool": "fail"}, {"tool": "nothing"}], "say": "done"});
     let mut job = job(&daemon, rule);
     job.socket = socket;
-    let mut worker = Worker::start(&job).await;
-    assert_eq!(worker.finished().await.outcome, WorkerOutcome::Ok);
+    let mut worker = WorkerProcess::start(&job).await;
+    assert_eq!(worker.wait_finished().await.outcome, WorkerOutcome::Ok);
     let results: Vec<(bool, String)> = worker
         .journal()
         .into_iter()

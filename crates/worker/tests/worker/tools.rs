@@ -4,39 +4,39 @@ use agent_worker_protocol::{EffectKey, WorkerEvent, WorkerOutcome};
 use serde_json::{Value, json};
 
 use crate::{
-    daemon::{Answer, Daemon, Heard},
-    process::{Worker, appears, job, run},
+    process::{WorkerProcess, job, run_worker, wait_for_line},
+    stub_daemon::{ReceivedRequest, ScriptedReply, StubDaemon},
 };
 
-fn key(args: &Value) -> &str {
+fn idempotency_key(args: &Value) -> &str {
     args["idempotency_key"].as_str().unwrap()
 }
 
 #[tokio::test]
 async fn equal_calls_are_told_apart_by_their_number_and_an_own_key_is_kept() {
-    let daemon = Daemon::willing();
+    let daemon = StubDaemon::accepting();
     let ping = json!({"tool": "channel_send", "args": {"message": "ping"}});
     let other = json!({"tool": "channel_send", "args": {"message": "pong"}});
     let own = json!({"tool": "channel_send", "args": {"message": "x", "idempotency_key": "mine"}});
-    run(&job(&daemon, json!({"calls": [ping, other, ping, own]}))).await;
+    run_worker(&job(&daemon, json!({"calls": [ping, other, ping, own]}))).await;
     let args = |message: &str| json!({"message": message});
-    let numbered = |message, n| EffectKey::numbered("channel_send", &args(message), n);
-    let calls = daemon.calls();
-    let keys: Vec<&str> = calls.iter().map(|(_, args)| key(args)).collect();
+    let numbered = |message, n| EffectKey::nth_call_key("channel_send", &args(message), n);
+    let calls = daemon.tool_calls();
+    let keys: Vec<&str> = calls.iter().map(|(_, args)| idempotency_key(args)).collect();
     assert_eq!(keys, [&numbered("ping", 1), &numbered("pong", 1), &numbered("ping", 2), "mine"]);
     assert_eq!(calls[0].1["message"], "ping");
 }
 
 #[tokio::test]
 async fn a_call_says_what_it_is_and_in_whose_name() {
-    let daemon = Daemon::willing();
-    run(&job(&daemon, json!({"calls": [{"tool": "inbox_check"}]}))).await;
+    let daemon = StubDaemon::accepting();
+    run_worker(&job(&daemon, json!({"calls": [{"tool": "inbox_check"}]}))).await;
     let heads: Vec<String> = daemon
-        .heard()
+        .requests()
         .into_iter()
         .filter_map(|heard| match heard {
-            Heard::Events(_) => None,
-            Heard::Call { head, .. } => Some(head.to_ascii_lowercase()),
+            ReceivedRequest::Events(_) => None,
+            ReceivedRequest::Call { head, .. } => Some(head.to_ascii_lowercase()),
         })
         .collect();
     for line in [
@@ -55,19 +55,19 @@ async fn a_call_says_what_it_is_and_in_whose_name() {
 #[tokio::test]
 async fn a_call_whose_reply_is_lost_is_made_again_with_the_same_key() {
     let mut calls = 0;
-    let daemon = Daemon::new(move |heard| match heard {
-        Heard::Events(_) => Answer::Yes,
-        Heard::Call { .. } => {
+    let daemon = StubDaemon::new(move |heard| match heard {
+        ReceivedRequest::Events(_) => ScriptedReply::Accept,
+        ReceivedRequest::Call { .. } => {
             calls += 1;
-            if calls == 1 { Answer::Lost } else { Answer::Yes }
+            if calls == 1 { ScriptedReply::LoseReply } else { ScriptedReply::Accept }
         }
     });
     let rule = json!({"calls": [{"tool": "vote", "args": {"choice": "yes"}}], "say": "voted"});
-    let mut worker = Worker::start(&job(&daemon, rule)).await;
-    assert_eq!(worker.finished().await.text, "voted");
-    let calls = daemon.calls();
+    let mut worker = WorkerProcess::start(&job(&daemon, rule)).await;
+    assert_eq!(worker.wait_finished().await.text, "voted");
+    let calls = daemon.tool_calls();
     assert_eq!(calls.len(), 2);
-    assert_eq!(key(&calls[0].1), key(&calls[1].1));
+    assert_eq!(idempotency_key(&calls[0].1), idempotency_key(&calls[1].1));
     let retries = worker.journal();
     let retries = retries.iter().filter(|event| matches!(event.event, WorkerEvent::Retry { .. }));
     assert_eq!(retries.count(), 1);
@@ -75,39 +75,41 @@ async fn a_call_whose_reply_is_lost_is_made_again_with_the_same_key() {
 
 #[tokio::test]
 async fn a_call_is_held_while_the_daemon_is_away() {
-    let mut daemon = Daemon::new(|heard| match heard {
-        Heard::Call { tool, .. } if tool == "first" => Answer::Never,
-        Heard::Events(_) | Heard::Call { .. } => Answer::Yes,
+    let mut daemon = StubDaemon::new(|heard| match heard {
+        ReceivedRequest::Call { tool, .. } if tool == "first" => ScriptedReply::Hang,
+        ReceivedRequest::Events(_) | ReceivedRequest::Call { .. } => ScriptedReply::Accept,
     });
     let job = job(&daemon, json!({"calls": [{"tool": "first"}, {"tool": "second"}]}));
-    let mut worker = Worker::start(&job).await;
-    daemon.until(|heard| heard.iter().any(|heard| matches!(heard, Heard::Call { .. }))).await;
-    daemon.go().await;
+    let mut worker = WorkerProcess::start(&job).await;
+    daemon
+        .wait_until(|heard| heard.iter().any(|heard| matches!(heard, ReceivedRequest::Call { .. })))
+        .await;
+    daemon.kill().await;
     let journal = daemon.folder.path().join("attempt/events.jsonl");
-    appears(&journal, "retry").await;
-    daemon.answer(|_| Answer::Yes);
-    daemon.come();
-    assert_eq!(worker.finished().await.outcome, WorkerOutcome::Ok);
-    let calls = daemon.calls();
+    wait_for_line(&journal, "retry").await;
+    daemon.set_script(|_| ScriptedReply::Accept);
+    daemon.start();
+    assert_eq!(worker.wait_finished().await.outcome, WorkerOutcome::Ok);
+    let calls = daemon.tool_calls();
     let tools: Vec<&str> = calls.iter().map(|(tool, _)| tool.as_str()).collect();
     assert_eq!(tools, ["first", "first", "second"]);
-    assert_eq!(key(&calls[0].1), key(&calls[1].1));
+    assert_eq!(idempotency_key(&calls[0].1), idempotency_key(&calls[1].1));
 }
 
 #[tokio::test]
 async fn a_tool_that_fails_is_told_and_the_script_goes_on() {
-    let daemon = Daemon::new(|heard| match heard {
-        Heard::Call { tool, .. } if tool == "bad" => Answer::Result(
+    let daemon = StubDaemon::new(|heard| match heard {
+        ReceivedRequest::Call { tool, .. } if tool == "bad" => ScriptedReply::Result(
             json!({"content": [{"type": "text", "text": "no such file"}], "isError": true}),
         ),
-        Heard::Call { tool, .. } if tool == "worse" => {
-            Answer::No(agent_worker_protocol::Code::Forbidden)
+        ReceivedRequest::Call { tool, .. } if tool == "worse" => {
+            ScriptedReply::Refuse(agent_worker_protocol::Code::Forbidden)
         }
-        _ => Answer::Yes,
+        _ => ScriptedReply::Accept,
     });
     let rule = json!({"calls": [{"tool": "bad"}, {"tool": "worse"}, {"tool": "good"}], "say": "x"});
-    let mut worker = Worker::start(&job(&daemon, rule)).await;
-    assert_eq!(worker.finished().await.outcome, WorkerOutcome::Ok);
+    let mut worker = WorkerProcess::start(&job(&daemon, rule)).await;
+    assert_eq!(worker.wait_finished().await.outcome, WorkerOutcome::Ok);
     let results: Vec<(bool, String)> = worker
         .journal()
         .into_iter()
@@ -127,17 +129,22 @@ async fn a_long_result_becomes_a_resource_and_its_beginning_stays() {
     let kept = long(&json!({"id": id, "bytes": 40_000}).to_string());
     let whole = "x".repeat(40_000);
     let given = long(&whole);
-    let daemon = Daemon::new(move |heard| match heard {
-        Heard::Call { tool, .. } if tool == "resource_create" => Answer::Result(kept.clone()),
-        Heard::Call { .. } => Answer::Result(given.clone()),
-        Heard::Events(_) => Answer::Yes,
+    let daemon = StubDaemon::new(move |heard| match heard {
+        ReceivedRequest::Call { tool, .. } if tool == "resource_create" => {
+            ScriptedReply::Result(kept.clone())
+        }
+        ReceivedRequest::Call { .. } => ScriptedReply::Result(given.clone()),
+        ReceivedRequest::Events(_) => ScriptedReply::Accept,
     });
     let rule = json!({"calls": [{"tool": "channel_read"}, {"tool": "resource_read"}]});
-    let mut worker = Worker::start(&job(&daemon, rule)).await;
-    assert_eq!(worker.finished().await.outcome, WorkerOutcome::Ok);
-    let calls = daemon.calls();
+    let mut worker = WorkerProcess::start(&job(&daemon, rule)).await;
+    assert_eq!(worker.wait_finished().await.outcome, WorkerOutcome::Ok);
+    let calls = daemon.tool_calls();
     let tools: Vec<&str> = calls.iter().map(|(tool, _)| tool.as_str()).collect();
     assert_eq!(tools, ["channel_read", "resource_create", "resource_read"]);
     assert_eq!(calls[1].1["content"], json!(whole));
-    assert!(!key(&calls[1].1).is_empty(), "the same text of a second attempt is the same call");
+    assert!(
+        !idempotency_key(&calls[1].1).is_empty(),
+        "the same text of a second attempt is the same call"
+    );
 }

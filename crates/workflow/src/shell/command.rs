@@ -3,10 +3,10 @@
 //! Knows which of its words is the command, and which commands run their arguments as code. It is a
 //! rail, not a proof: what a program makes of its arguments is that program's affair.
 
-use super::refusal::Why;
+use super::refusal::PlacementRefusal;
 
 /// Stands in a word for what is not known before the script runs.
-const UNKNOWN: char = '\0';
+const UNKNOWN_CHAR: char = '\0';
 
 /// Words after which a command begins.
 const KEYWORDS: [&str; 11] =
@@ -23,10 +23,10 @@ const EVALUATORS: [&str; 10] =
     [".", "alias", "eval", "let", "parallel", "source", "ssh", "su", "trap", "watch"];
 
 /// Commands that take names of variables, and evaluate the subscripts in them.
-const NAMERS: [&str; 5] = ["getopts", "mapfile", "read", "readarray", "unset"];
+const NAME_TAKING_COMMANDS: [&str; 5] = ["getopts", "mapfile", "read", "readarray", "unset"];
 
 /// Commands that take `name=value`.
-const DECLARERS: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
+const DECLARATION_COMMANDS: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
 
 /// Programs whose first argument, or the one after an option with such a letter, is a program.
 const INTERPRETERS: [(&str, &str); 18] = [
@@ -52,26 +52,26 @@ const INTERPRETERS: [(&str, &str); 18] = [
 
 /// The words of one simple command, up to some point.
 #[derive(Debug, Default)]
-pub(super) struct Command {
-    kind: Kind,
+pub(super) struct SimpleCommand {
+    kind: WordListKind,
     words: Vec<String>,
-    word: Option<Word>,
+    word: Option<ShellWord>,
     /// The word at hand, or the next, is where a redirection leads.
-    redirected: bool,
+    is_redirect_target: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+enum WordListKind {
     #[default]
     Command,
     /// `a=( … )`
     List,
     /// Text whose words mean nothing.
-    Anything,
+    Opaque,
 }
 
 #[derive(Debug, Default)]
-struct Word {
+struct ShellWord {
     text: String,
     /// Some of it is quoted or expanded: it is not a keyword.
     quoted: bool,
@@ -79,14 +79,14 @@ struct Word {
 
 /// What a word is in its command, as far as can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum WordRole {
     Command,
     Argument,
 }
 
 /// What the end of a word means to the scanner.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum WordEnd {
     Word,
     Case,
     Esac,
@@ -94,13 +94,13 @@ pub(super) enum Ended {
     ConditionBegins,
 }
 
-impl Command {
-    pub(super) fn list() -> Self {
-        Self { kind: Kind::List, ..Self::default() }
+impl SimpleCommand {
+    pub(super) fn array() -> Self {
+        Self { kind: WordListKind::List, ..Self::default() }
     }
 
-    pub(super) fn anything() -> Self {
-        Self { kind: Kind::Anything, ..Self::default() }
+    pub(super) fn opaque() -> Self {
+        Self { kind: WordListKind::Opaque, ..Self::default() }
     }
 
     pub(super) fn push(&mut self, c: char) {
@@ -114,7 +114,7 @@ impl Command {
     }
 
     pub(super) fn push_unknown(&mut self) {
-        self.push_quoted(UNKNOWN.encode_utf8(&mut [0; 4]));
+        self.push_quoted(UNKNOWN_CHAR.encode_utf8(&mut [0; 4]));
     }
 
     pub(super) fn between_words(&self) -> bool {
@@ -128,44 +128,45 @@ impl Command {
 
     /// Whether a `(` would be that of `a=(`.
     pub(super) fn begins_list(&self) -> bool {
-        self.prefix().ends_with('=') && is_assignment(self.prefix())
+        self.word_prefix().ends_with('=') && is_assignment(self.word_prefix())
     }
 
     /// The word at hand was the number of a file, or it ends; the next says where to.
-    pub(super) fn redirect(&mut self) {
-        let number = |word: &Word| !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
+    pub(super) fn begin_redirect(&mut self) {
+        let number =
+            |word: &ShellWord| !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
         if self.word.as_ref().is_some_and(number) {
             self.word = None;
         }
         self.end_word();
-        self.redirected = true;
+        self.is_redirect_target = true;
     }
 
-    pub(super) fn redirect_is_done(&mut self) {
-        self.redirected = false;
+    pub(super) fn end_redirect(&mut self) {
+        self.is_redirect_target = false;
     }
 
-    pub(super) fn end(&mut self) {
+    pub(super) fn end_command(&mut self) {
         self.end_word();
         self.words.clear();
-        self.redirected = false;
+        self.is_redirect_target = false;
     }
 
-    pub(super) fn end_word(&mut self) -> Ended {
-        let Some(word) = self.word.take() else { return Ended::Word };
-        if std::mem::take(&mut self.redirected) || self.kind != Kind::Command {
-            return Ended::Word;
+    pub(super) fn end_word(&mut self) -> WordEnd {
+        let Some(word) = self.word.take() else { return WordEnd::Word };
+        if std::mem::take(&mut self.is_redirect_target) || self.kind != WordListKind::Command {
+            return WordEnd::Word;
         }
         let begins = self.words.is_empty();
         let keyword = if word.quoted { "" } else { word.text.as_str() };
         let ended = match keyword {
-            "esac" if begins => return Ended::Esac,
-            "case" if begins => Ended::Case,
-            "[[" if begins => Ended::ConditionBegins,
+            "esac" if begins => return WordEnd::Esac,
+            "case" if begins => WordEnd::Case,
+            "[[" if begins => WordEnd::ConditionBegins,
             _ if begins && (KEYWORDS.contains(&keyword) || is_assignment(&word.text)) => {
-                return Ended::Word;
+                return WordEnd::Word;
             }
-            _ => Ended::Word,
+            _ => WordEnd::Word,
         };
         self.words.push(word.text);
         match self.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -181,62 +182,66 @@ impl Command {
     }
 
     /// Why a reference cannot be added to the word at hand.
-    pub(super) fn refusal(&self) -> Option<Why> {
-        let prefix = self.prefix();
+    pub(super) fn refusal(&self) -> Option<PlacementRefusal> {
+        let prefix = self.word_prefix();
         match self.kind {
-            Kind::Anything => None,
-            _ if self.redirected => None,
-            Kind::List => opens_subscript(prefix).then_some(Why::Subscript),
-            Kind::Command if self.words.is_empty() => {
+            WordListKind::Opaque => None,
+            _ if self.is_redirect_target => None,
+            WordListKind::List => opens_subscript(prefix).then_some(PlacementRefusal::Subscript),
+            WordListKind::Command if self.words.is_empty() => {
                 if is_assignment(prefix) {
                     None
                 } else if opens_subscript(prefix) {
-                    Some(Why::Subscript)
+                    Some(PlacementRefusal::Subscript)
                 } else {
-                    Some(Why::CommandWord)
+                    Some(PlacementRefusal::CommandWord)
                 }
             }
             // `env x=`, `sudo x=`
-            Kind::Command
-                if self.words.iter().all(|word| starts_only(base(word)))
+            WordListKind::Command
+                if self.words.iter().all(|word| runs_next_word(base_name(word)))
                     && !is_assignment(prefix) =>
             {
-                Some(Why::CommandWord)
+                Some(PlacementRefusal::CommandWord)
             }
-            Kind::Command => (0..self.words.len()).find_map(|index| self.refusal_by(index)),
+            WordListKind::Command => {
+                (0..self.words.len()).find_map(|index| self.refusal_by_word(index))
+            }
         }
     }
 
     /// What the word at `index` makes of a reference behind it.
-    fn refusal_by(&self, index: usize) -> Option<Why> {
-        let name = base(&self.words[index]);
+    fn refusal_by_word(&self, index: usize) -> Option<PlacementRefusal> {
+        let name = base_name(&self.words[index]);
         let rest = &self.words[index + 1..];
         // Behind a wrapper any word may be the command.
-        let wrapped = WRAPPERS.contains(&base(&self.words[0]));
-        let role = if index == 0 || wrapped { Role::Command } else { Role::Argument };
+        let wrapped = WRAPPERS.contains(&base_name(&self.words[0]));
+        let role = if index == 0 || wrapped { WordRole::Command } else { WordRole::Argument };
         // `find .` does not run the builtin.
         let evaluates = EVALUATORS.contains(&name) && (name != "." || index == 0);
-        if role == Role::Command && evaluates {
-            return Some(Why::Code(name.to_owned()));
+        if role == WordRole::Command && evaluates {
+            return Some(PlacementRefusal::Code(name.to_owned()));
         }
         let after_v = rest.last().is_some_and(|word| word == "-v");
-        let names = NAMERS.contains(&name)
-            || (DECLARERS.contains(&name) && !self.declares_text(rest))
+        let names = NAME_TAKING_COMMANDS.contains(&name)
+            || (DECLARATION_COMMANDS.contains(&name) && !self.declares_text(rest))
             || (["test", "[", "printf"].contains(&name) && after_v);
-        if role == Role::Command && names {
-            return Some(Why::Variable(name.to_owned()));
+        if role == WordRole::Command && names {
+            return Some(PlacementRefusal::Variable(name.to_owned()));
         }
-        self.is_program_of(name, rest, role).then(|| Why::Code(name.to_owned()))
+        self.is_program_of(name, rest, role).then(|| PlacementRefusal::Code(name.to_owned()))
     }
 
     /// `export x=` takes text; `declare -i x=` takes arithmetic, `declare -n x=` a name.
     fn declares_text(&self, rest: &[String]) -> bool {
         let evaluates = |word: &String| is_option(word) && word.contains(['i', 'n']);
-        is_assignment(self.prefix()) && !self.prefix().contains('[') && !rest.iter().any(evaluates)
+        is_assignment(self.word_prefix())
+            && !self.word_prefix().contains('[')
+            && !rest.iter().any(evaluates)
     }
 
     /// Whether the word at hand is what the interpreter `name` is going to run.
-    fn is_program_of(&self, name: &str, rest: &[String], role: Role) -> bool {
+    fn is_program_of(&self, name: &str, rest: &[String], role: WordRole) -> bool {
         let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         let Some((_, letters)) = INTERPRETERS.iter().find(|(name, _)| *name == unversioned) else {
             return false;
@@ -254,21 +259,22 @@ impl Command {
         };
         let program_named = rest.iter().zip(before).any(names_program);
         let code_option = rest.iter().any(|word| takes_code(word));
-        let is_next = rest.last().is_some_and(|word| takes_code(word)) || takes_code(self.prefix());
-        is_next || (!program_named && (role == Role::Command || code_option))
+        let is_next =
+            rest.last().is_some_and(|word| takes_code(word)) || takes_code(self.word_prefix());
+        is_next || (!program_named && (role == WordRole::Command || code_option))
     }
 
-    fn prefix(&self) -> &str {
+    fn word_prefix(&self) -> &str {
         self.word.as_ref().map_or("", |word| word.text.as_str())
     }
 }
 
-fn base(word: &str) -> &str {
+fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
 /// Wrappers whose very next word is a command.
-fn starts_only(name: &str) -> bool {
+fn runs_next_word(name: &str) -> bool {
     WRAPPERS.contains(&name) && name != "find" && name != "flock"
 }
 

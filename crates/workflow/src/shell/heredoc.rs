@@ -1,10 +1,10 @@
 //! Here-documents: which there are, where their text ends, and whether it is filled in.
 
 use super::{
-    command::Command,
-    quoting::Inside,
-    refusal::Why,
-    scan::{Lost, Scanner, Symbol},
+    command::SimpleCommand,
+    quoting::QuoteContext,
+    refusal::PlacementRefusal,
+    scanner::{ScanError, Scanner, Symbol},
 };
 
 /// A here-document whose operator was read and whose text was not.
@@ -19,7 +19,10 @@ pub(super) struct Heredoc {
 
 impl Scanner<'_> {
     /// After `<<`: an optional `-` and the delimiter.
-    pub(super) fn heredoc_operator(&mut self, command: &mut Command) -> Result<(), Lost> {
+    pub(super) fn scan_heredoc_operator(
+        &mut self,
+        command: &mut SimpleCommand,
+    ) -> Result<(), ScanError> {
         let strips_tabs = self.eat('-');
         while self.eat(' ') || self.eat('\t') {}
         let mut delimiter = String::new();
@@ -28,7 +31,7 @@ impl Scanner<'_> {
             let c = match symbol {
                 Symbol::Reference => return self.unknown_delimiter(),
                 Symbol::Char(c) if " \t\n;&|<>()".contains(c) => break,
-                Symbol::Char('$' | '`') => return Err(Lost("an odd delimiter after `<<`")),
+                Symbol::Char('$' | '`') => return Err(ScanError("an odd delimiter after `<<`")),
                 Symbol::Char(c) => c,
             };
             self.at += 1;
@@ -46,53 +49,53 @@ impl Scanner<'_> {
                 c => delimiter.push(c),
             }
         }
-        command.redirect_is_done();
+        command.end_redirect();
         let substitution = self.substitution;
         self.heredocs.push(Heredoc { delimiter, quoted, strips_tabs, substitution });
         Ok(())
     }
 
-    fn quoted_delimiter(&mut self, quote: char, delimiter: &mut String) -> Result<(), Lost> {
+    fn quoted_delimiter(&mut self, quote: char, delimiter: &mut String) -> Result<(), ScanError> {
         loop {
             match self.next() {
                 Some(Symbol::Char(c)) if c == quote => return Ok(()),
                 Some(Symbol::Char(c)) if !"\\$`\n".contains(c) => delimiter.push(c),
                 Some(Symbol::Reference) => return self.unknown_delimiter(),
                 Some(Symbol::Char(_)) | None => {
-                    return Err(Lost("an odd delimiter after `<<`"));
+                    return Err(ScanError("an odd delimiter after `<<`"));
                 }
             }
         }
     }
 
     /// Nobody knows where the text of such a here-document ends.
-    fn unknown_delimiter(&mut self) -> Result<(), Lost> {
-        self.refuse(Why::HeredocDelimiter);
-        Err(Lost("a here-document without an end"))
+    fn unknown_delimiter(&mut self) -> Result<(), ScanError> {
+        self.refuse(PlacementRefusal::HeredocDelimiter);
+        Err(ScanError("a here-document without an end"))
     }
 
     /// After a line break: the text of every here-document of the line.
-    pub(super) fn heredoc_texts(&mut self) -> Result<(), Lost> {
+    pub(super) fn scan_heredoc_texts(&mut self) -> Result<(), ScanError> {
         for heredoc in std::mem::take(&mut self.heredocs) {
             if heredoc.substitution != self.substitution {
-                return Err(Lost("a here-document whose text begins in a `$( )`"));
+                return Err(ScanError("a here-document whose text begins in a `$( )`"));
             }
-            self.heredoc_text(&heredoc)?;
+            self.scan_heredoc_text(&heredoc)?;
         }
         Ok(())
     }
 
-    fn heredoc_text(&mut self, heredoc: &Heredoc) -> Result<(), Lost> {
+    fn scan_heredoc_text(&mut self, heredoc: &Heredoc) -> Result<(), ScanError> {
         let start = self.at;
         let text_end = self.skip_to_delimiter(heredoc);
         let after = std::mem::replace(&mut self.at, start);
         let script_end = std::mem::replace(&mut self.end, text_end);
-        let mut word = Command::anything();
+        let mut word = SimpleCommand::opaque();
         while let Some(symbol) = self.next() {
             match symbol {
-                Symbol::Reference if heredoc.quoted => self.refuse(Why::QuotedHeredoc),
+                Symbol::Reference if heredoc.quoted => self.refuse(PlacementRefusal::QuotedHeredoc),
                 _ if heredoc.quoted => {}
-                symbol => self.expanded(symbol, Inside::Heredoc, &mut word)?,
+                symbol => self.scan_expansions(symbol, QuoteContext::Heredoc, &mut word)?,
             }
         }
         self.at = after;

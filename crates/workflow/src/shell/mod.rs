@@ -12,32 +12,34 @@ mod command;
 mod heredoc;
 mod quoting;
 mod refusal;
-mod scan;
+mod scanner;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    complaint::Complaints,
+    diagnostics::diagnostic::Diagnostics,
     error::Error,
-    reference::{self, Flaw, Form, Known, Reference},
-    scope::Scope,
-    template::{Flawed, Piece, pieces},
+    template::{FlawedReference, Piece, split_references},
+    template::{
+        reference::{self, KnownNames, Reference, ReferenceFlaw, ReferenceForm},
+        scope::TemplateScope,
+    },
 };
-use scan::{Misplaced, Symbol};
+use scanner::{MisplacedReference, Symbol};
 
 /// A command that waits for its values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShellTemplate {
-    parts: Vec<Part>,
+    parts: Vec<ShellTemplatePart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Part {
+enum ShellTemplatePart {
     Text(String),
-    Value { reference: Reference, form: Form, quotes: Quotes },
+    Value { reference: Reference, form: ReferenceForm, quotes: Quotes },
 }
 
 /// The quotes around a reference.
@@ -61,7 +63,7 @@ pub(crate) enum Dialect {
 
 /// A script, and the files it reads its values from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prepared {
+pub struct PreparedScript {
     /// What the shell runs: best from a file, for it may be too long for a command line.
     pub script: String,
     /// Files the caller writes (0600) before it does.
@@ -83,9 +85,9 @@ impl ShellTemplate {
     pub(crate) fn read(
         text: &str,
         dialect: Option<Dialect>,
-        known: &Known,
-    ) -> Result<Self, Vec<Flawed>> {
-        let (pieces, unclosed) = pieces(text);
+        known: &KnownNames,
+    ) -> Result<Self, Vec<FlawedReference>> {
+        let (pieces, unclosed) = split_references(text);
         let (mut references, mut flaws) = (Vec::new(), Vec::new());
         let mut symbols = Vec::new();
         for piece in &pieces {
@@ -93,13 +95,13 @@ impl ShellTemplate {
                 Piece::Text(text) => symbols.extend(text.chars().map(Symbol::Char)),
                 Piece::Reference { inner, nth } => {
                     symbols.push(Symbol::Reference);
-                    match checked(inner, known) {
+                    match check_reference(inner, known) {
                         Ok((reference, form)) => references.push((reference, form, *nth)),
-                        Err(flaw) => flaws.push(Flawed { nth: *nth, flaw }),
+                        Err(flaw) => flaws.push(FlawedReference { nth: *nth, flaw }),
                     }
                 }
             }
-            if flaws.len() > Complaints::TOLD {
+            if flaws.len() > Diagnostics::MAX_REPORTED {
                 break;
             }
         }
@@ -110,37 +112,41 @@ impl ShellTemplate {
         let quotes = match (dialect, references.first()) {
             (_, None) => Vec::new(),
             (None, Some((.., nth))) => {
-                return Err(vec![Flawed { nth: *nth, flaw: unknown_program() }]);
+                return Err(vec![FlawedReference { nth: *nth, flaw: unknown_program_flaw() }]);
             }
-            (Some(dialect), Some(_)) => scan::quotes(&symbols, dialect).map_err(|misplaced| {
-                let flawed =
-                    |one: Misplaced| Flawed { nth: references[one.index].2, flaw: one.why.flaw() };
-                misplaced.into_iter().map(flawed).collect::<Vec<_>>()
-            })?,
+            (Some(dialect), Some(_)) => {
+                scanner::quotes(&symbols, dialect).map_err(|misplaced| {
+                    let flawed = |one: MisplacedReference| FlawedReference {
+                        nth: references[one.index].2,
+                        flaw: one.why.flaw(),
+                    };
+                    misplaced.into_iter().map(flawed).collect::<Vec<_>>()
+                })?
+            }
         };
         let mut values = references.into_iter().zip(quotes);
         let part = |piece: Piece<'_>| match piece {
-            Piece::Text(text) => Some(Part::Text(text.to_owned())),
-            Piece::Reference { .. } => values
-                .next()
-                .map(|((reference, form, _), quotes)| Part::Value { reference, form, quotes }),
+            Piece::Text(text) => Some(ShellTemplatePart::Text(text.to_owned())),
+            Piece::Reference { .. } => values.next().map(|((reference, form, _), quotes)| {
+                ShellTemplatePart::Value { reference, form, quotes }
+            }),
         };
         Ok(Self { parts: pieces.into_iter().filter_map(part).collect() })
     }
 
     /// Makes the script that has this scope's values in reach.
-    pub fn prepare(&self, scope: &Scope) -> Result<Prepared, Error> {
+    pub fn prepare(&self, scope: &TemplateScope) -> Result<PreparedScript, Error> {
         let mut numbers: BTreeMap<&Reference, usize> = BTreeMap::new();
         let mut files = Vec::new();
         let mut loaded = Vec::new();
         let mut body = String::new();
         for part in &self.parts {
             let (reference, form, quotes) = match part {
-                Part::Text(text) => {
+                ShellTemplatePart::Text(text) => {
                     body.push_str(text);
                     continue;
                 }
-                Part::Value { reference, form, quotes } => (reference, form, quotes),
+                ShellTemplatePart::Value { reference, form, quotes } => (reference, form, quotes),
             };
             let value = scope.value(reference)?;
             let next = numbers.len() + 1;
@@ -150,27 +156,27 @@ impl ShellTemplate {
                 files.push(ValueFile { variable, value: value.to_owned() });
             }
             let variable = match form {
-                Form::File => format!("AW_F{number}"),
-                Form::Value if value.contains('\0') => {
+                ReferenceForm::File => format!("AW_F{number}"),
+                ReferenceForm::Value if value.contains('\0') => {
                     return Err(Error::NulByte { reference: reference.clone() });
                 }
-                Form::Value => {
+                ReferenceForm::Value => {
                     loaded.push(number);
                     format!("AW_V{number}")
                 }
             };
-            body.push_str(&quotes.around(&variable));
+            body.push_str(&quotes.quote_variable(&variable));
         }
         loaded.sort_unstable();
         loaded.dedup();
-        Ok(Prepared { script: preamble(&loaded) + &body, files })
+        Ok(PreparedScript { script: preamble(&loaded) + &body, files })
     }
 
     /// What it needs a value of.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Text(_) => None,
-            Part::Value { reference, .. } => Some(reference),
+            ShellTemplatePart::Text(_) => None,
+            ShellTemplatePart::Value { reference, .. } => Some(reference),
         })
     }
 }
@@ -178,7 +184,7 @@ impl ShellTemplate {
 impl Quotes {
     /// In quotes of its own, and without braces: a `{` makes bash look at the whole word once more,
     /// for brace expansion, and it follows quotes less well there.
-    fn around(self, variable: &str) -> String {
+    fn quote_variable(self, variable: &str) -> String {
         match self {
             Self::None => format!("\"${variable}\""),
             Self::Double => format!("\"\"${variable}\"\""),
@@ -198,13 +204,18 @@ fn preamble(numbers: &[usize]) -> String {
     })
 }
 
-fn checked(inner: &str, known: &Known) -> Result<(Reference, Form), Flaw> {
-    let (reference, form) = reference::read(inner)?;
+fn check_reference(
+    inner: &str,
+    known: &KnownNames,
+) -> Result<(Reference, ReferenceForm), ReferenceFlaw> {
+    let (reference, form) = reference::parse_reference(inner)?;
     reference.check(known)?;
     Ok((reference, form))
 }
 
-fn unknown_program() -> Flaw {
-    Flaw::new("a value can be placed in scripts of bash, sh and dash, not of this `shell_program`")
-        .hint("use one of these, or hand the value over in an earlier step")
+fn unknown_program_flaw() -> ReferenceFlaw {
+    ReferenceFlaw::new(
+        "a value can be placed in scripts of bash, sh and dash, not of this `shell_program`",
+    )
+    .with_hint("use one of these, or hand the value over in an earlier step")
 }

@@ -2,65 +2,73 @@
 
 use super::{
     Dialect, Quotes,
-    command::Command,
-    refusal::Why,
-    scan::{Lost, Scanner, Symbol, Until},
+    command::SimpleCommand,
+    refusal::PlacementRefusal,
+    scanner::{CommandsEnd, ScanError, Scanner, Symbol},
 };
 
 /// What the text at hand is inside of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Inside {
-    Nothing,
+pub(super) enum QuoteContext {
+    Unquoted,
     Double,
     /// The text of a here-document whose delimiter is not quoted.
     Heredoc,
 }
 
 impl Scanner<'_> {
-    pub(super) fn single_quoted(&mut self, command: &mut Command) -> Result<(), Lost> {
+    pub(super) fn scan_single_quotes(
+        &mut self,
+        command: &mut SimpleCommand,
+    ) -> Result<(), ScanError> {
         command.push_quoted("");
         loop {
             match self.next() {
-                None => return Err(Lost("a `'` that is never closed")),
+                None => return Err(ScanError("a `'` that is never closed")),
                 Some(Symbol::Char('\'')) => return Ok(()),
                 Some(Symbol::Char(c)) => command.push_quoted(c.encode_utf8(&mut [0; 4])),
-                Some(Symbol::Reference) => self.place(Quotes::Single, command),
+                Some(Symbol::Reference) => self.place_reference(Quotes::Single, command),
             }
         }
     }
 
-    pub(super) fn double_quoted(&mut self, command: &mut Command) -> Result<(), Lost> {
+    pub(super) fn scan_double_quotes(
+        &mut self,
+        command: &mut SimpleCommand,
+    ) -> Result<(), ScanError> {
         command.push_quoted("");
         loop {
             match self.next() {
-                None => return Err(Lost("a `\"` that is never closed")),
+                None => return Err(ScanError("a `\"` that is never closed")),
                 Some(Symbol::Char('"')) => return Ok(()),
-                Some(symbol) => self.expanded(symbol, Inside::Double, command)?,
+                Some(symbol) => self.scan_expansions(symbol, QuoteContext::Double, command)?,
             }
         }
     }
 
     /// Text in which only `$`, backticks and backslashes are special.
-    pub(super) fn expanded(
+    pub(super) fn scan_expansions(
         &mut self,
         symbol: Symbol,
-        inside: Inside,
-        command: &mut Command,
-    ) -> Result<(), Lost> {
+        inside: QuoteContext,
+        command: &mut SimpleCommand,
+    ) -> Result<(), ScanError> {
         match symbol {
-            Symbol::Reference if inside == Inside::Heredoc => self.place(Quotes::Heredoc, command),
-            Symbol::Reference => self.place(Quotes::Double, command),
-            Symbol::Char('\\') => self.escaped(command),
-            Symbol::Char('`') => self.backticks(command)?,
-            Symbol::Char('$') => self.dollar(inside, command)?,
+            Symbol::Reference if inside == QuoteContext::Heredoc => {
+                self.place_reference(Quotes::Heredoc, command);
+            }
+            Symbol::Reference => self.place_reference(Quotes::Double, command),
+            Symbol::Char('\\') => self.scan_escape(command),
+            Symbol::Char('`') => self.scan_backticks(command)?,
+            Symbol::Char('$') => self.scan_dollar(inside, command)?,
             Symbol::Char(c) => command.push_quoted(c.encode_utf8(&mut [0; 4])),
         }
         Ok(())
     }
 
-    pub(super) fn escaped(&mut self, command: &mut Command) {
+    pub(super) fn scan_escape(&mut self, command: &mut SimpleCommand) {
         match self.next() {
-            Some(Symbol::Reference) => self.refuse(Why::Backslash),
+            Some(Symbol::Reference) => self.refuse(PlacementRefusal::Backslash),
             Some(Symbol::Char(c)) if c != '\n' => {
                 command.push_quoted(c.encode_utf8(&mut [0; 4]));
             }
@@ -69,103 +77,112 @@ impl Scanner<'_> {
     }
 
     /// The shell looks for the closing one before it looks at any other quotes.
-    pub(super) fn backticks(&mut self, command: &mut Command) -> Result<(), Lost> {
+    pub(super) fn scan_backticks(&mut self, command: &mut SimpleCommand) -> Result<(), ScanError> {
         command.push_unknown();
         loop {
             match self.next() {
-                None => return Err(Lost("a backtick that is never closed")),
+                None => return Err(ScanError("a backtick that is never closed")),
                 Some(Symbol::Char('`')) => return Ok(()),
                 Some(Symbol::Char('\\')) if self.peek() != Some(Symbol::Reference) => self.at += 1,
                 Some(Symbol::Char(_)) => {}
-                Some(Symbol::Reference) => self.refuse(Why::Backticks),
+                Some(Symbol::Reference) => self.refuse(PlacementRefusal::Backticks),
             }
         }
     }
 
-    pub(super) fn dollar(&mut self, inside: Inside, command: &mut Command) -> Result<(), Lost> {
-        self.refuse_torn()?;
+    pub(super) fn scan_dollar(
+        &mut self,
+        inside: QuoteContext,
+        command: &mut SimpleCommand,
+    ) -> Result<(), ScanError> {
+        self.refuse_split_operator()?;
         command.push_unknown();
         if self.eat('(') {
             if self.eat('(') {
-                return self.behind(Why::Arithmetic, Self::arithmetic);
+                return self
+                    .scan_without_placement(PlacementRefusal::Arithmetic, Self::scan_arithmetic);
             }
-            return self.substituted();
+            return self.scan_substitution();
         }
         if self.eat('{') {
-            return self.behind(Why::Braces, |scanner| scanner.parameter(inside));
+            return self.scan_without_placement(PlacementRefusal::Braces, |scanner| {
+                scanner.scan_parameter(inside)
+            });
         }
         match (self.peek(), inside) {
-            (Some(Symbol::Char('[')), _) => Err(Lost("`$[`")),
-            (Some(Symbol::Char('\'')), Inside::Nothing) => self.ansi_quoted(),
+            (Some(Symbol::Char('[')), _) => Err(ScanError("`$[`")),
+            (Some(Symbol::Char('\'')), QuoteContext::Unquoted) => self.scan_ansi_quotes(),
             _ => Ok(()),
         }
     }
 
-    fn ansi_quoted(&mut self) -> Result<(), Lost> {
+    fn scan_ansi_quotes(&mut self) -> Result<(), ScanError> {
         self.at += 1;
         loop {
             match self.next() {
-                None => return Err(Lost("a `$'` that is never closed")),
+                None => return Err(ScanError("a `$'` that is never closed")),
                 Some(Symbol::Char('\'')) => return Ok(()),
                 Some(Symbol::Char('\\')) if self.dialect == Dialect::Posix => {
-                    return Err(Lost("a backslash in `$'…'`, which shells read differently"));
+                    return Err(ScanError("a backslash in `$'…'`, which shells read differently"));
                 }
                 Some(Symbol::Char('\\')) if self.peek() != Some(Symbol::Reference) => self.at += 1,
                 Some(Symbol::Char(_)) => {}
-                Some(Symbol::Reference) => self.refuse(Why::AnsiQuotes),
+                Some(Symbol::Reference) => self.refuse(PlacementRefusal::AnsiQuotes),
             }
         }
     }
 
     /// `$( … )` and `<( … )`, after the `(`: commands with quotes of their own.
-    pub(super) fn substituted(&mut self) -> Result<(), Lost> {
+    pub(super) fn scan_substitution(&mut self) -> Result<(), ScanError> {
         self.substitution += 1;
-        self.deeper(|scanner| scanner.commands(Until::Paren, Command::default()))?;
+        self.scan_nested(|scanner| {
+            scanner.scan_commands(CommandsEnd::Paren, SimpleCommand::default())
+        })?;
         if self.heredocs.iter().any(|heredoc| heredoc.substitution == self.substitution) {
-            return Err(Lost("a `)` before the text of a here-document"));
+            return Err(ScanError("a `)` before the text of a here-document"));
         }
         self.substitution -= 1;
         Ok(())
     }
 
     /// `${ … }`, after the `{`.
-    fn parameter(&mut self, inside: Inside) -> Result<(), Lost> {
-        let mut word = Command::anything();
+    fn scan_parameter(&mut self, inside: QuoteContext) -> Result<(), ScanError> {
+        let mut word = SimpleCommand::opaque();
         if let Some(Symbol::Char(' ' | '\t' | '\n' | '|')) = self.peek() {
-            return Err(Lost("a command in `${ … }`"));
+            return Err(ScanError("a command in `${ … }`"));
         }
         loop {
             match self.next() {
-                None => return Err(Lost("a `${` that is never closed")),
+                None => return Err(ScanError("a `${` that is never closed")),
                 Some(Symbol::Char('}')) => return Ok(()),
-                Some(Symbol::Char('"')) if inside == Inside::Heredoc => {
-                    return Err(Lost("a `\"` in the `${…}` of a here-document"));
+                Some(Symbol::Char('"')) if inside == QuoteContext::Heredoc => {
+                    return Err(ScanError("a `\"` in the `${…}` of a here-document"));
                 }
-                Some(Symbol::Char('"')) => self.double_quoted(&mut word)?,
-                Some(Symbol::Char('\'')) if inside == Inside::Nothing => {
-                    self.single_quoted(&mut word)?;
+                Some(Symbol::Char('"')) => self.scan_double_quotes(&mut word)?,
+                Some(Symbol::Char('\'')) if inside == QuoteContext::Unquoted => {
+                    self.scan_single_quotes(&mut word)?;
                 }
                 // After some operators it is a quote there, after others a character.
-                Some(Symbol::Char('\'')) => return Err(Lost("a `'` in `\"${…}\"`")),
-                Some(symbol) => self.expanded(symbol, inside, &mut word)?,
+                Some(Symbol::Char('\'')) => return Err(ScanError("a `'` in `\"${…}\"`")),
+                Some(symbol) => self.scan_expansions(symbol, inside, &mut word)?,
             }
         }
     }
 
     /// `(( … ))`, after the `((`.
-    pub(super) fn arithmetic(&mut self) -> Result<(), Lost> {
-        let mut word = Command::anything();
+    pub(super) fn scan_arithmetic(&mut self) -> Result<(), ScanError> {
+        let mut word = SimpleCommand::opaque();
         let mut open = 0_usize;
         loop {
             match self.next() {
-                None => return Err(Lost("a `((` that is never closed")),
+                None => return Err(ScanError("a `((` that is never closed")),
                 Some(Symbol::Char('(')) => open += 1,
                 Some(Symbol::Char(')')) if open > 0 => open -= 1,
                 Some(Symbol::Char(')')) if self.eat(')') => return Ok(()),
-                Some(Symbol::Char(')')) => return Err(Lost("a `((` that is no arithmetic")),
-                Some(Symbol::Char('\'')) => return Err(Lost("a `'` in arithmetic")),
-                Some(Symbol::Char('"')) => self.double_quoted(&mut word)?,
-                Some(symbol) => self.expanded(symbol, Inside::Double, &mut word)?,
+                Some(Symbol::Char(')')) => return Err(ScanError("a `((` that is no arithmetic")),
+                Some(Symbol::Char('\'')) => return Err(ScanError("a `'` in arithmetic")),
+                Some(Symbol::Char('"')) => self.scan_double_quotes(&mut word)?,
+                Some(symbol) => self.scan_expansions(symbol, QuoteContext::Double, &mut word)?,
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Why a reference cannot stand where it stands, and what to write instead.
 
-use crate::reference::Flaw;
+use crate::template::reference::ReferenceFlaw;
 
 /// What is wrong with the place of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum PlacementRefusal {
     /// `# …`
     Comment,
     /// `<<'EOF'`
@@ -32,16 +32,16 @@ pub(super) enum Why {
     /// `read ${{ x }}`, `declare ${{ x }}`
     Variable(String),
     /// The text before it could not be followed.
-    Lost(&'static str),
+    ScanFailed(&'static str),
 }
 
-impl Why {
-    pub(super) fn flaw(&self) -> Flaw {
-        let (message, hint) = self.words();
-        Flaw::new(format!("a value cannot be placed here: {message}")).hint(hint)
+impl PlacementRefusal {
+    pub(super) fn flaw(&self) -> ReferenceFlaw {
+        let (message, hint) = self.message_and_hint();
+        ReferenceFlaw::new(format!("a value cannot be placed here: {message}")).with_hint(hint)
     }
 
-    fn words(&self) -> (String, &'static str) {
+    fn message_and_hint(&self) -> (String, &'static str) {
         const VARIABLE: &str = "give it to a variable first: `x=${{ … }}`, then use `$x`";
         let (message, hint) = match self {
             Self::Comment => {
@@ -77,7 +77,7 @@ impl Why {
             Self::Variable(name) => {
                 return (format!("`{name}` would take it for a variable's name"), VARIABLE);
             }
-            Self::Lost(what) => {
+            Self::ScanFailed(what) => {
                 let message = format!("the text before it cannot be followed ({what})");
                 return (
                     message,

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use agent_worker_workflow::Scope;
+use agent_worker_workflow::TemplateScope;
 use proptest::prelude::*;
 
 use crate::shell::step;
@@ -94,8 +94,8 @@ proptest! {
         let plain = format!("{PRELUDE}{}", script.replace("${{ x }}", WRITTEN_OUT));
         let Some(expected) = bash(&plain, folder.path(), &[]) else { return Ok(()) };
         for value in [WRITTEN_OUT, HOSTILE] {
-            let mut scope = Scope::default();
-            scope.insert("x", value);
+            let mut scope = TemplateScope::default();
+            scope.insert_output("x", value);
             let prepared = step.shell.prepare(&scope).unwrap();
             let files: Vec<_> =
                 prepared.files.into_iter().map(|file| (file.variable, file.value)).collect();

@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_worker_workflow::{Paint, load};
+use agent_worker_workflow::{RenderStyle, load};
 use proptest::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{AGENTS, read, read_with_agent};
 
 /// What any file may cost this thread's processor, to be read or refused and the refusal to be told.
-const COST: Duration = Duration::from_secs(1);
+const MAX_CPU_TIME: Duration = Duration::from_secs(1);
 /// A busy machine may make a thread wait; a bomb that goes off takes minutes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -21,11 +21,11 @@ fn processor_time() -> Duration {
 }
 
 /// Does the work, which must not cost much.
-fn cheaply<T>(name: &str, work: impl FnOnce() -> T) -> T {
+fn within_cpu_budget<T>(name: &str, work: impl FnOnce() -> T) -> T {
     let (cost, start) = (processor_time(), Instant::now());
     let done = work();
     let (cost, took) = (processor_time().saturating_sub(cost), start.elapsed());
-    assert!(cost < COST, "{name} cost {cost:?}");
+    assert!(cost < MAX_CPU_TIME, "{name} cost {cost:?}");
     assert!(took < DEADLINE, "{name} took {took:?}");
     done
 }
@@ -33,7 +33,7 @@ fn cheaply<T>(name: &str, work: impl FnOnce() -> T) -> T {
 /// What a person and a program are told about a file that is refused.
 fn refusal(text: &str) -> String {
     let error = read(text).unwrap_err();
-    assert!(error.render(Paint::Plain).len() < 64 << 10, "a refusal is read by people");
+    assert!(error.render(RenderStyle::Plain).len() < 64 << 10, "a refusal is read by people");
     assert!(error.mistakes().len() <= 20);
     error.summary()
 }
@@ -77,7 +77,7 @@ fn a_file_that_is_a_bomb_is_refused_at_once() {
         ("blanks", "\t".repeat(1_000_000), "must be a mapping"),
         ("line breaks", "\n".repeat(1_000_000), "must be a mapping"),
     ] {
-        let error = cheaply(name, || refusal(&text));
+        let error = within_cpu_budget(name, || refusal(&text));
         assert!(error.contains(part), "{name}: {error}");
     }
 }
@@ -103,7 +103,7 @@ fn a_file_that_is_all_mistakes_is_refused_at_once() {
             format!("{AGENTS}setup: [{{ shell: '{}' }}]\n", "eval ${{ instance }};".repeat(45_000)),
         ),
     ] {
-        let error = cheaply(name, || refusal(&text));
+        let error = within_cpu_budget(name, || refusal(&text));
         assert!(error.contains("team.yaml:"), "{name}: {error}");
     }
 }
@@ -121,7 +121,7 @@ fn a_hundred_megabytes_are_refused_unread() {
     let path = folder.path().join("huge.yaml");
     std::fs::File::create(&path).unwrap().set_len(100 << 20).unwrap();
     let before = bytes_read();
-    let error = cheaply("the file", || load(&path).unwrap_err().to_string());
+    let error = within_cpu_budget("the file", || load(&path).unwrap_err().to_string());
     assert!(error.contains("longer than 1024 KiB"), "{error}");
     assert!(bytes_read() - before < 4096, "it was read");
 }
@@ -147,7 +147,7 @@ fn a_long_file_is_read_at_once() {
         ("nobody", format!("kickoff: '{}'\n", numbered(100_000, |n| format!("@x{n} ")))),
         ("links", format!("kickoff: '@{}'\n", "[a](".repeat(250_000))),
     ] {
-        cheaply(name, || read_with_agent(&sections).unwrap().silence());
+        within_cpu_budget(name, || read_with_agent(&sections).unwrap().kickoff_problem());
     }
 }
 
@@ -158,7 +158,7 @@ fn a_long_script_is_followed_at_once() {
     {
         let script = serde_json::to_string(&script).unwrap();
         let yaml = format!("setup: [{{ shell: 'true', as: x }}, {{ shell: {script} }}]\n");
-        let _ = cheaply("the script", || read_with_agent(&yaml));
+        let _ = within_cpu_budget("the script", || read_with_agent(&yaml));
     }
 }
 
@@ -224,7 +224,7 @@ proptest! {
         let text = String::from_utf8_lossy(&bytes);
         if let Err(error) = read(&text) {
             prop_assert!(error.summary().lines().count() == 1);
-            prop_assert!(!error.render(agent_worker_workflow::Paint::Plain).is_empty());
+            prop_assert!(!error.render(agent_worker_workflow::RenderStyle::Plain).is_empty());
         }
     }
 
@@ -232,7 +232,7 @@ proptest! {
     fn no_half_written_file_makes_the_parser_panic(text in fragments()) {
         if let Err(error) = read(&text) {
             prop_assert!(error.summary().starts_with("team.yaml:"), "{}", error);
-            prop_assert!(!error.render(agent_worker_workflow::Paint::Ansi).is_empty());
+            prop_assert!(!error.render(agent_worker_workflow::RenderStyle::Ansi).is_empty());
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use agent_worker_workflow::{Mistake, Paint, parse};
+use agent_worker_workflow::{Mistake, RenderStyle, parse};
 
 use crate::read;
 
 fn rendered(text: &str) -> String {
-    read(text).unwrap_err().render(Paint::Plain)
+    read(text).unwrap_err().render(RenderStyle::Plain)
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn of_very_many_mistakes_the_first_are_told() {
         error.summary().ends_with("there is no backend `mok` (and at least 20 more)"),
         "{error}"
     );
-    let shown = error.render(Paint::Plain);
+    let shown = error.render(RenderStyle::Plain);
     assert_eq!(shown.matches("error: ").count(), 20);
     assert!(shown.ends_with("\n\n… and more: these are the first to put right"), "{shown}");
 }
@@ -255,14 +255,14 @@ fn of_a_very_long_line_what_surrounds_the_mistake_is_shown() {
 #[test]
 fn colours_are_there_only_when_asked_for() {
     let error = read("agents: 5\n").unwrap_err();
-    assert!(error.render(Paint::Ansi).contains('\u{1b}'));
-    assert!(!error.render(Paint::Plain).contains('\u{1b}'));
+    assert!(error.render(RenderStyle::Ansi).contains('\u{1b}'));
+    assert!(!error.render(RenderStyle::Plain).contains('\u{1b}'));
 }
 
 #[test]
 fn a_file_cannot_speak_to_the_terminal() {
     let error = parse("\"\\e[31mred\\a\": 1\n", Path::new("a\u{1b}b.yaml")).unwrap_err();
-    for text in [error.summary(), error.render(Paint::Plain)] {
+    for text in [error.summary(), error.render(RenderStyle::Plain)] {
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! One mistake at a time: where it is found, what is said, what is suggested.
 
-use agent_worker_workflow::Paint;
+use agent_worker_workflow::RenderStyle;
 
 use crate::{read, read_with_agent};
 
@@ -408,6 +408,6 @@ fn every_mistake_is_told_with_its_place_and_what_to_do() {
         assert!(summary.starts_with(&format!("team.yaml:{place}: ")), "{text}\n{summary}");
         assert!(summary.contains(message), "{text}\n{summary}");
         assert!(error.hint().unwrap_or_default().contains(hint), "{text}\n{:?}", error.hint());
-        assert!(!summary.contains("more)"), "{text}\n{}", error.render(Paint::Plain));
+        assert!(!summary.contains("more)"), "{text}\n{}", error.render(RenderStyle::Plain));
     }
 }

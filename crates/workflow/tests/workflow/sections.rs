@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use agent_worker_protocol::{
-    AgentSettings, Backend, MockCall, MockFailure, MockRule, OnAsk, Permissions, Retry, RunMode,
-    Span, Stance, ToolPattern,
+    AgentSettings, Backend, MockCall, MockFailure, MockRule, OnAsk, PermissionAction, Permissions,
+    RetryPolicy, RunMode, Span, ToolPattern,
 };
-use agent_worker_workflow::{Context, DocumentOwner, Documents, Layout, Param, Provider, Workflow};
+use agent_worker_workflow::{
+    DocumentOwner, Documents, Layout, Param, Provider, Workflow, WorkflowContext,
+};
 
 use crate::{read, read_with_agent};
 
@@ -21,7 +23,7 @@ macro_rules! text {
 fn one_agent_is_a_workflow_and_the_rest_is_default() {
     let workflow = read("agents:\n  Coder: { backend: mock }\n").unwrap();
     assert_eq!(workflow.name.as_str(), "team");
-    assert_eq!(workflow.context, Context::default());
+    assert_eq!(workflow.context, WorkflowContext::default());
     assert_eq!((workflow.setup.len(), workflow.params.len()), (0, 0));
     assert_eq!((workflow.kickoff, workflow.env_names.len()), (None, 0));
     let expected = AgentSettings {
@@ -33,7 +35,7 @@ fn one_agent_is_a_workflow_and_the_rest_is_default() {
         max_steps: 30,
         timeout: Span::from_secs(1800),
         silence: Span::from_secs(300),
-        retry: Retry::default(),
+        retry: RetryPolicy::default(),
         cwd: None,
         env: vec![],
         permissions: Permissions::default(),
@@ -69,7 +71,7 @@ fn everything_an_agent_may_say_is_taken() {
     );
     assert_eq!((agent.max_tokens, agent.max_steps), (Some(4096), 7));
     assert_eq!((agent.timeout, agent.silence), (Span::from_secs(600), Span::from_secs(90)));
-    let retry = Retry { max_attempts: 5, backoff: Span::from_millis(200), multiplier: 1.5 };
+    let retry = RetryPolicy { max_attempts: 5, backoff: Span::from_millis(200), multiplier: 1.5 };
     assert_eq!(agent.retry, retry);
     assert_eq!(agent.cwd.as_deref(), Some("sub/folder".as_ref()));
     assert_eq!(agent.env, ["GITHUB_TOKEN", "CI"]);
@@ -175,7 +177,11 @@ fn context_is_on_unless_it_is_false() {
         let context = read_with_agent(section).unwrap().context;
         let document_owner = DocumentOwner::Everybody;
         let layout = Layout::default();
-        assert_eq!(context, Context { provider, documents, document_owner, layout }, "{section}");
+        assert_eq!(
+            context,
+            WorkflowContext { provider, documents, document_owner, layout },
+            "{section}"
+        );
     }
 }
 
@@ -317,14 +323,17 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
         texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<ToolPattern>>()
     };
     let expected = Permissions {
-        default: Stance::Deny,
+        default: PermissionAction::Deny,
         allow: patterns(&["Read", "Bash(git diff*)"]),
         ask: patterns(&["Task"]),
         deny: patterns(&["Edit"]),
         on_ask: OnAsk::Fail,
     };
     assert_eq!(read, expected);
-    assert_eq!(of("codex", "default: allow").unwrap().agents[0].permissions.default, Stance::Allow);
+    assert_eq!(
+        of("codex", "default: allow").unwrap().agents[0].permissions.default,
+        PermissionAction::Allow
+    );
     assert!(of("opencode", "default: deny").is_ok() && of("cursor", "default: allow").is_ok());
     let acp = of("acp, command: [mine, --acp]", "allow: [read, 'execute(git diff*)']").unwrap();
     assert_eq!(acp.agents[0].permissions.allow, patterns(&["read", "execute(git diff*)"]));

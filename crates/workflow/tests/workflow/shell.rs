@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent_worker_workflow::{Scope, SetupStep};
+use agent_worker_workflow::{SetupStep, TemplateScope};
 
 use crate::read_with_agent;
 
@@ -50,8 +50,8 @@ pub(crate) fn step(program: &str, script: &str) -> Result<SetupStep, String> {
 /// What the script prints, run in an empty folder that must stay empty.
 fn run(step: &SetupStep, value: &str) -> String {
     let (private, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut scope = Scope::default();
-    scope.insert("x", value);
+    let mut scope = TemplateScope::default();
+    scope.insert_output("x", value);
     let prepared = step.shell.prepare(&scope).unwrap();
     let script = private.path().join("script");
     fs::write(&script, &prepared.script).unwrap();
@@ -73,16 +73,16 @@ fn run(step: &SetupStep, value: &str) -> String {
 }
 
 /// Each script with what it prints: `@` is the value.
-fn holds(program: &str, table: &[(&str, &str)]) {
+fn check_outputs(program: &str, table: &[(&str, &str)]) {
     let every = HOSTILE.join("\n");
     for (script, expected) in table {
         for value in ["", "-n", "* ' \"", "trailing\n\n\n", "a[$(touch pwned)]", &every] {
-            prints(program, script, value, expected);
+            check_output(program, script, value, expected);
         }
     }
 }
 
-fn prints(program: &str, script: &str, value: &str, expected: &str) {
+fn check_output(program: &str, script: &str, value: &str, expected: &str) {
     let step = step(program, script).map_err(|error| format!("{script}: {error}"));
     assert_eq!(run(&step.unwrap(), value), expected.replace('@', value), "{program}: {script}");
 }
@@ -143,20 +143,20 @@ fn every_hostile_value_is_text_in_the_three_quotings() {
     let script = "printf '<%s>' ${{ x }} \"${{ x }}\" '${{ x }}'\ncat <<EOF\n${{ x }}\nEOF\n";
     for program in ["bash", "sh"] {
         for value in HOSTILE {
-            prints(program, script, value, "<@><@><@>@\n");
+            check_output(program, script, value, "<@><@><@>@\n");
         }
     }
 }
 
 #[test]
 fn a_value_arrives_exactly_in_every_quoting_of_a_posix_shell() {
-    holds("sh", &POSIX);
+    check_outputs("sh", &POSIX);
 }
 
 #[test]
 fn a_value_arrives_exactly_in_every_quoting_of_bash() {
-    holds("bash", &POSIX);
-    holds("bash", &BASH);
+    check_outputs("bash", &POSIX);
+    check_outputs("bash", &BASH);
 }
 
 #[test]
@@ -176,7 +176,8 @@ fn ten_megabytes_arrive_and_nothing_of_them_is_in_argv_or_environment() {
 #[test]
 fn what_has_no_references_is_run_as_it_is() {
     for script in ["echo $(( 1 + 1 )) `date` # ${x:-'}", "print('x')", "case x in (("] {
-        let prepared = step("bash", script).unwrap().shell.prepare(&Scope::default()).unwrap();
+        let prepared =
+            step("bash", script).unwrap().shell.prepare(&TemplateScope::default()).unwrap();
         assert_eq!((prepared.script.as_str(), prepared.files.len()), (script, 0));
     }
 }
@@ -203,8 +204,8 @@ fn the_program_has_the_options_that_make_it_stop_at_a_mistake() {
 
 #[test]
 fn a_nul_byte_is_refused_in_a_variable_and_kept_in_a_file() {
-    let mut scope = Scope::default();
-    scope.insert("x", "a\0b");
+    let mut scope = TemplateScope::default();
+    scope.insert_output("x", "a\0b");
     let error = step("bash", "echo ${{ x }}").unwrap().shell.prepare(&scope).unwrap_err();
     assert!(error.to_string().contains("NUL"), "{error}");
     assert_eq!(run(&step("bash", "od -An -c ${{ x.file }}").unwrap(), "a\0b"), "   a  \\0   b\n");
@@ -212,8 +213,8 @@ fn a_nul_byte_is_refused_in_a_variable_and_kept_in_a_file() {
 
 #[test]
 fn a_value_used_twice_is_one_file() {
-    let mut scope = Scope::default();
-    scope.insert("x", "v");
+    let mut scope = TemplateScope::default();
+    scope.insert_output("x", "v");
     let step = step("bash", "echo ${{ x }} ${{ x.file }} '${{ x }}'").unwrap();
     let prepared = step.shell.prepare(&scope).unwrap();
     assert_eq!(prepared.files.len(), 1);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use agent_worker_protocol::Tag;
-use agent_worker_workflow::{Error, Paint, Scope, Workflow};
+use agent_worker_workflow::{Error, RenderStyle, TemplateScope, Workflow};
 
 use crate::read_with_agent;
 
@@ -25,7 +25,7 @@ kickoff: |
     .unwrap()
 }
 
-fn scope(params: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Scope, Error> {
+fn scope(params: &[(&str, &str)], env: &[(&str, &str)]) -> Result<TemplateScope, Error> {
     let tag: Tag = "pr-1".parse().unwrap();
     workflow().scope(&map(params), &map(env), &tag, Path::new("/project"))
 }
@@ -33,7 +33,7 @@ fn scope(params: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Scope, Error> 
 #[test]
 fn a_kickoff_is_filled_in_and_every_value_in_it_is_data() {
     let mut scope = scope(&[("target", "main")], &[("CI", "yes"), ("OTHER", "x")]).unwrap();
-    scope.insert("diff", "+@a ${{ params.target }}\n");
+    scope.insert_output("diff", "+@a ${{ params.target }}\n");
     let rendered = workflow().kickoff.unwrap().render(&scope).unwrap();
     assert_eq!(
         rendered.text,
@@ -106,7 +106,7 @@ fn a_run_that_would_lack_a_value_is_refused_before_it_begins() {
 #[test]
 fn an_error_without_a_place_is_told_in_the_same_way() {
     let error = scope(&[("taget", "x")], &[]).unwrap_err();
-    insta::assert_snapshot!(error.render(Paint::Plain), @r"
+    insta::assert_snapshot!(error.render(RenderStyle::Plain), @r"
     error: the workflow has no parameter `taget`
      |
      = help: did you mean `--target`?

@@ -5,29 +5,31 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use agent_worker_host::{CgroupRoot, Process, marked, marks, walk};
+use agent_worker_host::{CgroupRoot, Process, attempt_marks, marked_processes, run_blocking};
 use agent_worker_protocol::api::ShutdownMode;
 use serde_json::json;
 
 use super::{process_of, wait_until_gone};
 use crate::{
-    context::{Context, Format},
-    discovery,
-    error::{CliError, Kind},
-    text::count,
-    verdict::Verdict,
+    client::discovery,
+    error::{CliError, CliErrorKind},
+    input::context::{CommandContext, Format},
+    output::{text::pluralize, verdict::RunVerdict},
 };
 
 /// Ends what is left where no daemon runs, and says what that was.
-pub(super) async fn end(format: Format, ctx: &mut Context<'_>) -> Result<Verdict, CliError> {
-    let left = left(&ctx.settings.home).await;
+pub(super) async fn stop_leftovers(
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    let left = find_leftovers(&ctx.settings.home).await;
     let mut alive: Vec<Process> = Vec::new();
     if !left.is_empty() {
         if format == Format::Text {
-            let found = processes(left.len());
+            let found = process_count_text(left.len());
             ctx.console.note(&format!("no daemon is running, but one that died left {found}"))?;
         }
-        let client = discovery::open(ctx.settings).await?;
+        let client = discovery::connect_or_start(ctx.settings).await?;
         let daemon = process_of(&client.health().await?);
         client.shutdown(ShutdownMode::Now).await?;
         wait_until_gone(daemon, ctx).await?;
@@ -35,40 +37,43 @@ pub(super) async fn end(format: Format, ctx: &mut Context<'_>) -> Result<Verdict
     }
     let ended = left.len() - alive.len();
     match format {
-        Format::Json => ctx.console.json(&json!({ "stopped": false, "ended": ended }))?,
+        Format::Json => ctx.console.print_json(&json!({ "stopped": false, "ended": ended }))?,
         Format::Text if left.is_empty() => ctx.console.note("no daemon is running")?,
-        Format::Text => ctx.console.note(&format!("ended {}", processes(ended)))?,
+        Format::Text => ctx.console.note(&format!("ended {}", process_count_text(ended)))?,
     }
     if alive.is_empty() {
-        return Ok(Verdict::Done);
+        return Ok(RunVerdict::Done);
     }
     let pids: Vec<String> = alive.iter().map(|process| process.pid.to_string()).collect();
-    let what = format!("{} still there: {}", count(alive.len(), "process"), pids.join(", "));
-    Err(CliError::new(Kind::Failed, what)
-        .hint("what a setup command left stays until its run ends: agent-worker stop --all"))
+    let what = format!("{} still there: {}", pluralize(alive.len(), "process"), pids.join(", "));
+    Err(CliError::new(CliErrorKind::Failed, what)
+        .with_hint("what a setup command left stays until its run ends: agent-worker stop --all"))
 }
 
-fn processes(number: usize) -> String {
+fn process_count_text(number: usize) -> String {
     if number == 1 { "1 process".to_owned() } else { format!("{number} processes") }
 }
 
 /// Every living process of a run or an attempt of this home.
-async fn left(home: &Path) -> BTreeSet<Process> {
+async fn find_leftovers(home: &Path) -> BTreeSet<Process> {
     let (runs, home) = (home.join("runs"), home.to_owned());
     let look = move || {
-        let ours = names(&runs);
-        let ours: BTreeSet<String> =
-            ours.iter().flat_map(|run| names(&runs.join(run))).chain(ours.clone()).collect();
-        let living = marks().into_iter().filter(|mark| ours.contains(mark));
-        let carried = living.flat_map(|mark| marked(&mark));
-        let grouped = CgroupRoot::listed(&home).into_iter().flat_map(|root| root.processes());
+        let ours = folder_entries(&runs);
+        let ours: BTreeSet<String> = ours
+            .iter()
+            .flat_map(|run| folder_entries(&runs.join(run)))
+            .chain(ours.clone())
+            .collect();
+        let living = attempt_marks().into_iter().filter(|mark| ours.contains(mark));
+        let carried = living.flat_map(|mark| marked_processes(&mark));
+        let grouped = CgroupRoot::load_list(&home).into_iter().flat_map(|root| root.processes());
         carried.chain(grouped).collect()
     };
-    walk(look).await.unwrap_or_default()
+    run_blocking(look).await.unwrap_or_default()
 }
 
 /// The names in a folder; none where there is no such folder.
-fn names(folder: &Path) -> Vec<String> {
+fn folder_entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

@@ -9,18 +9,20 @@ use agent_worker_protocol::{
 };
 use uuid::Uuid;
 
-use super::{Desk, Whose, reader};
+use super::{DocTarget, DocumentClient, connect_for_reading};
 use crate::{
-    client::Scope,
-    context::{Context, Format},
+    client::daemon_client::CommandScope,
     error::CliError,
-    line::{Line, Tone},
-    table::Column::{Figure, Name, State, Text},
-    text::{harmless, one_line},
+    input::context::{CommandContext, Format},
+    output::{
+        styled_line::{StyledLine, Tone},
+        table::Column::{Figure, Name, State, Text},
+        text::{one_line, sanitize_for_display},
+    },
 };
 
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Ask {
+pub(super) enum DocChangeCommand {
     /// Show what changed between two revisions
     #[command(after_help = "Examples:
   agent-worker doc diff notes.md          what the newest revision changed
@@ -30,9 +32,9 @@ pub(super) enum Ask {
         /// Which document [default: the team's, notes.md unless its file says otherwise]
         file: Option<DocumentPath>,
         /// Which revision, or from which to which: `3`, `1..3`, `1..`
-        between: Option<Between>,
+        between: Option<RevisionRangeArg>,
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     /// Suggest a change to the agent that owns the documents
     ///
@@ -51,13 +53,13 @@ Example: agent-worker doc suggest notes.md \"spelling\" --old teh --new the")]
         #[arg(long, value_name = "TEXT")]
         new: Option<String>,
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     /// List suggestions, newest first
     #[command(after_help = "Example: agent-worker doc suggestions")]
     Suggestions {
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     /// Accept a suggestion: what it says to the letter is written
     #[command(after_help = "Example: agent-worker doc accept 17")]
@@ -65,7 +67,7 @@ Example: agent-worker doc suggest notes.md \"spelling\" --old teh --new the")]
         /// Its number, as `doc suggestions` shows it
         suggestion: i64,
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
     /// Reject a suggestion; its author is told why
     #[command(after_help = "Example: agent-worker doc reject 17 -r \"it was decided otherwise\"")]
@@ -76,18 +78,18 @@ Example: agent-worker doc suggest notes.md \"spelling\" --old teh --new the")]
         #[arg(long, short, value_name = "WHY")]
         reason: String,
         #[command(flatten)]
-        whose: Whose,
+        whose: DocTarget,
     },
 }
 
 /// Revisions to be compared, as they are typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Between {
+pub(super) struct RevisionRangeArg {
     from: Option<i64>,
     to: Option<i64>,
 }
 
-impl FromStr for Between {
+impl FromStr for RevisionRangeArg {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| match text {
@@ -101,8 +103,8 @@ impl FromStr for Between {
     }
 }
 
-impl Ask {
-    pub(super) fn whose(&self) -> &Whose {
+impl DocChangeCommand {
+    pub(super) fn doc_target(&self) -> &DocTarget {
         match self {
             Self::Diff { whose, .. }
             | Self::Suggest { whose, .. }
@@ -114,23 +116,25 @@ impl Ask {
 }
 
 pub(super) async fn run(
-    ask: Ask,
-    scope: &Scope,
+    ask: DocChangeCommand,
+    scope: &CommandScope,
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     match ask {
-        Ask::Diff { file, between, .. } => {
-            let desk = Desk { client: reader(ctx).await?, scope: scope.clone() };
-            let file = desk.named(file).await?;
-            let Between { from, to } = between.unwrap_or(Between { from: None, to: None });
-            show_diff(&desk.client.diff(scope, &file, [from, to]).await?, format, ctx)
+        DocChangeCommand::Diff { file, between, .. } => {
+            let document_client =
+                DocumentClient { client: connect_for_reading(ctx).await?, scope: scope.clone() };
+            let file = document_client.resolve_path(file).await?;
+            let RevisionRangeArg { from, to } =
+                between.unwrap_or(RevisionRangeArg { from: None, to: None });
+            show_diff(&document_client.client.diff(scope, &file, [from, to]).await?, format, ctx)
         }
-        Ask::Suggestions { .. } => {
-            let list = reader(ctx).await?.suggestions(scope).await?;
+        DocChangeCommand::Suggestions { .. } => {
+            let list = connect_for_reading(ctx).await?.suggestions(scope).await?;
             show_list(&list, format, ctx)
         }
-        Ask::Suggest { file, text, old, new, .. } => {
+        DocChangeCommand::Suggest { file, text, old, new, .. } => {
             let request = SuggestRequest {
                 target: scope.target.clone(),
                 project: Some(scope.project.clone()),
@@ -141,26 +145,26 @@ pub(super) async fn run(
             };
             suggest(&request, format, ctx).await
         }
-        Ask::Accept { suggestion, .. } => {
-            let request = answer(scope, Verdict::Accept);
-            settle(Seq::new(suggestion), &request, format, ctx).await
+        DocChangeCommand::Accept { suggestion, .. } => {
+            let request = decision_request(scope, SuggestionDecision::Accept);
+            submit_suggestion_decision(Seq::new(suggestion), &request, format, ctx).await
         }
-        Ask::Reject { suggestion, reason, .. } => {
-            let request = answer(scope, Verdict::Reject(reason));
-            settle(Seq::new(suggestion), &request, format, ctx).await
+        DocChangeCommand::Reject { suggestion, reason, .. } => {
+            let request = decision_request(scope, SuggestionDecision::Reject(reason));
+            submit_suggestion_decision(Seq::new(suggestion), &request, format, ctx).await
         }
     }
 }
 
-enum Verdict {
+enum SuggestionDecision {
     Accept,
     Reject(String),
 }
 
-fn answer(scope: &Scope, verdict: Verdict) -> SuggestionRequest {
+fn decision_request(scope: &CommandScope, verdict: SuggestionDecision) -> SuggestionRequest {
     let (accept, reason) = match verdict {
-        Verdict::Accept => (true, None),
-        Verdict::Reject(why) => (false, Some(why)),
+        SuggestionDecision::Accept => (true, None),
+        SuggestionDecision::Reject(why) => (false, Some(why)),
     };
     let (target, project) = (scope.target.clone(), Some(scope.project.clone()));
     SuggestionRequest { target, project, accept, reason }
@@ -169,30 +173,30 @@ fn answer(scope: &Scope, verdict: Verdict) -> SuggestionRequest {
 async fn suggest(
     request: &SuggestRequest,
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
-    let client = ctx.daemon().await?;
+    let client = ctx.connect_or_start().await?;
     let key = Uuid::now_v7().to_string();
     let made = match client.suggest(&key, request).await {
         Err(DialError::Lost { .. }) => client.suggest(&key, request).await?,
         other => other?,
     };
     match format {
-        Format::Json => ctx.console.json(&made),
+        Format::Json => ctx.console.print_json(&made),
         Format::Text => {
             let line = format!("suggestion {} waits for {}", made.suggestion, made.owner);
-            ctx.console.answer(&Line::plain(line))
+            ctx.console.print_line(&StyledLine::plain(line))
         }
     }
 }
 
-async fn settle(
+async fn submit_suggestion_decision(
     suggestion: Seq,
     request: &SuggestionRequest,
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
-    let client = ctx.daemon().await?;
+    let client = ctx.connect_or_start().await?;
     let key = Uuid::now_v7().to_string();
     let answered = match client.suggestion_answer(&key, suggestion, request).await {
         Err(DialError::Lost { .. }) => client.suggestion_answer(&key, suggestion, request).await?,
@@ -213,15 +217,15 @@ async fn settle(
         }
     };
     match format {
-        Format::Json => ctx.console.json(&answered),
-        Format::Text => ctx.console.answer(&Line::plain(line)),
+        Format::Json => ctx.console.print_json(&answered),
+        Format::Text => ctx.console.print_line(&StyledLine::plain(line)),
     }
 }
 
 fn show_list(
     list: &[SuggestionView],
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     let rows: Vec<_> = list
         .iter()
@@ -235,58 +239,63 @@ fn show_list(
         })
         .collect();
     match format {
-        Format::Json => ctx.console.json(&list),
+        Format::Json => ctx.console.print_json(&list),
         Format::Text if rows.is_empty() => ctx.console.note("nothing was suggested"),
         Format::Text => {
             let columns =
                 [Figure("NUMBER"), Name("FILE"), Name("BY"), State("STATE"), Text("WHAT")];
-            ctx.console.table(columns, &rows)
+            ctx.console.print_table(columns, &rows)
         }
     }
 }
 
 /// Shows what each of these revisions changed.
-pub(super) async fn show_each(
-    desk: &Desk,
+pub(super) async fn show_diffs(
+    document_client: &DocumentClient,
     entries: &[DocumentEntry],
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     let mut diffs = Vec::new();
     for entry in entries {
         let revision = entry.revision.get();
         let between = [Some(revision - 1), Some(revision)];
-        let diff = desk.client.diff(&desk.scope, &entry.file, between).await?;
+        let diff =
+            document_client.client.diff(&document_client.scope, &entry.file, between).await?;
         if format == Format::Text {
             let (author, file) = (one_line(&entry.author), &entry.file);
             let attempt = entry.attempt.map(|id| format!(" · attempt {id}")).unwrap_or_default();
             let said = format!("{file} · revision {revision} · by {author}{attempt}");
-            ctx.console.answer(&Line::of(Tone::Dim, said))?;
+            ctx.console.print_line(&StyledLine::new(Tone::Dim, said))?;
             show_diff(&diff, format, ctx)?;
         }
         diffs.push(diff);
     }
     match format {
-        Format::Json => ctx.console.json(&diffs),
+        Format::Json => ctx.console.print_json(&diffs),
         Format::Text => Ok(()),
     }
 }
 
-fn show_diff(diff: &DocumentDiff, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show_diff(
+    diff: &DocumentDiff,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     match format {
-        Format::Json => ctx.console.json(diff),
-        Format::Text if ctx.console.answers_a_person() => {
+        Format::Json => ctx.console.print_json(diff),
+        Format::Text if ctx.console.is_stdout_interactive() => {
             let lines = diff.diff.lines().map(|line| {
                 let tone = match line.as_bytes().first() {
                     Some(b'+') => Tone::Good,
                     Some(b'-') => Tone::Bad,
                     _ => Tone::Plain,
                 };
-                Line::of(tone, harmless(line))
+                StyledLine::new(tone, sanitize_for_display(line))
             });
-            ctx.console.answer_all(&lines.collect::<Vec<_>>())
+            ctx.console.print_lines(&lines.collect::<Vec<_>>())
         }
-        Format::Text => ctx.console.raw(&diff.diff),
+        Format::Text => ctx.console.print_raw(&diff.diff),
     }
 }
 
@@ -302,8 +311,8 @@ mod tests {
             ("1..", Some(1), None),
             ("..3", None, Some(3)),
         ] {
-            assert_eq!(text.parse(), Ok(Between { from, to }), "{text}");
+            assert_eq!(text.parse(), Ok(RevisionRangeArg { from, to }), "{text}");
         }
-        assert!("a..b".parse::<Between>().is_err());
+        assert!("a..b".parse::<RevisionRangeArg>().is_err());
     }
 }

@@ -9,22 +9,22 @@ use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
 use crate::{
-    client_token::ClientToken,
-    context::{Context, Format},
-    error::{CliError, Kind},
-    grant::{self, Grant},
-    line::Line,
-    memory::exchange,
-    settings::Settings,
-    text,
+    client::{client_token::ClientToken, local_state::replace_file},
+    error::{CliError, CliErrorKind},
+    input::{
+        context::{CommandContext, Format},
+        grant::{self, Grant},
+        settings::CliSettings,
+    },
+    output::{styled_line::StyledLine, text},
 };
 
 /// What the daemon is called there.
-const NAME: &str = "agent-worker";
+const SERVER_NAME: &str = "agent-worker";
 
 /// A program that speaks MCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Program {
+pub(super) enum McpClientProgram {
     /// Claude Code
     Claude,
     /// Codex
@@ -38,7 +38,7 @@ pub(super) enum Program {
 
 /// What there is to do.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum InstallStep {
     /// Run the program's own command.
     Run(Vec<String>),
     /// Put this under `mcpServers` in the user's own file.
@@ -46,15 +46,15 @@ enum Step {
 }
 
 /// How we are started there.
-struct Ours {
+struct McpServerEntry {
     command: String,
     args: Vec<String>,
     env: Map<String, Value>,
 }
 
-impl Program {
+impl McpClientProgram {
     /// What it is called here.
-    const fn word(self) -> &'static str {
+    const fn cli_name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
             Self::Codex => "codex",
@@ -63,8 +63,8 @@ impl Program {
         }
     }
 
-    fn step(self, ours: &Ours, settings: &Settings) -> Step {
-        let Ours { command, args, env } = ours;
+    fn install_step(self, ours: &McpServerEntry, settings: &CliSettings) -> InstallStep {
+        let McpServerEntry { command, args, env } = ours;
         let pairs = || {
             env.iter().map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))
         };
@@ -76,119 +76,128 @@ impl Program {
                 // Its `--env` takes every word up to the next flag.
                 let mut all = words(&["claude", "mcp", "add"]);
                 all.extend(pairs().flat_map(|pair| ["--env".to_owned(), pair]));
-                all.extend(words(&["--scope", "user", NAME, "--"]));
+                all.extend(words(&["--scope", "user", SERVER_NAME, "--"]));
                 all.extend(start());
-                Step::Run(all)
+                InstallStep::Run(all)
             }
             Self::Codex => {
-                let mut all = words(&["codex", "mcp", "add", NAME]);
+                let mut all = words(&["codex", "mcp", "add", SERVER_NAME]);
                 all.extend(pairs().flat_map(|pair| ["--env".to_owned(), pair]));
                 all.push("--".to_owned());
                 all.extend(start());
-                Step::Run(all)
+                InstallStep::Run(all)
             }
             Self::Vscode => {
-                let server = json!({"name": NAME, "command": command, "args": args, "env": env});
-                Step::Run(vec!["code".to_owned(), "--add-mcp".to_owned(), server.to_string()])
+                let server =
+                    json!({"name": SERVER_NAME, "command": command, "args": args, "env": env});
+                InstallStep::Run(vec![
+                    "code".to_owned(),
+                    "--add-mcp".to_owned(),
+                    server.to_string(),
+                ])
             }
             Self::Cursor => {
                 let home = settings.env.get("HOME").map_or_else(PathBuf::new, PathBuf::from);
                 let server = json!({"command": command, "args": args, "env": env});
-                Step::Write(home.join(".cursor/mcp.json"), server)
+                InstallStep::Write(home.join(".cursor/mcp.json"), server)
             }
         }
     }
 }
 
-impl Ours {
-    fn of(program: Program, settings: &Settings) -> Result<Self, CliError> {
+impl McpServerEntry {
+    fn for_program(program: McpClientProgram, settings: &CliSettings) -> Result<Self, CliError> {
         let exe = fs::read_link(&settings.exe).unwrap_or_else(|_| settings.exe.clone());
         let Some(command) = exe.to_str().filter(|path| Path::new(path).exists()) else {
-            return Err(CliError::new(Kind::Failed, "this program's own file is gone")
-                .hint("run it again from where it lies now"));
+            return Err(CliError::new(CliErrorKind::Failed, "this program's own file is gone")
+                .with_hint("run it again from where it lies now"));
         };
         let mut env = Map::new();
         let home = settings.env.get("AGENT_WORKER_HOME").filter(|home| !home.is_empty());
         if home.is_some() {
             env.insert("AGENT_WORKER_HOME".to_owned(), settings.home.to_string_lossy().into());
         }
-        let args = ["mcp", "--client", program.word()].map(str::to_owned).to_vec();
+        let args = ["mcp", "--client", program.cli_name()].map(str::to_owned).to_vec();
         Ok(Self { command: command.to_owned(), args, env })
     }
 }
 
 /// Prints what would be done.
-pub(super) fn print(
-    program: Program,
+pub(super) fn print_step(
+    program: McpClientProgram,
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
-    let step = program.step(&Ours::of(program, ctx.settings)?, ctx.settings);
+    let step =
+        program.install_step(&McpServerEntry::for_program(program, ctx.settings)?, ctx.settings);
     show(&step, format, ctx)
 }
 
 /// Shows what is done, and does it.
 pub(super) async fn install(
-    program: Program,
+    program: McpClientProgram,
     grant: &Grant,
     format: Format,
-    ctx: &mut Context<'_>,
+    ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     if ctx.settings.is_inside_attempt() {
         return Err(CliError::new(
-            Kind::Usage,
+            CliErrorKind::Usage,
             "an agent's commands change nothing a person chose",
         ));
     }
-    let step = program.step(&Ours::of(program, ctx.settings)?, ctx.settings);
+    let step =
+        program.install_step(&McpServerEntry::for_program(program, ctx.settings)?, ctx.settings);
     if format == Format::Text {
         show(&step, format, ctx)?;
     }
-    let daemon = ctx.daemon().await?;
+    let daemon = ctx.connect_or_start().await?;
     match &step {
-        Step::Run(words) => run(words, ctx.settings).await?,
-        Step::Write(file, server) => write(file, server.clone())?,
+        InstallStep::Run(words) => run_command(words, ctx.settings).await?,
+        InstallStep::Write(file, server) => write_config(file, server.clone())?,
     }
     // Last: who is told that it failed has granted nothing.
-    let token = ClientToken::of(program.word(), ctx.settings);
+    let token = ClientToken::for_program(program.cli_name(), ctx.settings);
     let scopes = token.renew(&daemon, grant).await?;
     if format == Format::Json {
-        let mut done = told(&step);
+        let mut done = step_json(&step);
         done["token"] =
             json!({"name": token.name, "allow": scopes.allow, "instances": scopes.instances});
-        return ctx.console.json(&done);
+        return ctx.console.print_json(&done);
     }
-    let (what, place) = (grant::what(&scopes), grant::whereabouts(&scopes));
-    ctx.console.note(&format!("{} may {what}, {place}", program.word()))?;
+    let (what, place) = (grant::permissions_text(&scopes), grant::instances_text(&scopes));
+    ctx.console.note(&format!("{} may {what}, {place}", program.cli_name()))?;
     ctx.console.note(&format!("take it back: agent-worker token revoke {}", token.name))
 }
 
-fn show(step: &Step, format: Format, ctx: &mut Context<'_>) -> Result<(), CliError> {
+fn show(step: &InstallStep, format: Format, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     match (step, format) {
-        (step, Format::Json) => ctx.console.json(&told(step)),
-        (Step::Run(words), Format::Text) => {
-            let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
-            ctx.console.answer(&Line::plain(words.join(" ")))
+        (step, Format::Json) => ctx.console.print_json(&step_json(step)),
+        (InstallStep::Run(words), Format::Text) => {
+            let words: Vec<_> = words.iter().map(|word| shell_quote(word)).collect();
+            ctx.console.print_line(&StyledLine::plain(words.join(" ")))
         }
-        (Step::Write(file, server), Format::Text) => {
+        (InstallStep::Write(file, server), Format::Text) => {
             ctx.console.note(&format!("in {}:", file.display()))?;
-            let snippet = json!({"mcpServers": {NAME: server}});
+            let snippet = json!({"mcpServers": {SERVER_NAME: server}});
             let snippet = serde_json::to_string_pretty(&snippet).unwrap_or_default();
-            ctx.console.raw(&format!("{snippet}\n"))
+            ctx.console.print_raw(&format!("{snippet}\n"))
         }
     }
 }
 
 /// What is done, for programs.
-fn told(step: &Step) -> Value {
+fn step_json(step: &InstallStep) -> Value {
     match step {
-        Step::Run(words) => json!({ "command": words }),
-        Step::Write(file, server) => json!({"file": file, "mcpServers": {NAME: server}}),
+        InstallStep::Run(words) => json!({ "command": words }),
+        InstallStep::Write(file, server) => {
+            json!({"file": file, "mcpServers": {SERVER_NAME: server}})
+        }
     }
 }
 
 /// A word as a shell reads it.
-fn quoted(word: &str) -> String {
+fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -196,28 +205,32 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-async fn run(words: &[String], settings: &Settings) -> Result<(), CliError> {
+async fn run_command(words: &[String], settings: &CliSettings) -> Result<(), CliError> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).env_clear().envs(&settings.env).current_dir(&settings.cwd);
     let output = command.output().await.map_err(|error| {
         let what = format!("`{}` could not be started", words[0]);
-        CliError::because(Kind::Failed, what, error)
-            .hint("install it, or put what was printed above where it is")
+        CliError::with_source(CliErrorKind::Failed, what, error)
+            .with_hint("install it, or put what was printed above where it is")
     })?;
     if output.status.success() {
         return Ok(());
     }
     let said = [output.stdout, output.stderr].concat();
-    let said = text::harmless(String::from_utf8_lossy(&said).trim());
-    Err(CliError::new(Kind::Failed, format!("`{}` did not take it: {said}", words[0])))
+    let said = text::sanitize_for_display(String::from_utf8_lossy(&said).trim());
+    Err(CliError::new(CliErrorKind::Failed, format!("`{}` did not take it: {said}", words[0])))
 }
 
 /// Puts the daemon among the servers in a user's file, and leaves the rest of it as it is.
-fn write(file: &Path, server: Value) -> Result<(), CliError> {
+fn write_config(file: &Path, server: Value) -> Result<(), CliError> {
     // Those who keep such files elsewhere have a link there.
     let file = &fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let failed = |error: io::Error| {
-        CliError::because(Kind::Failed, format!("{} cannot be changed", file.display()), error)
+        CliError::with_source(
+            CliErrorKind::Failed,
+            format!("{} cannot be changed", file.display()),
+            error,
+        )
     };
     let before = match fs::read_to_string(file) {
         Ok(text) => text,
@@ -225,15 +238,18 @@ fn write(file: &Path, server: Value) -> Result<(), CliError> {
         Err(error) => return Err(failed(error)),
     };
     let unclear = || {
-        CliError::new(Kind::Failed, format!("{} is not the JSON it should be", file.display()))
-            .hint("put what was printed above into it by hand")
+        CliError::new(
+            CliErrorKind::Failed,
+            format!("{} is not the JSON it should be", file.display()),
+        )
+        .with_hint("put what was printed above into it by hand")
     };
     let mut all: Value = serde_json::from_str(&before).map_err(|_| unclear())?;
     let servers = all.as_object_mut().map(|all| all.entry("mcpServers").or_insert(json!({})));
     let servers = servers.and_then(Value::as_object_mut).ok_or_else(unclear)?;
-    servers.insert(NAME.to_owned(), server);
+    servers.insert(SERVER_NAME.to_owned(), server);
     let text = serde_json::to_string_pretty(&all).unwrap_or_default() + "\n";
-    exchange(file, text.as_bytes()).map_err(failed)
+    replace_file(file, text.as_bytes()).map_err(failed)
 }
 
 #[cfg(test)]
@@ -244,20 +260,19 @@ mod tests {
     fn a_users_file_keeps_what_else_is_in_it() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("new/mcp.json");
-        write(&file, json!({"command": "x"})).unwrap();
-        write(&file, json!({"command": "y"})).unwrap();
+        write_config(&file, json!({"command": "x"})).unwrap();
+        write_config(&file, json!({"command": "y"})).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         let read: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(read, json!({"mcpServers": {NAME: {"command": "y"}}}));
+        assert_eq!(read, json!({"mcpServers": {SERVER_NAME: {"command": "y"}}}));
         fs::write(&file, r#"{"other": 1, "mcpServers": {"a": {"command": "b"}}}"#).unwrap();
-        write(&file, json!({"command": "x"})).unwrap();
+        write_config(&file, json!({"command": "x"})).unwrap();
         let read: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
-        let expected =
-            json!({"other": 1, "mcpServers": {"a": {"command": "b"}, NAME: {"command": "x"}}});
+        let expected = json!({"other": 1, "mcpServers": {"a": {"command": "b"}, SERVER_NAME: {"command": "x"}}});
         assert_eq!(read, expected);
         for odd in ["{", "[]", r#"{"mcpServers": []}"#] {
             fs::write(&file, odd).unwrap();
-            assert!(write(&file, json!({})).is_err(), "{odd}");
+            assert!(write_config(&file, json!({})).is_err(), "{odd}");
             assert_eq!(fs::read_to_string(&file).unwrap(), odd);
         }
     }

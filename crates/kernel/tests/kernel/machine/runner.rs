@@ -8,18 +8,19 @@ use std::{
 };
 
 use agent_worker_kernel::{
-    AttemptPlace, Departure, EventTail, Mark, Runner, ShellCommand, ShellEnd, Sighting,
+    AttemptPlace, EventTail, ProcessMark, Runner, ShellCommand, ShellOutcome, WorkerExit,
+    WorkerLiveness,
 };
 use agent_worker_protocol::{AttemptId, RunId, WorkerEvent, WorkerJob};
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Life, Machine, Process, Script, Shell};
-use crate::worker::{End, Worker};
+use super::{Machine, ProcessLife, ShellScript, SimulatedProcess, WorkerScript};
+use crate::scripted_worker::{ScriptEnd, ScriptedWorker};
 
 /// How long it takes to see that a process is gone.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[async_trait]
 impl Runner for Machine {
@@ -37,28 +38,33 @@ impl Runner for Machine {
         self.end_shells(run).await
     }
 
-    async fn run_leftovers(&self) -> io::Result<Vec<RunId>> {
+    async fn run_log_list(&self) -> io::Result<Vec<RunId>> {
         Ok(Vec::new())
     }
 
-    async fn run_erase(&self, run: RunId) -> io::Result<()> {
+    async fn run_log_erase(&self, run: RunId) -> io::Result<()> {
         self.state().erased.push(run);
         Ok(())
     }
 
-    fn place(&self, _run: RunId, attempt: AttemptId) -> AttemptPlace {
+    fn attempt_paths(&self, _run: RunId, attempt: AttemptId) -> AttemptPlace {
         AttemptPlace { folder: format!("/attempts/{attempt}").into(), socket: "/socket".into() }
     }
 
-    async fn attempt(&self, _run: RunId, job: WorkerJob, stop: CancellationToken) -> Departure {
+    async fn attempt_run(
+        &self,
+        _run: RunId,
+        job: WorkerJob,
+        stop: CancellationToken,
+    ) -> WorkerExit {
         let process = self.spawn(job);
         self.wait(&process, &stop).await
     }
 
-    async fn attempt_look(&self, _run: RunId, attempt: AttemptId) -> Sighting {
+    async fn attempt_probe(&self, _run: RunId, attempt: AttemptId) -> WorkerLiveness {
         match self.state().processes.get(&attempt) {
-            Some(process) if process.is_alive() => Sighting::Alive,
-            Some(_) | None => Sighting::Gone,
+            Some(process) if process.is_alive() => WorkerLiveness::Alive,
+            Some(_) | None => WorkerLiveness::Gone,
         }
     }
 
@@ -67,7 +73,7 @@ impl Runner for Machine {
         _run: RunId,
         attempt: AttemptId,
         stop: CancellationToken,
-    ) -> Departure {
+    ) -> WorkerExit {
         let process = self.state().processes.get(&attempt).cloned();
         self.wait(&process.unwrap(), &stop).await
     }
@@ -95,7 +101,7 @@ impl Runner for Machine {
         Ok(printed.bytes().skip(after).take(most).collect())
     }
 
-    async fn marks(&self) -> Vec<Mark> {
+    async fn process_marks(&self) -> Vec<ProcessMark> {
         Vec::new()
     }
 
@@ -103,11 +109,15 @@ impl Runner for Machine {
         self.end_shells(RunId::new(attempt.get())).await
     }
 
-    async fn shell(&self, command: ShellCommand, stop: CancellationToken) -> io::Result<ShellEnd> {
+    async fn shell_run(
+        &self,
+        command: ShellCommand,
+        stop: CancellationToken,
+    ) -> io::Result<ShellOutcome> {
         let shell = self.state().shell.clone();
         self.state().commands.push(command.clone());
         let Some(shell) = shell else {
-            return Ok(ShellEnd { status: Some(0), ..ShellEnd::default() });
+            return Ok(ShellOutcome { status: Some(0), ..ShellOutcome::default() });
         };
         let (life, mut end) = self.spawn_shell(command, shell);
         tokio::select! {
@@ -120,23 +130,23 @@ impl Runner for Machine {
 }
 
 impl Machine {
-    fn spawn(&self, job: WorkerJob) -> Arc<Process> {
-        let process = Arc::new(Process {
+    fn spawn(&self, job: WorkerJob) -> Arc<SimulatedProcess> {
+        let process = Arc::new(SimulatedProcess {
             agent: job.agent.clone(),
             instance: job.instance.clone(),
             journal: Mutex::default(),
-            life: Life::default(),
+            life: ProcessLife::default(),
         });
-        let (script, nth) = self.state().begin(&job, &process, self.now());
-        let worker = Worker::new(job, nth, self.clone(), Arc::clone(&process));
+        let (script, nth) = self.state().begin_process(&job, &process, self.now());
+        let worker = ScriptedWorker::new(job, nth, self.clone(), Arc::clone(&process));
         let kill = process.life.kill.clone();
         // Also when a script panics: a worker that is not there must not be waited for.
         let gone = process.life.gone.clone().drop_guard();
         let machine = self.clone();
         self.tracker.spawn(async move {
             tokio::select! {
-                () = machine.dies(&kill) => {}
-                () = live(worker, script) => {}
+                () = machine.wait_until_killed(&kill) => {}
+                () = live_process(worker, script) => {}
             }
             drop(gone);
         });
@@ -144,19 +154,19 @@ impl Machine {
     }
 
     /// Returns when a worker that was told to end does.
-    async fn dies(&self, kill: &CancellationToken) {
+    async fn wait_until_killed(&self, kill: &CancellationToken) {
         kill.cancelled().await;
-        let stubborn = self.state().stubborn;
+        let stubborn = self.state().exit_delay;
         tokio::time::sleep(stubborn).await;
     }
 
     fn spawn_shell(
         &self,
         command: ShellCommand,
-        shell: Shell,
-    ) -> (Arc<Life>, oneshot::Receiver<ShellEnd>) {
+        shell: ShellScript,
+    ) -> (Arc<ProcessLife>, oneshot::Receiver<ShellOutcome>) {
         let (say, end) = oneshot::channel();
-        let life = Arc::new(Life::default());
+        let life = Arc::new(ProcessLife::default());
         self.state().begin_shell(command.run, &life);
         let kill = life.kill.clone();
         let gone = life.gone.clone().drop_guard();
@@ -177,12 +187,12 @@ impl Machine {
         for (_, life) in shells.iter().filter(|(of, life)| *of == run && life.is_alive()) {
             life.end().await;
             ended += 1;
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(EXIT_POLL_INTERVAL).await;
         }
         ended
     }
 
-    async fn wait(&self, process: &Process, stop: &CancellationToken) -> Departure {
+    async fn wait(&self, process: &SimulatedProcess, stop: &CancellationToken) -> WorkerExit {
         let ended = tokio::select! {
             () = process.life.gone.cancelled() => 0,
             () = stop.cancelled() => {
@@ -191,21 +201,21 @@ impl Machine {
             }
         };
         let status = Some("exit status: 0".into());
-        Departure { seen_alive: true, status, ended, ..Departure::default() }
+        WorkerExit { seen_alive: true, status, processes_ended: ended, ..WorkerExit::default() }
     }
 }
 
 /// The whole life of a worker that nobody kills.
-async fn live(worker: Worker, script: Option<Script>) {
-    if worker.tell(WorkerEvent::Started { pid: 1 }).await.is_err() {
+async fn live_process(worker: ScriptedWorker, script: Option<WorkerScript>) {
+    if worker.post_event(WorkerEvent::Started { pid: 1 }).await.is_err() {
         return;
     }
     let end = match script {
         Some(script) => script(worker.clone()).await,
-        None => End::quiet(),
+        None => ScriptEnd::quiet(),
     };
     match end {
-        End::Says(finished) => worker.finish(finished).await,
-        End::Crashes => {}
+        ScriptEnd::Says(finished) => worker.finish(finished).await,
+        ScriptEnd::Crashes => {}
     }
 }

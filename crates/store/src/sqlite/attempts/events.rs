@@ -12,21 +12,21 @@ use crate::{
     sqlite::{
         attempts,
         columns::{self, ADD_USAGE},
-        events::Entry,
-        head::Head,
+        events::EventEntry,
+        locked_instance::LockedInstance,
         writer::Tx,
     },
     time::{Now, StoreTime},
 };
 
-pub(in crate::sqlite) fn store(
+pub(in crate::sqlite) fn store_events(
     tx: &Tx<'_>,
     id: AttemptId,
     events: &[NumberedEvent],
     now: Now,
 ) -> Result<i64> {
     let attempt = attempts::get(tx, id)?;
-    let mut head = Head::lock(tx, attempt.fence.workflow)?;
+    let mut locked = LockedInstance::lock(tx, attempt.fence.workflow)?;
     if attempt.ended.is_some() {
         return Err(Error::Fenced);
     }
@@ -34,22 +34,22 @@ pub(in crate::sqlite) fn store(
     for numbered in events.iter().filter(|numbered| numbered.no > attempt.last_no) {
         if numbered.no != last + 1 {
             let gap = format!("event {} of attempt {id} follows {last}", numbered.no);
-            return Err(Error::Garbled(gap));
+            return Err(Error::InvalidValue(gap));
         }
-        note(&mut head, &attempt, numbered, now)?;
+        record_event(&mut locked, &attempt, numbered, now)?;
         last = numbered.no;
     }
     if last > attempt.last_no {
         tx.prepare_cached("UPDATE attempt SET last_no = ?2 WHERE id = ?1")?
             .execute(params![id.get().as_bytes(), last])?;
-        head.save()?;
+        locked.save()?;
     }
     Ok(last)
 }
 
 /// Writes one of them down. Its time is the worker's, for it may be told long after it happened, but never the future's.
-fn note(
-    head: &mut Head<'_>,
+fn record_event(
+    locked: &mut LockedInstance<'_>,
     attempt: &AttemptRow,
     numbered: &NumberedEvent,
     now: Now,
@@ -59,33 +59,33 @@ fn note(
         WorkerEvent::ToolCall { .. } => EventKind::ToolCall,
         WorkerEvent::ToolResult { .. } => EventKind::ToolResult,
         WorkerEvent::Usage(usage) => {
-            add_usage(head, attempt, usage)?;
+            add_usage(locked, attempt, usage)?;
             EventKind::Usage
         }
         WorkerEvent::Retry { .. } => EventKind::Retry,
         // Nobody reads it but the next turn.
-        WorkerEvent::Session { session } => return keep_session(head, attempt, session),
+        WorkerEvent::Session { session } => return save_session(locked, attempt, session),
         // The log tells of it when the attempt is ended.
         WorkerEvent::Finished(finished) => {
             let retry = retry_at(finished, numbered.ts, now);
-            return finish(head.tx, attempt.id, finished, retry);
+            return record_finished(locked.tx, attempt.id, finished, retry);
         }
     };
     let mut data = serde_json::to_value(&numbered.event)?;
     if let Value::Object(fields) = &mut data {
         fields.remove("kind");
     }
-    let entry = Entry::of(kind).agent(&attempt.fence.agent).attempt(attempt.id).data(data);
-    head.event(&entry, Now { wall: numbered.ts.min(now.wall), ..now })
+    let entry = EventEntry::new(kind).agent(&attempt.fence.agent).attempt(attempt.id).data(data);
+    locked.append_event(&entry, Now { wall: numbered.ts.min(now.wall), ..now })
 }
 
-fn finish(
+fn record_finished(
     tx: &Tx<'_>,
     attempt: AttemptId,
     finished: &Finished,
     retry: Option<StoreTime>,
 ) -> Result<()> {
-    attempts::update(tx, attempt, || {
+    attempts::update_attempt(tx, attempt, || {
         tx.prepare_cached("UPDATE attempt SET finished = ?2, store_retry = ?3 WHERE id = ?1")?
             .execute(params![
                 attempt.get().as_bytes(),
@@ -103,25 +103,29 @@ fn retry_at(finished: &Finished, written: Millis, now: Now) -> Option<StoreTime>
     Some(now.store_at(at).min(now.store.plus(at.since(written))))
 }
 
-fn keep_session(head: &Head<'_>, attempt: &AttemptRow, session: &Value) -> Result<()> {
+fn save_session(locked: &LockedInstance<'_>, attempt: &AttemptRow, session: &Value) -> Result<()> {
     let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
-    head.tx
+    locked
+        .tx
         .prepare_cached("UPDATE agent SET session = ?3 WHERE workflow = ?1 AND name = ?2")?
         .execute(params![workflow, agent, session.to_string()])?;
     Ok(())
 }
 
 /// Adds to what the attempt, its agent and its run used.
-fn add_usage(head: &Head<'_>, attempt: &AttemptRow, usage: &Usage) -> Result<()> {
+fn add_usage(locked: &LockedInstance<'_>, attempt: &AttemptRow, usage: &Usage) -> Result<()> {
     let (input, output, cost, how) = columns::usage_columns(usage);
     let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
-    head.tx
+    locked
+        .tx
         .prepare_cached(&format!("UPDATE attempt SET {ADD_USAGE} WHERE id = ?5"))?
         .execute(params![input, output, cost, how, attempt.id.get().as_bytes()])?;
-    head.tx
+    locked
+        .tx
         .prepare_cached(&format!("UPDATE agent SET {ADD_USAGE} WHERE workflow = ?5 AND name = ?6"))?
         .execute(params![input, output, cost, how, workflow, agent])?;
-    head.tx
+    locked
+        .tx
         .prepare_cached(&format!("UPDATE run SET {ADD_USAGE} WHERE uuid = ?5"))?
         .execute(params![input, output, cost, how, attempt.run.get().as_bytes()])?;
     Ok(())

@@ -9,10 +9,10 @@ use crate::{
     model::{Blame, Fence, FinishedAttempt, NewMessage, Settlement},
     sqlite::{
         attempts,
-        author::{Author, Live},
+        author::{Author, FencedAttempt},
         columns, effects,
-        events::Entry,
-        head::Head,
+        events::EventEntry,
+        locked_instance::LockedInstance,
         writer::Tx,
     },
     time::Now,
@@ -20,16 +20,16 @@ use crate::{
 
 /// A delivery the attempt has.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct LeasedDelivery {
     seq: Seq,
     /// It came during the turn.
     joined: bool,
-    counts: Counts,
+    counts: DeliveryFailureCounts,
 }
 
 /// What went before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counts {
+struct DeliveryFailureCounts {
     failures: u32,
     uncounted: u32,
     /// Tried by itself.
@@ -38,44 +38,44 @@ struct Counts {
 
 /// What becomes of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum DeliveryVerdict {
     Acted,
-    Pending(Counts),
-    Dead(Counts),
+    Pending(DeliveryFailureCounts),
+    Dead(DeliveryFailureCounts),
 }
 
-pub(in crate::sqlite) fn finish(
+pub(in crate::sqlite) fn finish_attempt(
     tx: &Tx<'_>,
     fence: &Fence,
     settlement: &Settlement,
     now: Now,
 ) -> Result<FinishedAttempt> {
-    let mut head = Head::lock(tx, fence.workflow)?;
-    let live = Live::pass(tx, fence)?;
-    let mut finished = deal_out(&head, &live, settlement)?;
+    let mut locked = LockedInstance::lock(tx, fence.workflow)?;
+    let live = FencedAttempt::check_fence(tx, fence)?;
+    let mut finished = settle_deliveries(&locked, &live, settlement)?;
     if let (AttemptEnd::Ok, Some(answer)) = (&settlement.end, &settlement.answer) {
         let answer =
             NewMessage { kind: MessageKind::Answer, recipients: Vec::new(), ..answer.clone() };
-        let seq = head.message(&Author::Attempt(live.clone()), &answer, now)?;
+        let seq = locked.append_message(&Author::Attempt(live.clone()), &answer, now)?;
         finished.answer = Some(seq);
     }
-    tell_of_the_dead(&mut head, &live, settlement, &finished.dead, now)?;
-    close(&mut head, &live, settlement, finished.answer, now)?;
+    notify_dead_letters(&mut locked, &live, settlement, &finished.dead, now)?;
+    close_attempt(&mut locked, &live, settlement, finished.answer, now)?;
     if settlement.end == AttemptEnd::Ok {
-        effects::clear_unless_open(tx, fence.workflow, &live.agent)?;
+        effects::clear_if_settled(tx, fence.workflow, &live.agent)?;
     }
-    let entry = Entry::of(EventKind::AttemptEnded).agent(&live.agent).attempt(live.id);
+    let entry = EventEntry::new(EventKind::AttemptEnded).agent(&live.agent).attempt(live.id);
     let entry = entry
         .cause(settlement.end.to_string())
         .next(settlement.not_before.as_ref().map(|until| now.wall_at(until.at)))
-        .data(told(&settlement.end, &finished)?);
-    head.event(&entry, now)?;
-    head.save()?;
+        .data(end_event_data(&settlement.end, &finished)?);
+    locked.append_event(&entry, now)?;
+    locked.save()?;
     Ok(finished)
 }
 
 /// The end's own fields, and what became of its deliveries.
-fn told(end: &AttemptEnd, finished: &FinishedAttempt) -> Result<Value> {
+fn end_event_data(end: &AttemptEnd, finished: &FinishedAttempt) -> Result<Value> {
     let mut data = serde_json::to_value(end)?;
     data["acted"] = serde_json::to_value(&finished.acted)?;
     data["pending"] = serde_json::to_value(&finished.pending)?;
@@ -87,59 +87,68 @@ fn told(end: &AttemptEnd, finished: &FinishedAttempt) -> Result<Value> {
 }
 
 /// Moves every delivery the attempt has to where it belongs.
-fn deal_out(head: &Head<'_>, live: &Live, settlement: &Settlement) -> Result<FinishedAttempt> {
+fn settle_deliveries(
+    locked: &LockedInstance<'_>,
+    live: &FencedAttempt,
+    settlement: &Settlement,
+) -> Result<FinishedAttempt> {
     let mut finished =
         FinishedAttempt { acted: Vec::new(), pending: Vec::new(), dead: Vec::new(), answer: None };
     let why = settlement.end.to_string();
-    for delivery in held(head, live)? {
-        let verdict = verdict(&delivery, &settlement.end, settlement.blame);
-        carry_out(head, live, &delivery, verdict, &why)?;
+    for delivery in leased_deliveries(locked, live)? {
+        let verdict = delivery_verdict(&delivery, &settlement.end, settlement.blame);
+        apply_verdict(locked, live, &delivery, verdict, &why)?;
         match verdict {
-            Verdict::Acted => finished.acted.push(delivery.seq),
-            Verdict::Pending(_) => finished.pending.push(delivery.seq),
-            Verdict::Dead(_) => finished.dead.push(delivery.seq),
+            DeliveryVerdict::Acted => finished.acted.push(delivery.seq),
+            DeliveryVerdict::Pending(_) => finished.pending.push(delivery.seq),
+            DeliveryVerdict::Dead(_) => finished.dead.push(delivery.seq),
         }
     }
     Ok(finished)
 }
 
 /// Mail that joined during the turn is not what the attempt was woken for: a failure says nothing about it.
-fn verdict(held: &Held, end: &AttemptEnd, blame: Blame) -> Verdict {
+fn delivery_verdict(held: &LeasedDelivery, end: &AttemptEnd, blame: Blame) -> DeliveryVerdict {
     if *end == AttemptEnd::Ok {
-        return Verdict::Acted;
+        return DeliveryVerdict::Acted;
     }
     let before = held.counts;
     let judged = |counts, count, most| {
-        if count >= most { Verdict::Dead(counts) } else { Verdict::Pending(counts) }
+        if count >= most { DeliveryVerdict::Dead(counts) } else { DeliveryVerdict::Pending(counts) }
     };
     match blame {
-        Blame::None => Verdict::Pending(before),
-        Blame::Uncounted { .. } | Blame::Counted { .. } if held.joined => Verdict::Pending(before),
-        Blame::Uncounted { most } => {
-            let uncounted = before.uncounted + 1;
-            judged(Counts { uncounted, ..before }, uncounted, most)
+        Blame::None => DeliveryVerdict::Pending(before),
+        Blame::Uncounted { .. } | Blame::Counted { .. } if held.joined => {
+            DeliveryVerdict::Pending(before)
         }
-        Blame::Counted { most } => {
+        Blame::Uncounted { max: most } => {
+            let uncounted = before.uncounted + 1;
+            judged(DeliveryFailureCounts { uncounted, ..before }, uncounted, most)
+        }
+        Blame::Counted { max: most } => {
             let failures = before.failures + 1;
-            judged(Counts { failures, uncounted: 0, alone: true }, failures, most)
+            judged(DeliveryFailureCounts { failures, uncounted: 0, alone: true }, failures, most)
         }
     }
 }
 
-pub(in crate::sqlite) const HELD: &str =
+pub(in crate::sqlite) const LEASED_DELIVERIES_SQL: &str =
     "SELECT seq, joined, failures, uncounted, alone FROM delivery INDEXED BY delivery_open
     WHERE workflow = ?1 AND state = 1 AND state <= 2 AND agent = ?2 ORDER BY seq";
 
 /// What is leased is this attempt's: an agent has one at a time.
-fn held(head: &Head<'_>, live: &Live) -> Result<Vec<Held>> {
-    let deliveries = head
+fn leased_deliveries(
+    locked: &LockedInstance<'_>,
+    live: &FencedAttempt,
+) -> Result<Vec<LeasedDelivery>> {
+    let deliveries = locked
         .tx
-        .prepare_cached(HELD)?
-        .query_map(params![head.workflow.get(), live.agent.as_str()], |row| {
-            Ok(Held {
+        .prepare_cached(LEASED_DELIVERIES_SQL)?
+        .query_map(params![locked.workflow.get(), live.agent.as_str()], |row| {
+            Ok(LeasedDelivery {
                 seq: columns::seq(row, 0)?,
                 joined: row.get(1)?,
-                counts: Counts {
+                counts: DeliveryFailureCounts {
                     failures: row.get(2)?,
                     uncounted: row.get(3)?,
                     alone: row.get(4)?,
@@ -151,22 +160,22 @@ fn held(head: &Head<'_>, live: &Live) -> Result<Vec<Held>> {
 }
 
 /// Moves a delivery on; what is given back belongs to no attempt.
-fn carry_out(
-    head: &Head<'_>,
-    live: &Live,
-    delivery: &Held,
-    verdict: Verdict,
+fn apply_verdict(
+    locked: &LockedInstance<'_>,
+    live: &FencedAttempt,
+    delivery: &LeasedDelivery,
+    verdict: DeliveryVerdict,
     why: &str,
 ) -> Result<()> {
     let (state, counts, why) = match verdict {
-        Verdict::Acted => (3, delivery.counts, None),
-        Verdict::Pending(counts) => (0, counts, None),
-        Verdict::Dead(counts) => (2, counts, Some(why)),
+        DeliveryVerdict::Acted => (3, delivery.counts, None),
+        DeliveryVerdict::Pending(counts) => (0, counts, None),
+        DeliveryVerdict::Dead(counts) => (2, counts, Some(why)),
     };
     let sql = "UPDATE delivery SET state = ?4, failures = ?5, uncounted = ?6, alone = ?7, why = ?8, joined = 0,
         epoch = iif(?4 = 0, NULL, epoch) WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
-    head.tx.prepare_cached(sql)?.execute(params![
-        head.workflow.get(),
+    locked.tx.prepare_cached(sql)?.execute(params![
+        locked.workflow.get(),
         delivery.seq.get(),
         live.agent.as_str(),
         state,
@@ -179,21 +188,21 @@ fn carry_out(
 }
 
 /// A dead letter is an event, and said in the channel to whoever reads it.
-fn tell_of_the_dead(
-    head: &mut Head<'_>,
-    live: &Live,
+fn notify_dead_letters(
+    locked: &mut LockedInstance<'_>,
+    live: &FencedAttempt,
     settlement: &Settlement,
     dead: &[Seq],
     now: Now,
 ) -> Result<()> {
     let why = settlement.end.to_string();
     for seq in dead {
-        let entry = Entry::of(EventKind::DeliveryDead).agent(&live.agent).attempt(live.id);
+        let entry = EventEntry::new(EventKind::DeliveryDead).agent(&live.agent).attempt(live.id);
         let entry = entry.seq(*seq).cause(why.clone()).data(json!({ "seq": seq }));
-        head.event(&entry, now)?;
+        locked.append_event(&entry, now)?;
         let note = NewMessage {
             kind: MessageKind::System,
-            body: (settlement.dead_note)(&live.agent, *seq, &why),
+            body: (settlement.dead_letter_text)(&live.agent, *seq, &why),
             data: Vec::new(),
             reply_to: None,
             hops: 0,
@@ -201,15 +210,15 @@ fn tell_of_the_dead(
             resource: None,
             recipients: Vec::new(),
         };
-        head.message(&Author::Other(Sender::System), &note, now)?;
+        locked.append_message(&Author::Other(Sender::System), &note, now)?;
     }
     Ok(())
 }
 
 /// Ends the attempt's row and frees its agent.
-fn close(
-    head: &mut Head<'_>,
-    live: &Live,
+fn close_attempt(
+    locked: &mut LockedInstance<'_>,
+    live: &FencedAttempt,
     settlement: &Settlement,
     answer: Option<Seq>,
     now: Now,
@@ -218,8 +227,8 @@ fn close(
         AttemptEnd::Ok | AttemptEnd::Failed { .. } => 1,
         AttemptEnd::Interrupted { .. } | AttemptEnd::Stopped => 0,
     };
-    attempts::update(head.tx, live.id, || {
-        head.tx
+    attempts::update_attempt(locked.tx, live.id, || {
+        locked.tx
             .prepare_cached(
                 "UPDATE attempt SET ended = ?2, how = ?3, answer = ?4, turn = ?5, store_ended = ?6 WHERE id = ?1",
             )?
@@ -233,14 +242,15 @@ fn close(
             ])?;
         Ok(())
     })?;
-    let run = head.live()?.number;
-    head.tx
+    let run = locked.live_run()?.number;
+    locked
+        .tx
         .prepare_cached("UPDATE run SET turns = turns + ?3 WHERE workflow = ?1 AND id = ?2")?
-        .execute(params![head.workflow.get(), run.0, turn])?;
+        .execute(params![locked.workflow.get(), run.0, turn])?;
     let until = settlement.not_before.as_ref();
     // What failed in a conversation is not tried again in the same one.
     let is_over = matches!(settlement.blame, Blame::Counted { .. });
-    head.tx
+    locked.tx
         .prepare_cached(
             "UPDATE agent SET live = NULL, live_since = NULL, turns = turns + ?3, not_before = ?4, wait = ?5, why = ?6,
              since = iif(stopped IS NULL AND ?7 IS NOT NULL, ?8, since),
@@ -249,7 +259,7 @@ fn close(
              WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![
-            head.workflow.get(),
+            locked.workflow.get(),
             live.agent.as_str(),
             turn,
             until.map(|until| until.at.get()),
@@ -261,8 +271,8 @@ fn close(
             now.store.get()
         ])?;
     if let Some(why) = &settlement.stop {
-        let entry = Entry::of(EventKind::AgentStopped).agent(&live.agent).attempt(live.id);
-        head.event(&entry.cause(why.clone()), now)?;
+        let entry = EventEntry::new(EventKind::AgentStopped).agent(&live.agent).attempt(live.id);
+        locked.append_event(&entry.cause(why.clone()), now)?;
     }
     Ok(())
 }
@@ -277,21 +287,23 @@ mod tests {
     fn what_becomes_of_a_delivery_follows_from_how_its_attempt_ended() {
         let failed = AttemptEnd::Failed { class: FailureClass::Crash, why: "gone".into() };
         let cut = AttemptEnd::Interrupted { why: "drain".into() };
-        let counted = Blame::Counted { most: 3 };
-        let uncounted = Blame::Uncounted { most: 10 };
-        let own = |failures, uncounted| Held {
+        let counted = Blame::Counted { max: 3 };
+        let uncounted = Blame::Uncounted { max: 10 };
+        let own = |failures, uncounted| LeasedDelivery {
             seq: Seq::new(1),
             joined: false,
-            counts: Counts { failures, uncounted, alone: false },
+            counts: DeliveryFailureCounts { failures, uncounted, alone: false },
         };
-        let joined = Held { joined: true, ..own(2, 9) };
-        let pending =
-            |failures, uncounted, alone| Verdict::Pending(Counts { failures, uncounted, alone });
-        let dead =
-            |failures, uncounted, alone| Verdict::Dead(Counts { failures, uncounted, alone });
+        let joined = LeasedDelivery { joined: true, ..own(2, 9) };
+        let pending = |failures, uncounted, alone| {
+            DeliveryVerdict::Pending(DeliveryFailureCounts { failures, uncounted, alone })
+        };
+        let dead = |failures, uncounted, alone| {
+            DeliveryVerdict::Dead(DeliveryFailureCounts { failures, uncounted, alone })
+        };
         for (held, end, blame, expected) in [
-            (own(0, 0), &AttemptEnd::Ok, counted, Verdict::Acted),
-            (joined, &AttemptEnd::Ok, Blame::None, Verdict::Acted),
+            (own(0, 0), &AttemptEnd::Ok, counted, DeliveryVerdict::Acted),
+            (joined, &AttemptEnd::Ok, Blame::None, DeliveryVerdict::Acted),
             (own(0, 4), &failed, counted, pending(1, 0, true)),
             (own(2, 4), &failed, counted, dead(3, 0, true)),
             (own(1, 8), &failed, uncounted, pending(1, 9, false)),
@@ -300,7 +312,7 @@ mod tests {
             (joined, &failed, counted, pending(2, 9, false)),
             (joined, &cut, uncounted, pending(2, 9, false)),
         ] {
-            assert_eq!(verdict(&held, end, blame), expected, "{held:?} {end} {blame:?}");
+            assert_eq!(delivery_verdict(&held, end, blame), expected, "{held:?} {end} {blame:?}");
         }
     }
 }

@@ -2,19 +2,20 @@
 
 use std::io;
 
-use agent_worker_protocol::{AcpAgent, Cli, Mode};
+use agent_worker_protocol::{AcpAgent, CredentialMode, VendorCli};
 use serde_json::{Value, json};
 
 use super::super::{
-    Invocation, Turn, codex,
-    endpoint::{Endpoint, endpoint, given},
-    files, gemini,
-    models::model_for,
+    BackendInvocation, ProgramTurn, codex,
+    endpoint::{ModelEndpoint, cli_endpoint, endpoint_from_env},
+    gemini,
+    model_table::model_for,
+    private_files,
 };
-use crate::door::{Entrance, SERVER};
+use crate::tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint};
 
 /// The ways of one agent.
-pub(super) struct Preset {
+pub(super) struct AcpPreset {
     /// What its program is usually called.
     pub(super) program: &'static str,
     /// What makes it speak the protocol, and keeps it to itself.
@@ -23,23 +24,23 @@ pub(super) struct Preset {
     /// Folders of its own when isolated, and the variables that name them.
     homes: &'static [(&'static str, &'static str)],
     /// How it is told its model.
-    model: Model,
-    pub(super) system: System,
+    model: AcpModelSetting,
+    pub(super) system_prompt: AcpSystemPrompt,
     /// The mode in which it asks a person, where that is not the one it begins in.
     pub(super) mode: Option<&'static str>,
     /// Whether a conversation can be gone on with.
-    pub(super) memory: Memory,
+    pub(super) session_support: AcpSessionSupport,
     /// The tokens in its answer, and what it says that things cost.
-    pub(super) tokens: Counts,
-    pub(super) cost: Counts,
-    pub(super) says: Says,
+    pub(super) tokens: AcpUsageScope,
+    pub(super) cost: AcpUsageScope,
+    pub(super) tool_naming: AcpToolNaming,
     /// Whether an answer that is said to be one is.
-    pub(super) is_whole: fn(&Value) -> bool,
+    pub(super) is_complete: fn(&Value) -> bool,
     /// What else it needs. Answers with a file that names our tools, if it has them from there.
-    prepare: fn(&Turn<'_>, &mut Invocation) -> io::Result<Option<String>>,
+    prepare: fn(&ProgramTurn<'_>, &mut BackendInvocation) -> io::Result<Option<String>>,
 }
 
-enum Model {
+enum AcpModelSetting {
     Argument(&'static str),
     Variable(&'static str),
     /// By what is prepared.
@@ -47,25 +48,25 @@ enum Model {
 }
 
 /// How it is told who it is.
-pub(super) enum System {
+pub(super) enum AcpSystemPrompt {
     /// In front of the prompt.
     Prompt,
     /// Where the protocol lets agents have words of their own. The second is the file that names our tools.
-    Meta(fn(&str, Option<&str>) -> Value),
+    SessionMeta(fn(&str, Option<&str>) -> Value),
 }
 
 /// What becomes of its conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum AcpSessionSupport {
     /// They are kept, if it says so.
-    AsItSays,
+    AsAdvertised,
     /// It says so and loses them: to load one it begins another in the same file.
-    None,
+    Unsupported,
 }
 
 /// What a figure of its is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counts {
+pub(super) enum AcpUsageScope {
     /// This turn. A process has no other.
     Turn,
     /// All turns of the conversation so far.
@@ -76,32 +77,32 @@ pub(super) enum Counts {
 
 /// Where it says which tool a call is for. The protocol has a place for the name, which few use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum AcpToolNaming {
     #[default]
-    ByName,
+    NameField,
     /// In the title: a tool of ours by its name and server, of what it runs the command, to the letter.
-    InTitle,
+    Title,
     /// In the input: server and tool.
-    InInput,
+    RawInput,
 }
 
-const PLAIN: Preset = Preset {
+const BASE_PRESET: AcpPreset = AcpPreset {
     program: "",
     args: &[],
     env: &[],
     homes: &[],
-    model: Model::Argument("--model"),
-    system: System::Prompt,
+    model: AcpModelSetting::Argument("--model"),
+    system_prompt: AcpSystemPrompt::Prompt,
     mode: None,
-    memory: Memory::AsItSays,
-    tokens: Counts::Unknown,
-    cost: Counts::Unknown,
-    says: Says::ByName,
-    is_whole: |_| true,
+    session_support: AcpSessionSupport::AsAdvertised,
+    tokens: AcpUsageScope::Unknown,
+    cost: AcpUsageScope::Unknown,
+    tool_naming: AcpToolNaming::NameField,
+    is_complete: |_| true,
     prepare: |_, _| Ok(None),
 };
 
-static CLAUDE: Preset = Preset {
+static CLAUDE: AcpPreset = AcpPreset {
     program: "claude-agent-acp",
     env: &[
         ("ENABLE_TOOL_SEARCH", "false"),
@@ -111,54 +112,60 @@ static CLAUDE: Preset = Preset {
         ("CLAUDE_CODE_MAX_RETRIES", "3"),
     ],
     homes: &[("CLAUDE_CONFIG_DIR", "claude")],
-    model: Model::Variable("ANTHROPIC_MODEL"),
-    system: System::Meta(claude_meta),
-    tokens: Counts::Turn,
-    cost: Counts::Turn,
-    prepare: |turn, _| claude_servers(turn).map(Some),
-    ..PLAIN
+    model: AcpModelSetting::Variable("ANTHROPIC_MODEL"),
+    system_prompt: AcpSystemPrompt::SessionMeta(claude_meta),
+    tokens: AcpUsageScope::Turn,
+    cost: AcpUsageScope::Turn,
+    prepare: |turn, _| write_claude_servers(turn).map(Some),
+    ..BASE_PRESET
 };
 
-static CODEX: Preset = Preset {
+static CODEX: AcpPreset = AcpPreset {
     program: "codex-acp",
     homes: &[("CODEX_HOME", "codex")],
-    model: Model::Settings,
+    model: AcpModelSetting::Settings,
     // One of the two adapters lets a model decide what a person would be asked for, unless it is told this.
     mode: Some("read-only"),
-    tokens: Counts::Turn,
-    says: Says::InInput,
-    prepare: codex_settings,
-    ..PLAIN
+    tokens: AcpUsageScope::Turn,
+    tool_naming: AcpToolNaming::RawInput,
+    prepare: write_codex_settings,
+    ..BASE_PRESET
 };
 
-static COPILOT: Preset = Preset {
+static COPILOT: AcpPreset = AcpPreset {
     program: "copilot",
-    args: &["--acp", "--no-auto-update", "--disable-builtin-mcps", "--allow-tool", SERVER],
+    args: &[
+        "--acp",
+        "--no-auto-update",
+        "--disable-builtin-mcps",
+        "--allow-tool",
+        TEAM_SERVER_NAME,
+    ],
     homes: &[("COPILOT_HOME", "copilot")],
-    model: Model::Variable("COPILOT_MODEL"),
-    tokens: Counts::Turn,
-    ..PLAIN
+    model: AcpModelSetting::Variable("COPILOT_MODEL"),
+    tokens: AcpUsageScope::Turn,
+    ..BASE_PRESET
 };
 
-static GEMINI: Preset = Preset {
+static GEMINI: AcpPreset = AcpPreset {
     program: "gemini",
-    args: &["--acp", "--skip-trust", "--allowed-mcp-server-names", SERVER],
+    args: &["--acp", "--skip-trust", "--allowed-mcp-server-names", TEAM_SERVER_NAME],
     env: &[("GEMINI_CLI_NO_RELAUNCH", "true")],
     homes: &[("GEMINI_CLI_HOME", "gemini")],
-    memory: Memory::None,
-    tokens: Counts::Turn,
+    session_support: AcpSessionSupport::Unsupported,
+    tokens: AcpUsageScope::Turn,
     // It has no servers but ours, so that no other's title is a model's own words.
-    says: Says::InTitle,
+    tool_naming: AcpToolNaming::Title,
     // Of a model whose answer broke off it says that its turn ended, and has nothing to count.
-    is_whole: |result| {
+    is_complete: |result| {
         let used = result.pointer("/_meta/quota/model_usage").and_then(Value::as_array);
         used.is_none_or(|used| !used.is_empty())
     },
-    prepare: |turn, invocation| gemini::settle(turn, invocation).map(|()| None),
-    ..PLAIN
+    prepare: |turn, invocation| gemini::write_acp_settings(turn, invocation).map(|()| None),
+    ..BASE_PRESET
 };
 
-static OPENCODE: Preset = Preset {
+static OPENCODE: AcpPreset = AcpPreset {
     program: "opencode",
     args: &["acp", "--pure"],
     env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
@@ -168,32 +175,32 @@ static OPENCODE: Preset = Preset {
         ("XDG_CACHE_HOME", "opencode/cache"),
         ("XDG_STATE_HOME", "opencode/state"),
     ],
-    model: Model::Settings,
+    model: AcpModelSetting::Settings,
     // Its tokens are those of its last step alone.
-    cost: Counts::Conversation,
+    cost: AcpUsageScope::Conversation,
     prepare: |turn, invocation| {
-        opencode_settings(turn, invocation);
+        set_opencode_settings(turn, invocation);
         Ok(None)
     },
-    ..PLAIN
+    ..BASE_PRESET
 };
 
-static QWEN: Preset = Preset {
+static QWEN: AcpPreset = AcpPreset {
     program: "qwen",
     args: &["--acp", "--allowed-tools", "mcp__team"],
     homes: &[("QWEN_HOME", "qwen")],
     // Without settings it knows no way to log in.
     prepare: |turn, invocation| {
-        if let Mode::Isolated = turn.mode {
+        if let CredentialMode::Isolated = turn.mode {
             invocation.args(["--auth-type", "openai"]);
         }
         Ok(None)
     },
-    ..PLAIN
+    ..BASE_PRESET
 };
 
 /// The ways of an agent.
-pub(super) fn preset(agent: AcpAgent) -> &'static Preset {
+pub(super) fn preset(agent: AcpAgent) -> &'static AcpPreset {
     match agent {
         AcpAgent::Claude => &CLAUDE,
         AcpAgent::Codex => &CODEX,
@@ -205,19 +212,19 @@ pub(super) fn preset(agent: AcpAgent) -> &'static Preset {
 }
 
 /// Where it reaches its model.
-pub(super) fn reached(
+pub(super) fn model_endpoint(
     agent: AcpAgent,
     model: Option<&str>,
     env: &std::collections::BTreeMap<String, String>,
-) -> Endpoint {
+) -> ModelEndpoint {
     match agent {
-        AcpAgent::Claude => endpoint(Cli::Claude, model, env),
-        AcpAgent::Codex => endpoint(Cli::Codex, model, env),
-        AcpAgent::Gemini => endpoint(Cli::Gemini, model, env),
+        AcpAgent::Claude => cli_endpoint(VendorCli::Claude, model, env),
+        AcpAgent::Codex => cli_endpoint(VendorCli::Codex, model, env),
+        AcpAgent::Gemini => cli_endpoint(VendorCli::Gemini, model, env),
         AcpAgent::Copilot => {
             let keys =
                 ["COPILOT_PROVIDER_API_KEY", "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
-            given("COPILOT_PROVIDER_BASE_URL", &keys, env)
+            endpoint_from_env("COPILOT_PROVIDER_BASE_URL", &keys, env)
         }
         AcpAgent::Opencode => {
             let keys = [
@@ -227,33 +234,36 @@ pub(super) fn reached(
                 "GEMINI_API_KEY",
                 "OPENROUTER_API_KEY",
             ];
-            given("", &keys, env)
+            endpoint_from_env("", &keys, env)
         }
-        AcpAgent::Qwen => given("OPENAI_BASE_URL", &["OPENAI_API_KEY"], env),
+        AcpAgent::Qwen => endpoint_from_env("OPENAI_BASE_URL", &["OPENAI_API_KEY"], env),
     }
 }
 
-impl Preset {
+impl AcpPreset {
     /// How it is started for this turn, and the file that names our tools, if it has them from there.
     pub(super) fn invocation(
         &self,
         agent: AcpAgent,
-        turn: &Turn<'_>,
-    ) -> io::Result<(Invocation, Option<String>)> {
-        let mut invocation = Invocation::default();
+        turn: &ProgramTurn<'_>,
+    ) -> io::Result<(BackendInvocation, Option<String>)> {
+        let mut invocation = BackendInvocation::default();
         invocation.args.extend(self.args.iter().map(|word| (*word).to_owned()));
         for (name, value) in self.env {
             invocation.env(name, value);
         }
-        if let Mode::Isolated = turn.mode {
+        if let CredentialMode::Isolated = turn.mode {
             for (name, folder) in self.homes {
-                invocation.env(name, &files::folder(&turn.job.keep.join("acp").join(folder))?);
+                invocation.env(
+                    name,
+                    &private_files::create_private_folder(&turn.job.keep.join("acp").join(folder))?,
+                );
             }
         }
-        match (&self.model, model_of(agent, turn)) {
-            (Model::Argument(name), Some(model)) => invocation.args([name, &model]),
-            (Model::Variable(name), Some(model)) => invocation.env(name, &model),
-            (Model::Settings, _) | (_, None) => {}
+        match (&self.model, agent_model(agent, turn)) {
+            (AcpModelSetting::Argument(name), Some(model)) => invocation.args([name, &model]),
+            (AcpModelSetting::Variable(name), Some(model)) => invocation.env(name, &model),
+            (AcpModelSetting::Settings, _) | (_, None) => {}
         }
         let servers = (self.prepare)(turn, &mut invocation)?;
         Ok((invocation, servers))
@@ -261,12 +271,12 @@ impl Preset {
 }
 
 /// The model's name, as its agent wants it.
-fn model_of(agent: AcpAgent, turn: &Turn<'_>) -> Option<String> {
+fn agent_model(agent: AcpAgent, turn: &ProgramTurn<'_>) -> Option<String> {
     let written = turn.job.model.as_deref();
     match agent {
-        AcpAgent::Claude => model_for(Cli::Claude, written),
-        AcpAgent::Codex => model_for(Cli::Codex, written),
-        AcpAgent::Gemini => model_for(Cli::Gemini, written),
+        AcpAgent::Claude => model_for(VendorCli::Claude, written),
+        AcpAgent::Codex => model_for(VendorCli::Codex, written),
+        AcpAgent::Gemini => model_for(VendorCli::Gemini, written),
         AcpAgent::Copilot | AcpAgent::Opencode | AcpAgent::Qwen => {
             written.filter(|name| !["", "auto"].contains(name)).map(str::to_owned)
         }
@@ -274,26 +284,29 @@ fn model_of(agent: AcpAgent, turn: &Turn<'_>) -> Option<String> {
 }
 
 /// Given by the protocol, its servers would stand among the arguments of a program it starts, with their token.
-fn claude_servers(turn: &Turn<'_>) -> io::Result<String> {
-    let Entrance { url, token } = turn.door;
+fn write_claude_servers(turn: &ProgramTurn<'_>) -> io::Result<String> {
+    let ToolServerEndpoint { url, token } = turn.tool_server;
     let headers = json!({"Authorization": format!("Bearer {token}")});
     let server = json!({"type": "http", "url": url, "headers": headers});
-    let servers = json!({"mcpServers": {SERVER: server}});
-    files::private(&turn.job.folder, "mcp.json", &servers.to_string())
+    let servers = json!({"mcpServers": {TEAM_SERVER_NAME: server}});
+    private_files::write_private_file(&turn.job.folder, "mcp.json", &servers.to_string())
 }
 
 fn claude_meta(system: &str, servers: Option<&str>) -> Value {
     let options = json!({
         "extraArgs": {"mcp-config": servers},
         "strictMcpConfig": true,
-        "allowedTools": [format!("mcp__{SERVER}")],
+        "allowedTools": [format!("mcp__{TEAM_SERVER_NAME}")],
     });
     json!({"systemPrompt": {"append": system}, "claudeCode": {"options": options}})
 }
 
 /// It has its model and its provider from a file alone.
-fn codex_settings(turn: &Turn<'_>, invocation: &mut Invocation) -> io::Result<Option<String>> {
-    let model = model_of(AcpAgent::Codex, turn);
+fn write_codex_settings(
+    turn: &ProgramTurn<'_>,
+    invocation: &mut BackendInvocation,
+) -> io::Result<Option<String>> {
+    let model = agent_model(AcpAgent::Codex, turn);
     let home = match (invocation.env.get("CODEX_HOME").cloned(), &model) {
         (Some(home), _) => home,
         (None, None) => return Ok(None),
@@ -302,14 +315,14 @@ fn codex_settings(turn: &Turn<'_>, invocation: &mut Invocation) -> io::Result<Op
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
     };
-    let text = codex::settings(&turn.endpoint, model.as_deref());
-    files::private(home.as_ref(), "config.toml", &text)?;
+    let text = codex::settings_file(&turn.endpoint, model.as_deref());
+    private_files::write_private_file(home.as_ref(), "config.toml", &text)?;
     invocation.env(codex::MODEL_KEY, turn.endpoint.key.as_deref().unwrap_or_default());
     Ok(None)
 }
 
 /// By itself it asks for nothing. What is given it stays, but for what keeps a person asked.
-fn opencode_settings(turn: &Turn<'_>, invocation: &mut Invocation) {
+fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut BackendInvocation) {
     const SETTINGS: &str = "OPENCODE_CONFIG_CONTENT";
     let theirs =
         turn.job.env.get(SETTINGS).and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -317,8 +330,8 @@ fn opencode_settings(turn: &Turn<'_>, invocation: &mut Invocation) {
     settings["autoupdate"] = json!(false);
     settings["share"] = json!("disabled");
     // The last that fits decides.
-    settings["permission"] = json!({"*": "ask", format!("{SERVER}_*"): "allow"});
-    if let Some(model) = model_of(AcpAgent::Opencode, turn) {
+    settings["permission"] = json!({"*": "ask", format!("{TEAM_SERVER_NAME}_*"): "allow"});
+    if let Some(model) = agent_model(AcpAgent::Opencode, turn) {
         settings["model"] = json!(model);
     }
     invocation.env(SETTINGS, &settings.to_string());

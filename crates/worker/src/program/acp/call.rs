@@ -4,13 +4,13 @@ use agent_worker_protocol::{Acp, ToolName, api::PermitRequest};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::agents::Says;
-use crate::{door::SERVER, model::ToolResult};
+use super::agents::AcpToolNaming;
+use crate::{model::ToolResult, tool_server::TEAM_SERVER_NAME};
 
 /// What an agent has said of a call so far. What it leaves out in later words still holds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Call {
+pub(super) struct AcpToolCall {
     tool_call_id: String,
     title: Option<String>,
     /// Its tool's name. Few say it here; some say it in `_meta`.
@@ -25,30 +25,30 @@ pub(super) struct Call {
     meta: Option<Value>,
     /// What it was asked for with: what is said later is its result.
     #[serde(skip)]
-    asked: Option<Value>,
+    permit_args: Option<Value>,
     /// Its beginning was told.
     #[serde(skip)]
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
 }
 
 /// Where a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum AcpCallStage {
     /// Its arguments may still be coming.
     Announced,
-    Begun,
-    Over,
+    Started,
+    Ended,
 }
 
-impl Call {
+impl AcpToolCall {
     pub(super) fn id(&self) -> &str {
         &self.tool_call_id
     }
 
     /// Takes in what was said of it last.
-    pub(super) fn hear(&mut self, said: Self) {
+    pub(super) fn merge_update(&mut self, said: Self) {
         let newer = |old: &mut Option<Value>, new: Option<Value>| {
-            if new.as_ref().is_some_and(has_something) || old.is_none() {
+            if new.as_ref().is_some_and(is_present) || old.is_none() {
                 *old = new;
             }
         };
@@ -59,7 +59,9 @@ impl Call {
         self.status = said.status.or(self.status.take());
         match said.content {
             // At the end it is the result, be it empty.
-            Some(content) if matches!(self.stage(), Stage::Over) => self.content = Some(content),
+            Some(content) if matches!(self.stage(), AcpCallStage::Ended) => {
+                self.content = Some(content);
+            }
             content => newer(&mut self.content, content),
         }
         newer(&mut self.locations, said.locations);
@@ -68,37 +70,39 @@ impl Call {
         newer(&mut self.meta, said.meta);
     }
 
-    pub(super) fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> AcpCallStage {
         match self.status.as_deref() {
-            Some("completed" | "failed") => Stage::Over,
-            Some("in_progress") => Stage::Begun,
-            _ if self.raw_input.as_ref().is_some_and(has_something) => Stage::Begun,
-            _ => Stage::Announced,
+            Some("completed" | "failed") => AcpCallStage::Ended,
+            Some("in_progress") => AcpCallStage::Started,
+            _ if self.raw_input.as_ref().is_some_and(is_present) => AcpCallStage::Started,
+            _ => AcpCallStage::Announced,
         }
     }
 
     /// What events call its tool: its name where it has one, else its kind. Ours are spelt like everywhere.
-    pub(super) fn tool(&self, says: Says) -> String {
-        match self.ours(says) {
-            Some(tool) => format!("mcp__{SERVER}__{tool}"),
-            None => self.named().unwrap_or_else(|| self.kind()).to_owned(),
+    pub(super) fn tool_name(&self, says: AcpToolNaming) -> String {
+        match self.team_tool(says) {
+            Some(tool) => format!("mcp__{TEAM_SERVER_NAME}__{tool}"),
+            None => self.reported_name().unwrap_or_else(|| self.kind()).to_owned(),
         }
     }
 
     /// What it is called with, for the eye.
-    pub(super) fn args(&self, says: Says) -> Value {
-        match (&self.asked, &self.raw_input) {
+    pub(super) fn args(&self, says: AcpToolNaming) -> Value {
+        match (&self.permit_args, &self.raw_input) {
             (Some(asked), _) => asked.clone(),
-            (None, Some(input)) if says == Says::InInput && input["command"].is_array() => {
-                in_a_shell(input)
+            (None, Some(input))
+                if says == AcpToolNaming::RawInput && input["command"].is_array() =>
+            {
+                shell_args(input)
             }
-            (None, Some(input)) if has_something(input) => input.clone(),
-            (None, Some(_) | None) => Value::Object(self.described(says)),
+            (None, Some(input)) if is_present(input) => input.clone(),
+            (None, Some(_) | None) => Value::Object(self.described_args(says)),
         }
     }
 
     pub(super) fn result(&self) -> ToolResult {
-        let text = match self.content.as_ref().map(texts).filter(|text| !text.is_empty()) {
+        let text = match self.content.as_ref().map(content_text).filter(|text| !text.is_empty()) {
             Some(text) => text,
             None => match &self.raw_output {
                 Some(Value::String(text)) => text.clone(),
@@ -113,32 +117,32 @@ impl Call {
     }
 
     /// What is asked before it happens: its kind, and exactly what is known of it.
-    pub(super) fn request(&mut self, says: Says) -> PermitRequest {
+    pub(super) fn permit_request(&mut self, says: AcpToolNaming) -> PermitRequest {
         let (call, tool) = (self.tool_call_id.clone(), self.kind().to_owned());
-        self.asked = None;
+        self.permit_args = None;
         let args = self.args(says);
-        self.asked = Some(args.clone());
+        self.permit_args = Some(args.clone());
         PermitRequest { call, tool, args }
     }
 
     /// Which of the team's tools it is for. What changes files or runs something is for none of them, and neither is what
     /// only a model's own words say.
-    pub(super) fn ours(&self, says: Says) -> Option<&'static str> {
+    pub(super) fn team_tool(&self, says: AcpToolNaming) -> Option<&'static str> {
         if !["other", "read"].contains(&self.kind()) {
             return None;
         }
-        let named = self.named().map(str::to_owned).or_else(|| match says {
-            Says::ByName => None,
-            Says::InTitle => self.title.clone(),
-            Says::InInput => {
+        let named = self.reported_name().map(str::to_owned).or_else(|| match says {
+            AcpToolNaming::NameField => None,
+            AcpToolNaming::Title => self.title.clone(),
+            AcpToolNaming::RawInput => {
                 let input = self.raw_input.as_ref()?;
                 Some(format!("{}/{}", input["server"].as_str()?, input["tool"].as_str()?))
             }
         });
-        tool_of(&named?)
+        team_tool_named(&named?)
     }
 
-    fn named(&self) -> Option<&str> {
+    fn reported_name(&self) -> Option<&str> {
         let meta = self.meta.as_ref();
         let said = meta.and_then(|meta| {
             meta.pointer("/claudeCode/toolName").or_else(|| meta.get("toolName"))?.as_str()
@@ -148,19 +152,19 @@ impl Call {
 
     fn kind(&self) -> &'static str {
         let kind = self.kind.as_deref();
-        Acp::KINDS.into_iter().find(|known| Some(*known) == kind).unwrap_or("other")
+        Acp::TOOL_KINDS.into_iter().find(|known| Some(*known) == kind).unwrap_or("other")
     }
 
     /// A call whose input is not told: what is said of it, and under the names that rules look at.
-    fn described(&self, says: Says) -> Map<String, Value> {
+    fn described_args(&self, says: AcpToolNaming) -> Map<String, Value> {
         let mut args = Map::new();
         if let Some(title) = self.title.as_deref() {
-            let is_command = says == Says::InTitle && self.kind() == "execute";
+            let is_command = says == AcpToolNaming::Title && self.kind() == "execute";
             let name = if is_command { "command" } else { "title" };
             args.insert(name.to_owned(), json!(title));
         }
-        let content = self.content.as_ref().filter(|content| has_something(content));
-        let places = self.locations.as_ref().filter(|places| has_something(places));
+        let content = self.content.as_ref().filter(|content| is_present(content));
+        let places = self.locations.as_ref().filter(|places| is_present(places));
         let each =
             |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
         let mut paths: Vec<Value> = each(content).into_iter().chain(each(places)).collect();
@@ -179,27 +183,27 @@ impl Call {
     }
 }
 
-fn tools() -> impl Iterator<Item = &'static str> {
+fn team_tool_names() -> impl Iterator<Item = &'static str> {
     ToolName::ALL.iter().map(|tool| tool.word())
 }
 
 /// One of ours, as agents spell it.
-fn tool_of(name: &str) -> Option<&'static str> {
-    tools().find(|tool| {
+fn team_tool_named(name: &str) -> Option<&'static str> {
+    team_tool_names().find(|tool| {
         [
-            format!("mcp__{SERVER}__{tool}"),
-            format!("mcp_{SERVER}_{tool}"),
-            format!("{tool} ({SERVER} MCP Server)"),
-            format!("{SERVER}_{tool}"),
-            format!("{SERVER}-{tool}"),
-            format!("{SERVER}/{tool}"),
+            format!("mcp__{TEAM_SERVER_NAME}__{tool}"),
+            format!("mcp_{TEAM_SERVER_NAME}_{tool}"),
+            format!("{tool} ({TEAM_SERVER_NAME} MCP Server)"),
+            format!("{TEAM_SERVER_NAME}_{tool}"),
+            format!("{TEAM_SERVER_NAME}-{tool}"),
+            format!("{TEAM_SERVER_NAME}/{tool}"),
         ]
         .iter()
         .any(|spelt| spelt == name)
     })
 }
 
-fn has_something(value: &Value) -> bool {
+fn is_present(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Object(fields) => !fields.is_empty(),
@@ -209,14 +213,14 @@ fn has_something(value: &Value) -> bool {
 }
 
 /// What is run, without the numbers and times of this one call: the same call is the same in every attempt.
-fn in_a_shell(input: &Value) -> Value {
+fn shell_args(input: &Value) -> Value {
     let command = match input["command"].as_array().map(Vec::as_slice) {
         Some([_, Value::String(flag), line]) if ["-c", "-lc"].contains(&flag.as_str()) => line,
         _ => &input["command"],
     };
     let mut args = json!({"command": command});
     for name in ["cwd", "reason"] {
-        if let Some(value) = input.get(name).filter(|value| has_something(value)) {
+        if let Some(value) = input.get(name).filter(|value| is_present(value)) {
             args[name] = value.clone();
         }
     }
@@ -224,7 +228,7 @@ fn in_a_shell(input: &Value) -> Value {
 }
 
 /// The texts of a content.
-fn texts(content: &Value) -> String {
+fn content_text(content: &Value) -> String {
     let blocks = content.as_array().into_iter().flatten();
     let texts = blocks.filter_map(|block| block.pointer("/content/text")?.as_str());
     texts.collect::<Vec<_>>().join("\n")

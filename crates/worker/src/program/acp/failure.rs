@@ -3,22 +3,22 @@
 use agent_worker_protocol::FailureClass;
 use serde_json::Value;
 
-use super::super::{class_of, gemini::has_reason};
-use crate::model::Failure;
+use super::super::{class_of_status, gemini::has_reason};
+use crate::model::TurnFailure;
 
 /// The protocol's code for "log in first".
-const LOGIN: i64 = -32000;
+const AUTH_REQUIRED: i64 = -32000;
 
 /// A failure, from an error of JSON-RPC.
-pub(super) fn failure(error: &Value) -> Failure {
+pub(super) fn failure_from_error(error: &Value) -> TurnFailure {
     let said = error["message"].as_str().unwrap_or_default();
     let why = if said.is_empty() { error.to_string() } else { said.to_owned() };
-    Failure::new(class(error, said), why)
+    TurnFailure::new(failure_class(error, said), why)
 }
 
-fn class(error: &Value, said: &str) -> FailureClass {
+fn failure_class(error: &Value, said: &str) -> FailureClass {
     let code = error["code"].as_i64().unwrap_or_default();
-    if code == LOGIN {
+    if code == AUTH_REQUIRED {
         return FailureClass::Auth;
     }
     match error["data"]["errorKind"].as_str() {
@@ -38,5 +38,5 @@ fn class(error: &Value, said: &str) -> FailureClass {
     u64::try_from(code)
         .ok()
         .filter(|code| (400..600).contains(code))
-        .map_or(FailureClass::Fatal, class_of)
+        .map_or(FailureClass::Fatal, class_of_status)
 }

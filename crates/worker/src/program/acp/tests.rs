@@ -6,31 +6,37 @@ use agent_worker_protocol::AcpAgent;
 use serde_json::{Value, json};
 
 use super::{
-    super::Heard,
+    super::ProgramEvent,
     agents,
-    client::{Brief, Client, Permit, Step},
+    client::{AcpClient, AcpPermitDecision, AcpStep, AcpTurnInput},
 };
-use crate::{door::Entrance, model::Failure, text::start};
+use crate::{model::TurnFailure, tool_server::ToolServerEndpoint, truncation::truncate};
 
 struct Replay {
-    door: Entrance,
+    tool_server: ToolServerEndpoint,
     agent: Option<AcpAgent>,
     session: Option<Value>,
-    permit: Permit,
+    permit: AcpPermitDecision,
 }
 
 impl Replay {
-    fn of(agent: impl Into<Option<AcpAgent>>) -> Self {
-        let door = Entrance { url: "http://door/mcp".into(), token: "t0ken".into() };
-        Self { door, agent: agent.into(), session: None, permit: Permit::Once }
+    fn with_agent(agent: impl Into<Option<AcpAgent>>) -> Self {
+        let tool_server =
+            ToolServerEndpoint { url: "http://door/mcp".into(), token: "t0ken".into() };
+        Self {
+            tool_server,
+            agent: agent.into(),
+            session: None,
+            permit: AcpPermitDecision::AllowOnce,
+        }
     }
 
-    fn client(&self) -> Client<'_> {
-        Client::new(Brief {
+    fn client(&self) -> AcpClient<'_> {
+        AcpClient::new(AcpTurnInput {
             preset: self.agent.map(agents::preset),
             cwd: "/home/somebody/project",
-            door: &self.door,
-            servers: None,
+            tool_server: &self.tool_server,
+            tools_file: None,
             system_prompt: "You are coder.",
             prompt: "Fix it.",
             session: self.session.as_ref(),
@@ -40,13 +46,13 @@ impl Replay {
     /// What a conversation says, step by step.
     fn read(&self, stream: &str) -> String {
         let mut client = self.client();
-        let mut told = vec![format!("> {}", client.begin()["method"])];
+        let mut told = vec![format!("> {}", client.initialize_request()["method"])];
         let mut said = String::new();
         for step in stream.lines().flat_map(|line| {
-            let steps = client.hear(line);
+            let steps = client.handle_line(line);
             steps
                 .into_iter()
-                .map(|step| in_words(step, &mut client, self.permit))
+                .map(|step| describe_step(step, &mut client, self.permit))
                 .collect::<Vec<_>>()
         }) {
             match step {
@@ -64,31 +70,41 @@ impl Replay {
 }
 
 /// Words of the agent, or a line about anything else.
-fn in_words(step: Step, client: &mut Client<'_>, permit: Permit) -> Result<String, String> {
+fn describe_step(
+    step: AcpStep,
+    client: &mut AcpClient<'_>,
+    permit: AcpPermitDecision,
+) -> Result<String, String> {
     Err(match step {
-        Step::Pass(Heard::Text(text)) => return Ok(text),
-        Step::Pass(Heard::Called { tool, args, .. }) => format!("calls {tool} {args}"),
-        Step::Pass(Heard::Answered { tool, result, .. }) => {
-            let how = if result.is_done() { "answers" } else { "fails" };
-            format!("{tool} {how}: {}", start(result.text(), 60))
+        AcpStep::Report(ProgramEvent::Text(text)) => return Ok(text),
+        AcpStep::Report(ProgramEvent::ToolCalled { tool, args, .. }) => {
+            format!("calls {tool} {args}")
         }
-        Step::Pass(Heard::Usage(usage)) => {
+        AcpStep::Report(ProgramEvent::ToolAnswered { tool, result, .. }) => {
+            let how = if result.is_done() { "answers" } else { "fails" };
+            format!("{tool} {how}: {}", truncate(result.text(), 60))
+        }
+        AcpStep::Report(ProgramEvent::Usage(usage)) => {
             format!("used {} {} {:?}", usage.input_tokens, usage.output_tokens, usage.cost_micros)
         }
-        Step::Pass(Heard::Spent(shares)) => format!("spent {shares:?}"),
-        Step::Pass(Heard::Session(session)) => format!("session {session}"),
-        Step::Pass(Heard::Retry(why)) => format!("retries: {why}"),
-        Step::Pass(Heard::GaveUp(Failure { why, .. })) => format!("gives up: {why}"),
-        Step::Write(message) => match message["method"].as_str() {
+        AcpStep::Report(ProgramEvent::UsageByModel(shares)) => format!("spent {shares:?}"),
+        AcpStep::Report(ProgramEvent::Session(session)) => format!("session {session}"),
+        AcpStep::Report(ProgramEvent::Retry(why)) => format!("retries: {why}"),
+        AcpStep::Report(ProgramEvent::GaveUp(TurnFailure { why, .. })) => {
+            format!("gives up: {why}")
+        }
+        AcpStep::Send(message) => match message["method"].as_str() {
             Some(method) => format!("> {method:?}"),
             None => format!("> {}", message.get("result").unwrap_or(&message["error"])),
         },
-        Step::Ask(question) => {
+        AcpStep::RequestPermit(question) => {
             let asked = format!("asks for {} {}", question.request.tool, question.request.args);
-            format!("{asked}\n> {}", client.decided(question, permit)["result"])
+            format!("{asked}\n> {}", client.permit_response(question, permit)["result"])
         }
-        Step::End(Ok(text)) => format!("= {text}"),
-        Step::End(Err(Failure { class, why, .. })) => format!("= {class}: {}", start(&why, 60)),
+        AcpStep::End(Ok(text)) => format!("= {text}"),
+        AcpStep::End(Err(TurnFailure { class, why, .. })) => {
+            format!("= {class}: {}", truncate(&why, 60))
+        }
     })
 }
 
@@ -101,7 +117,7 @@ macro_rules! stream {
 
 #[test]
 fn a_conversation_with_gemini_means_the_same_every_time() {
-    let gemini = Replay::of(AcpAgent::Gemini);
+    let gemini = Replay::with_agent(AcpAgent::Gemini);
     insta::assert_snapshot!(gemini.read(stream!("gemini-ok")), @r#"
     > "initialize"
     > "session/new"
@@ -117,7 +133,8 @@ fn a_conversation_with_gemini_means_the_same_every_time() {
     used 300 30 None
     = All done.
     "#);
-    let denied = Replay { permit: Permit::No, ..Replay::of(AcpAgent::Gemini) };
+    let denied =
+        Replay { permit: AcpPermitDecision::Reject, ..Replay::with_agent(AcpAgent::Gemini) };
     insta::assert_snapshot!(denied.read(stream!("gemini-denied")), @r#"
     > "initialize"
     > "session/new"
@@ -144,7 +161,7 @@ fn a_conversation_with_gemini_means_the_same_every_time() {
 
 #[test]
 fn a_conversation_with_claude_means_the_same_every_time() {
-    let claude = Replay::of(AcpAgent::Claude);
+    let claude = Replay::with_agent(AcpAgent::Claude);
     insta::assert_snapshot!(claude.read(stream!("claude-ok")), @r#"
     > "initialize"
     > "session/new"
@@ -164,7 +181,8 @@ fn a_conversation_with_claude_means_the_same_every_time() {
     used 300 30 Some(2250)
     = All done.
     "#);
-    let denied = Replay { permit: Permit::No, ..Replay::of(AcpAgent::Claude) };
+    let denied =
+        Replay { permit: AcpPermitDecision::Reject, ..Replay::with_agent(AcpAgent::Claude) };
     insta::assert_snapshot!(denied.read(stream!("claude-denied")), @r#"
     > "initialize"
     > "session/new"
@@ -193,7 +211,7 @@ fn a_conversation_with_claude_means_the_same_every_time() {
 
 #[test]
 fn a_conversation_with_qwen_or_codex_means_the_same_every_time() {
-    insta::assert_snapshot!(Replay::of(AcpAgent::Qwen).read(stream!("qwen-ok")), @r#"
+    insta::assert_snapshot!(Replay::with_agent(AcpAgent::Qwen).read(stream!("qwen-ok")), @r#"
     > "initialize"
     > "session/new"
     session {"cost_micros":0,"id":"fb1241e8-2bfa-4d39-b0c3-fd6b176db834"}
@@ -212,7 +230,7 @@ fn a_conversation_with_qwen_or_codex_means_the_same_every_time() {
     session {"cost_micros":0,"id":"fb1241e8-2bfa-4d39-b0c3-fd6b176db834"}
     = All done.
     "#);
-    insta::assert_snapshot!(Replay::of(AcpAgent::Codex).read(stream!("codex-ok")), @r#"
+    insta::assert_snapshot!(Replay::with_agent(AcpAgent::Codex).read(stream!("codex-ok")), @r#"
     > "initialize"
     > "session/new"
     session {"cost_micros":0,"id":"01a1e176-ff97-7e70-bae5-d9a01be59e91"}
@@ -227,27 +245,27 @@ fn a_conversation_with_qwen_or_codex_means_the_same_every_time() {
 }
 
 /// What an agent says first, and what it says of its session.
-fn opening(result: &Value) -> String {
+fn session_opened_lines(result: &Value) -> String {
     let can = json!({"loadSession": true, "mcpCapabilities": {"http": true}});
     let welcome = json!({"id": 1, "result": {"protocolVersion": 1, "agentCapabilities": can}});
     format!("{welcome}\n{}\n", json!({"id": 2, "result": result}))
 }
 
-fn update(update: &Value) -> String {
+fn update_line(update: &Value) -> String {
     format!(
         "{}\n",
         json!({"method": "session/update", "params": {"sessionId": "s", "update": update}})
     )
 }
 
-fn petition(call: &Value, kinds: &[&str]) -> String {
+fn permit_request_line(call: &Value, kinds: &[&str]) -> String {
     let options: Vec<_> =
         kinds.iter().map(|kind| json!({"optionId": format!("o-{kind}"), "kind": kind})).collect();
     let params = json!({"sessionId": "s", "toolCall": call, "options": options});
     format!("{}\n", json!({"id": "p", "method": "session/request_permission", "params": params}))
 }
 
-fn ended(stop: &str) -> String {
+fn prompt_result_line(stop: &str) -> String {
     format!("{}\n", json!({"id": 3, "result": {"stopReason": stop}}))
 }
 
@@ -255,19 +273,33 @@ fn ended(stop: &str) -> String {
 fn an_answer_holds_for_one_call_only_whatever_it_is_offered() {
     let call = json!({"toolCallId": "c", "kind": "execute", "rawInput": {"command": "ls"}});
     for (permit, offered, expected) in [
-        (Permit::Once, &["allow_always", "allow_once", "reject_once"][..], json!("o-allow_once")),
-        (Permit::Once, &["allow_always", "reject_always"], json!("o-reject_always")),
-        (Permit::Once, &["allow_always"], Value::Null),
-        (Permit::No, &["allow_once", "reject_always", "reject_once"], json!("o-reject_once")),
-        (Permit::No, &["allow_once", "allow_always"], Value::Null),
+        (
+            AcpPermitDecision::AllowOnce,
+            &["allow_always", "allow_once", "reject_once"][..],
+            json!("o-allow_once"),
+        ),
+        (
+            AcpPermitDecision::AllowOnce,
+            &["allow_always", "reject_always"],
+            json!("o-reject_always"),
+        ),
+        (AcpPermitDecision::AllowOnce, &["allow_always"], Value::Null),
+        (
+            AcpPermitDecision::Reject,
+            &["allow_once", "reject_always", "reject_once"],
+            json!("o-reject_once"),
+        ),
+        (AcpPermitDecision::Reject, &["allow_once", "allow_always"], Value::Null),
     ] {
-        let replay = Replay::of(None);
+        let replay = Replay::with_agent(None);
         let mut client = replay.client();
-        client.begin();
-        opening(&json!({"sessionId": "s"})).lines().for_each(|line| drop(client.hear(line)));
-        let mut steps = client.hear(&petition(&call, offered));
-        let Some(Step::Ask(question)) = steps.pop() else { panic!("{steps:?}") };
-        let outcome = client.decided(question, permit)["result"]["outcome"].take();
+        client.initialize_request();
+        session_opened_lines(&json!({"sessionId": "s"}))
+            .lines()
+            .for_each(|line| drop(client.handle_line(line)));
+        let mut steps = client.handle_line(&permit_request_line(&call, offered));
+        let Some(AcpStep::RequestPermit(question)) = steps.pop() else { panic!("{steps:?}") };
+        let outcome = client.permit_response(question, permit)["result"]["outcome"].take();
         assert_eq!(outcome["optionId"], expected, "{offered:?}");
         let word = if expected.is_null() { "cancelled" } else { "selected" };
         assert_eq!(outcome["outcome"], word);
@@ -277,9 +309,9 @@ fn an_answer_holds_for_one_call_only_whatever_it_is_offered() {
 #[test]
 fn the_teams_own_tools_ask_nobody_and_nothing_else_passes_for_one() {
     let asks = |agent: Option<AcpAgent>, call: &Value| {
-        let stream =
-            opening(&json!({"sessionId": "s"})) + &petition(call, &["allow_once", "reject_once"]);
-        Replay::of(agent).read(&stream).contains("asks for")
+        let stream = session_opened_lines(&json!({"sessionId": "s"}))
+            + &permit_request_line(call, &["allow_once", "reject_once"]);
+        Replay::with_agent(agent).read(&stream).contains("asks for")
     };
     let named =
         |name: &str| json!({"toolCallId": "c", "kind": "other", "title": "x", "name": name});
@@ -314,22 +346,22 @@ fn the_teams_own_tools_ask_nobody_and_nothing_else_passes_for_one() {
 
 #[test]
 fn what_is_asked_has_all_that_was_said_of_the_call() {
-    let replay = Replay::of(None);
-    let first = update(
+    let replay = Replay::with_agent(None);
+    let first = update_line(
         &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "execute", "title": "List",
         "status": "pending", "rawInput": {}}),
     );
-    let then = update(
+    let then = update_line(
         &json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawInput": {"command": "ls -l"}}),
     );
-    let asked = petition(&json!({"toolCallId": "c"}), &["allow_once"]);
+    let asked = permit_request_line(&json!({"toolCallId": "c"}), &["allow_once"]);
     let edit = json!({"toolCallId": "d", "kind": "edit", "title": "Change it", "locations": [{"path": "/a/b"}],
         "content": [{"type": "diff", "path": "/a/b", "oldText": "1", "newText": "2"}]});
-    let stream = opening(&json!({"sessionId": "s"}))
+    let stream = session_opened_lines(&json!({"sessionId": "s"}))
         + &first
         + &then
         + &asked
-        + &petition(&edit, &["allow_once"]);
+        + &permit_request_line(&edit, &["allow_once"]);
     let read = replay.read(&stream);
     assert!(read.contains("asks for execute {\"command\":\"ls -l\"}\n"), "{read}");
     assert!(read.contains("asks for edit {\"content\":[{\"newText\":\"2\""), "{read}");
@@ -340,19 +372,21 @@ fn what_is_asked_has_all_that_was_said_of_the_call() {
 #[test]
 fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
     let session = Some(json!({"id": "s", "cost_micros": 2000}));
-    let replay = Replay { session, ..Replay::of(AcpAgent::Opencode) };
+    let replay = Replay { session, ..Replay::with_agent(AcpAgent::Opencode) };
     let words = |text: &str| {
-        update(
+        update_line(
             &json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
         )
     };
-    let opened = opening(&json!({}));
+    let opened = session_opened_lines(&json!({}));
     let (welcome, loaded) = opened.split_once('\n').unwrap();
     let cost = json!({"amount": 0.0025, "currency": "USD"});
     let stream = format!("{welcome}\n{}{loaded}", words("Earlier."))
         + &words("Now.")
-        + &update(&json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}))
-        + &ended("end_turn");
+        + &update_line(
+            &json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}),
+        )
+        + &prompt_result_line("end_turn");
     insta::assert_snapshot!(replay.read(&stream), @r#"
     > "initialize"
     > "session/load"
@@ -367,8 +401,10 @@ fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
     let gone = json!({"id": 2, "error": {"code": -32603, "message": "no such session"}});
     let anew = json!({"id": 3, "result": {"sessionId": "s"}});
     let stream = format!("{welcome}\n{gone}\n{anew}\n")
-        + &update(&json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}))
-        + &ended("end_turn").replace('3', "4");
+        + &update_line(
+            &json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}),
+        )
+        + &prompt_result_line("end_turn").replace('3', "4");
     insta::assert_snapshot!(replay.read(&stream), @r#"
     > "initialize"
     > "session/load"
@@ -385,14 +421,14 @@ fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
 #[test]
 fn what_a_turn_costs_is_what_its_agent_counts_and_unknown_where_nobody_knows_what_that_is() {
     let used = |agent: Option<AcpAgent>, session: Option<Value>, micros: u64| {
-        let replay = Replay { session, ..Replay::of(agent) };
+        let replay = Replay { session, ..Replay::with_agent(agent) };
         let amount = std::time::Duration::from_micros(micros).as_secs_f64();
         let cost = json!({"amount": amount, "currency": "USD"});
-        let stream = opening(&json!({"sessionId": "s"}))
-            + &update(
+        let stream = session_opened_lines(&json!({"sessionId": "s"}))
+            + &update_line(
                 &json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}),
             )
-            + &ended("end_turn");
+            + &prompt_result_line("end_turn");
         let read = replay.read(&stream);
         read.lines().find(|line| line.starts_with("used")).map(str::to_owned)
     };
@@ -408,9 +444,12 @@ fn what_a_turn_costs_is_what_its_agent_counts_and_unknown_where_nobody_knows_wha
     }
     let usage = json!({"inputTokens": 5, "outputTokens": 5});
     let end = json!({"id": 3, "result": {"stopReason": "end_turn", "usage": usage}});
-    let stream = format!("{}{end}\n", opening(&json!({"sessionId": "s"})));
-    assert!(!Replay::of(None).read(&stream).contains("used"), "nobody knows what it counts");
-    assert!(Replay::of(AcpAgent::Copilot).read(&stream).contains("used 5 5 None"));
+    let stream = format!("{}{end}\n", session_opened_lines(&json!({"sessionId": "s"})));
+    assert!(
+        !Replay::with_agent(None).read(&stream).contains("used"),
+        "nobody knows what it counts"
+    );
+    assert!(Replay::with_agent(AcpAgent::Copilot).read(&stream).contains("used 5 5 None"));
 }
 
 #[test]
@@ -418,18 +457,21 @@ fn a_command_of_codex_is_asked_for_as_its_shell_gets_it() {
     let input = json!({"call_id": "c1", "started_at_ms": 7, "command": ["/bin/bash", "-lc", "rm -r x"], "cwd": "/a",
         "reason": null, "parsed_cmd": [{"cmd": "rm"}]});
     let call = json!({"toolCallId": "c1", "kind": "execute", "title": "rm", "rawInput": input});
-    let stream = opening(&json!({"sessionId": "s"})) + &petition(&call, &["allow_once"]);
-    let read = Replay::of(AcpAgent::Codex).read(&stream);
+    let stream = session_opened_lines(&json!({"sessionId": "s"}))
+        + &permit_request_line(&call, &["allow_once"]);
+    let read = Replay::with_agent(AcpAgent::Codex).read(&stream);
     assert!(read.contains("asks for execute {\"command\":\"rm -r x\",\"cwd\":\"/a\"}\n"), "{read}");
 }
 
 #[test]
 fn the_outcome_is_the_stop_reason_or_the_errors_code_and_never_what_was_said() {
-    let replay = Replay::of(None);
+    let replay = Replay::with_agent(None);
     let words = json!({"sessionUpdate": "agent_message_chunk",
         "content": {"type": "text", "text": "Error 401: rate limit"}});
     let end = |line: &Value| {
-        let stream = opening(&json!({"sessionId": "s"})) + &update(&words) + &line.to_string();
+        let stream = session_opened_lines(&json!({"sessionId": "s"}))
+            + &update_line(&words)
+            + &line.to_string();
         replay.read(&stream).lines().last().unwrap().to_owned()
     };
     let stop = |reason: &str| end(&json!({"id": 3, "result": {"stopReason": reason}}));
@@ -469,7 +511,7 @@ fn the_outcome_is_the_stop_reason_or_the_errors_code_and_never_what_was_said() {
 
 #[test]
 fn one_that_cannot_have_the_teams_tools_is_not_begun_with() {
-    let replay = Replay::of(None);
+    let replay = Replay::with_agent(None);
     let welcome = |version: u64, can: &Value| {
         let result = json!({"protocolVersion": version, "agentCapabilities": can});
         replay.read(&json!({"id": 1, "result": result}).to_string())
@@ -482,19 +524,24 @@ fn one_that_cannot_have_the_teams_tools_is_not_begun_with() {
 
 #[test]
 fn a_turn_that_is_cancelled_leaves_no_request_unanswered() {
-    let replay = Replay::of(None);
+    let replay = Replay::with_agent(None);
     let mut client = replay.client();
-    client.begin();
-    assert_eq!(client.cancel(), Vec::<Value>::new(), "nothing to stop yet");
-    opening(&json!({"sessionId": "s"})).lines().for_each(|line| drop(client.hear(line)));
-    client.hear(&petition(&json!({"toolCallId": "c", "kind": "edit"}), &["allow_once"]));
-    let files = client.hear(r#"{"id":7,"method":"fs/read_text_file","params":{}}"#);
-    let Some(Step::Write(refusal)) = files.into_iter().next() else { panic!("no answer") };
+    client.initialize_request();
+    assert_eq!(client.cancel_messages(), Vec::<Value>::new(), "nothing to stop yet");
+    session_opened_lines(&json!({"sessionId": "s"}))
+        .lines()
+        .for_each(|line| drop(client.handle_line(line)));
+    client.handle_line(&permit_request_line(
+        &json!({"toolCallId": "c", "kind": "edit"}),
+        &["allow_once"],
+    ));
+    let files = client.handle_line(r#"{"id":7,"method":"fs/read_text_file","params":{}}"#);
+    let Some(AcpStep::Send(refusal)) = files.into_iter().next() else { panic!("no answer") };
     assert_eq!(refusal["error"]["code"], -32601);
     let cancelled = json!({"outcome": {"outcome": "cancelled"}});
     let expected = [
         json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}}),
         json!({"jsonrpc": "2.0", "id": "p", "result": cancelled}),
     ];
-    assert_eq!(client.cancel(), expected);
+    assert_eq!(client.cancel_messages(), expected);
 }

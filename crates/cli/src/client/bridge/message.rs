@@ -1,0 +1,201 @@
+//! One message of the protocol, as far as passing it on needs to know it.
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+const IDEMPOTENCY_KEY_FIELD: &str = "idempotency_key";
+const PROTOCOL_VERSION_FIELD: &str = "io.modelcontextprotocol/protocolVersion";
+/// How a client of the older revisions says that it wants to be told things.
+const STREAM_CAPABILITY: &str = "agent-worker/stream";
+/// The errors of the protocol that are ours to tell.
+const JSON_RPC_PARSE_ERROR: i64 = -32700;
+const JSON_RPC_INVALID_REQUEST: i64 = -32600;
+const JSON_RPC_SERVER_ERROR: i64 = -32000;
+
+/// A message that came in over stdin.
+#[derive(Clone, Debug)]
+pub(super) struct BridgeMessage(Map<String, Value>);
+
+impl BridgeMessage {
+    /// Reads a line. What is no message is answered with why.
+    pub(super) fn parse(line: &str) -> Result<Self, String> {
+        let null = Value::Null;
+        match serde_json::from_str(line) {
+            Ok(Value::Object(message)) => Ok(Self(message).with_bridge_fields()),
+            Ok(_) => Err(error_json(
+                &null,
+                JSON_RPC_INVALID_REQUEST,
+                "a message is one JSON object",
+                &null,
+            )),
+            Err(why) => Err(error_json(
+                &null,
+                JSON_RPC_PARSE_ERROR,
+                &format!("this is no JSON: {why}"),
+                &null,
+            )),
+        }
+    }
+
+    /// As it is passed on: a tool call has a key, so that it can be said twice; whoever begins wants to be told.
+    fn with_bridge_fields(mut self) -> Self {
+        match self.method() {
+            Some("tools/call") => {
+                if let Some(args) = self.object_param_mut("arguments") {
+                    args.entry(IDEMPOTENCY_KEY_FIELD)
+                        .or_insert_with(|| Uuid::now_v7().to_string().into());
+                }
+            }
+            Some("initialize") => {
+                let capabilities = self.object_param_mut("capabilities");
+                let more = capabilities.map(|all| all.entry("experimental").or_insert(json!({})));
+                if let Some(Value::Object(more)) = more {
+                    more.entry(STREAM_CAPABILITY).or_insert(json!({}));
+                }
+            }
+            Some(_) | None => {}
+        }
+        self
+    }
+
+    /// One of its parameters that is an object; made where there is none.
+    fn object_param_mut(&mut self, name: &str) -> Option<&mut Map<String, Value>> {
+        let params = self.0.entry("params").or_insert(json!({})).as_object_mut()?;
+        params.entry(name).or_insert(json!({})).as_object_mut()
+    }
+
+    pub(super) fn method(&self) -> Option<&str> {
+        self.0.get("method").and_then(Value::as_str)
+    }
+
+    fn param(&self, name: &str) -> Option<&str> {
+        self.0.get("params")?.get(name)?.as_str()
+    }
+
+    /// What it will be answered by; none for what is not answered.
+    pub(super) fn id(&self) -> Option<String> {
+        self.method()?;
+        self.0.get("id").filter(|id| !id.is_null()).map(Value::to_string)
+    }
+
+    /// The request it takes back, if it does.
+    pub(super) fn cancelled_request_id(&self) -> Option<String> {
+        let takes_back = self.method() == Some("notifications/cancelled");
+        let id = self.0.get("params")?.get("requestId")?;
+        takes_back.then(|| id.to_string())
+    }
+
+    /// Whether a client of the older revisions begins with it.
+    pub(super) fn is_initialize(&self) -> bool {
+        self.method() == Some("initialize")
+    }
+
+    /// Whether its answer is whatever happens from now on.
+    pub(super) fn is_subscription_stream(&self) -> bool {
+        self.method() == Some("subscriptions/listen")
+    }
+
+    /// What it begins or ends to watch, in the older revisions.
+    pub(super) fn subscription_change(&self) -> Option<(&str, bool)> {
+        match self.method() {
+            Some("resources/subscribe") => Some((self.param("uri")?, true)),
+            Some("resources/unsubscribe") => Some((self.param("uri")?, false)),
+            Some(_) | None => None,
+        }
+    }
+
+    /// The revision it says it is of, since 2026-07-28.
+    pub(super) fn protocol_version(&self) -> Option<&str> {
+        self.0.get("params")?.get("_meta")?.get(PROTOCOL_VERSION_FIELD)?.as_str()
+    }
+
+    /// What it is about, where a header must say so too.
+    pub(super) fn header_name(&self) -> Option<&str> {
+        match self.method() {
+            Some("resources/read") => self.param("uri"),
+            Some("tools/call" | "prompts/get") => self.param("name"),
+            Some(_) | None => None,
+        }
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        Value::Object(self.0.clone()).to_string()
+    }
+
+    /// The answer when there is none.
+    pub(super) fn error_response(&self, why: &str, data: &Value) -> String {
+        error_json(self.0.get("id").unwrap_or(&Value::Null), JSON_RPC_SERVER_ERROR, why, data)
+    }
+
+    /// Whether `line` is the answer to it.
+    pub(super) fn is_answered_by(&self, line: &str) -> bool {
+        let Ok(Value::Object(line)) = serde_json::from_str(line) else { return false };
+        !line.contains_key("method") && line.get("id") == self.0.get("id")
+    }
+}
+
+fn error_json(id: &Value, code: i64, message: &str, data: &Value) -> String {
+    let mut error = json!({"code": code, "message": message});
+    if !data.is_null() {
+        error["data"] = data.clone();
+    }
+    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(value: &Value) -> BridgeMessage {
+        BridgeMessage::parse(&value.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_tool_call_has_a_key_of_its_own_and_keeps_the_one_it_has() {
+        let call = json!({"id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {"a": 1}}});
+        let (one, other) = (message(&call).to_json(), message(&call).to_json());
+        assert!(one.contains(IDEMPOTENCY_KEY_FIELD) && one != other, "{one} {other}");
+        let bare = json!({"id": 1, "method": "tools/call", "params": {"name": "x"}});
+        assert!(message(&bare).to_json().contains(IDEMPOTENCY_KEY_FIELD));
+        let mut keyed = call.clone();
+        keyed["params"]["arguments"][IDEMPOTENCY_KEY_FIELD] = "mine".into();
+        assert_eq!(message(&keyed).to_json(), keyed.to_string());
+        let list = json!({"id": 1, "method": "tools/list"});
+        assert_eq!(message(&list).to_json(), list.to_string());
+    }
+
+    #[test]
+    fn whoever_begins_asks_to_be_told() {
+        let begin =
+            json!({"id": 0, "method": "initialize", "params": {"capabilities": {"roots": {}}}});
+        let text = message(&begin).to_json();
+        assert!(text.contains(STREAM_CAPABILITY) && text.contains("roots"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_message_is_answered_with_why() {
+        for (line, code) in [
+            ("{", JSON_RPC_PARSE_ERROR),
+            ("[]", JSON_RPC_INVALID_REQUEST),
+            ("1", JSON_RPC_INVALID_REQUEST),
+        ] {
+            let refusal: Value =
+                serde_json::from_str(&BridgeMessage::parse(line).unwrap_err()).unwrap();
+            assert_eq!((&refusal["error"]["code"], &refusal["id"]), (&json!(code), &Value::Null));
+        }
+    }
+
+    #[test]
+    fn an_answer_is_known_by_its_id_and_by_having_no_method() {
+        let list = message(&json!({"id": "a", "method": "tools/list"}));
+        for (line, expected) in [
+            (json!({"id": "a", "result": {}}), true),
+            (json!({"id": "a", "error": {}}), true),
+            (json!({"id": "b", "result": {}}), false),
+            (json!({"id": "a", "method": "sampling/createMessage"}), false),
+            (json!({"method": "notifications/message"}), false),
+        ] {
+            assert_eq!(list.is_answered_by(&line.to_string()), expected, "{line}");
+        }
+    }
+}

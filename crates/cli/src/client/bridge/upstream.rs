@@ -1,0 +1,351 @@
+//! The daemon's end of the bridge: one session where there is one, begun anew when its daemon is gone.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use agent_worker_host::{DaemonSocket, DialError, EventStream, McpAction, McpReply, McpReplyBody};
+use agent_worker_protocol::Problem;
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Semaphore, mpsc::Sender, watch},
+    time::{Instant, sleep, timeout},
+};
+
+use super::message::BridgeMessage;
+use crate::{
+    client::discovery,
+    error::{CliError, CliErrorKind},
+    input::settings::CliSettings,
+};
+
+const SESSION_HEADER: &str = "mcp-session-id";
+const PROTOCOL_VERSION_HEADER: &str = "mcp-protocol-version";
+/// How long a message is held while the daemon is away, and how often it is looked for.
+const DAEMON_RETRY_TIMEOUT: Duration = Duration::from_secs(45);
+const DAEMON_RETRY_INTERVAL: Duration = Duration::from_millis(250);
+/// How long a session's end may take to say: nobody waits for us any more.
+const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+const STATUS_NOT_FOUND: u16 = 404;
+
+/// Where to, and as whom.
+pub(crate) struct BridgeConfig {
+    /// Where the daemon is, or how to start it.
+    pub(crate) settings: CliSettings,
+    /// A client's token; without it we are who our process is.
+    pub(crate) token: Option<String>,
+}
+
+/// The way to the daemon.
+pub(super) struct BridgeUpstream {
+    settings: CliSettings,
+    daemon: DaemonSocket,
+    out: Sender<String>,
+    state: Mutex<BridgeSessionState>,
+    /// Rises with each session, so that whoever lost one knows whether it was begun anew meanwhile.
+    session_generation: watch::Sender<u64>,
+    /// One at a time begins it anew.
+    restart_permit: Semaphore,
+}
+
+/// What a client of the older revisions has said that the next daemon must be told again.
+#[derive(Default)]
+struct BridgeSessionState {
+    initialize_request: Option<BridgeMessage>,
+    protocol_version: Option<String>,
+    session: Option<String>,
+    subscribed_uris: BTreeSet<String>,
+}
+
+impl BridgeUpstream {
+    pub(super) fn new(BridgeConfig { settings, token }: BridgeConfig, out: Sender<String>) -> Self {
+        let daemon = DaemonSocket::at(settings.socket());
+        let daemon = match token {
+            Some(token) => daemon.with_token(token),
+            None => daemon,
+        };
+        let (session_generation, _) = watch::channel(0);
+        let (state, restart_permit) = (Mutex::default(), Semaphore::new(1));
+        Self { settings, daemon, out, state, session_generation, restart_permit }
+    }
+
+    /// Says something to whoever started us.
+    pub(super) async fn write_to_client(&self, line: String) {
+        // Whoever does not listen any more has ended us.
+        let _ = self.out.send(line).await;
+    }
+
+    pub(super) fn has_session(&self) -> bool {
+        self.lock_state().session.is_some()
+    }
+
+    /// Passes a request on, and its answer back, whatever becomes of the daemon meanwhile.
+    pub(super) async fn forward_request(&self, message: BridgeMessage) {
+        let deadline = Instant::now() + DAEMON_RETRY_TIMEOUT;
+        loop {
+            let generation = *self.session_generation.borrow();
+            let why = match self.send_or_start_daemon(&message).await {
+                Ok(heard) => match self.return_response(&message, heard).await {
+                    ForwardOutcome::Answered => return,
+                    ForwardOutcome::NoSession => match self.restart_session(generation).await {
+                        Ok(()) => continue,
+                        Err(error) => error.into(),
+                    },
+                    ForwardOutcome::ConnectionLost(error) => error.into(),
+                },
+                Err(error) => error,
+            };
+            if Instant::now() >= deadline || !is_retryable(&why) {
+                let why = why.to_report_error();
+                let data = serde_json::to_value(&why).unwrap_or_default();
+                return self.write_to_client(message.error_response(&why.message, &data)).await;
+            }
+            sleep(DAEMON_RETRY_INTERVAL).await;
+        }
+    }
+
+    /// Passes on what is not answered.
+    pub(super) async fn forward_notification(&self, message: &BridgeMessage) {
+        // A daemon that did not hear it is gone, and the next one is told what it must know.
+        let _ = self.send_message(message).await;
+    }
+
+    /// Tells what a session is told besides its answers, from the first on that is begun. A daemon that left is not
+    /// started for that.
+    pub(super) async fn forward_server_stream(&self) {
+        let mut begun = self.session_generation.subscribe();
+        loop {
+            let generation = *begun.borrow_and_update();
+            if generation > 0
+                && let Ok(McpReply { body: McpReplyBody::Stream(stream), .. }) =
+                    self.open_stream().await
+            {
+                self.forward_stream(*stream).await;
+            }
+            // It ended, or there was none: the daemon has left, or the session.
+            if generation == 0 || !self.has_session() {
+                if begun.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            sleep(DAEMON_RETRY_INTERVAL).await;
+            if let Ok(Some(_)) = discovery::find_daemon(&self.settings).await
+                && self.restart_session(generation).await.is_ok()
+            {
+                self.notify_subscribed_uris().await;
+            }
+        }
+    }
+
+    /// Ends the session, where there is one.
+    pub(super) async fn close_session(&self) {
+        if self.has_session() {
+            let headers = self.headers(None);
+            let _ = timeout(
+                SESSION_CLOSE_TIMEOUT,
+                self.send_with_headers(&McpAction::EndSession, &headers),
+            )
+            .await;
+        }
+    }
+
+    /// Says a message to the daemon, which is started if there is none.
+    async fn send_or_start_daemon(&self, message: &BridgeMessage) -> Result<McpReply, CliError> {
+        match self.send_message(message).await {
+            Err(DialError::Absent { .. }) => {
+                discovery::connect_or_start(&self.settings).await?;
+                Ok(self.send_message(message).await?)
+            }
+            heard => Ok(heard?),
+        }
+    }
+
+    async fn send_message(&self, message: &BridgeMessage) -> Result<McpReply, DialError> {
+        let headers = self.headers(Some(message));
+        self.send_with_headers(&McpAction::Message(message.to_json()), &headers).await
+    }
+
+    async fn send_with_headers(
+        &self,
+        saying: &McpAction,
+        headers: &[(&str, String)],
+    ) -> Result<McpReply, DialError> {
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        self.daemon.mcp_exchange(saying, &headers).await
+    }
+
+    /// What a request says of itself in its headers: since 2026-07-28 everything, before that the session's.
+    fn headers(&self, message: Option<&BridgeMessage>) -> Vec<(&'static str, String)> {
+        let mut headers = Vec::new();
+        if let Some((message, version)) =
+            message.and_then(|one| Some((one, one.protocol_version()?)))
+        {
+            headers.push((PROTOCOL_VERSION_HEADER, version.to_owned()));
+            headers.extend(message.method().map(|method| ("mcp-method", method.to_owned())));
+            headers.extend(message.header_name().map(|name| ("mcp-name", name.to_owned())));
+            return headers;
+        }
+        if message.is_some_and(BridgeMessage::is_initialize) {
+            return headers;
+        }
+        let state = self.lock_state();
+        headers.extend(
+            state.protocol_version.clone().map(|revision| (PROTOCOL_VERSION_HEADER, revision)),
+        );
+        headers.extend(state.session.clone().map(|session| (SESSION_HEADER, session)));
+        headers
+    }
+
+    async fn return_response(&self, message: &BridgeMessage, heard: McpReply) -> ForwardOutcome {
+        let session = heard.header(SESSION_HEADER).map(str::to_owned);
+        match heard.body {
+            McpReplyBody::Text(_) if heard.status == STATUS_NOT_FOUND && self.has_session() => {
+                ForwardOutcome::NoSession
+            }
+            McpReplyBody::Text(text) => {
+                let line = match serde_json::from_str::<Value>(&text) {
+                    Ok(line) if line.get("jsonrpc").is_some() => line.to_string(),
+                    // The door's own words: there is no such caller, or nothing can be asked now.
+                    Ok(problem) => message.error_response(&problem_message(&problem), &problem),
+                    Err(_) => {
+                        message.error_response(&format!("status {}", heard.status), &Value::Null)
+                    }
+                };
+                self.record_session_change(message, &line, session);
+                self.write_to_client(line).await;
+                ForwardOutcome::Answered
+            }
+            McpReplyBody::Stream(mut stream) => loop {
+                match stream.next_data().await {
+                    Ok(Some(line)) => {
+                        let is_answer = message.is_answered_by(&line);
+                        if is_answer {
+                            self.record_session_change(message, &line, session.clone());
+                        }
+                        self.write_to_client(line).await;
+                        if is_answer {
+                            return ForwardOutcome::Answered;
+                        }
+                    }
+                    Ok(None) => {
+                        let source = "it ended without an answer".into();
+                        return ForwardOutcome::ConnectionLost(DialError::Lost { source });
+                    }
+                    Err(error) => return ForwardOutcome::ConnectionLost(error),
+                }
+            },
+        }
+    }
+
+    /// Remembers what the next daemon must be told again.
+    fn record_session_change(
+        &self,
+        message: &BridgeMessage,
+        answer: &str,
+        session: Option<String>,
+    ) {
+        let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+        let Some(result) = answer.get("result") else { return };
+        let mut state = self.lock_state();
+        if message.is_initialize() {
+            let revision = result["protocolVersion"].as_str().map(str::to_owned);
+            let hello = Some(message.clone());
+            *state = BridgeSessionState {
+                initialize_request: hello,
+                protocol_version: revision,
+                session,
+                subscribed_uris: BTreeSet::new(),
+            };
+            drop(state);
+            self.session_generation.send_modify(|begun| *begun += 1);
+        } else if let Some((uri, begins)) = message.subscription_change() {
+            if begins {
+                state.subscribed_uris.insert(uri.to_owned());
+            } else {
+                state.subscribed_uris.remove(uri);
+            }
+        }
+    }
+
+    /// Introduces the client to a daemon that does not know it, as it introduced itself, and asks for what it watches.
+    async fn restart_session(&self, generation: u64) -> Result<(), DialError> {
+        let Ok(_turn) = self.restart_permit.acquire().await else { return Ok(()) };
+        if *self.session_generation.borrow() != generation {
+            return Ok(());
+        }
+        let Some(hello) = self.lock_state().initialize_request.clone() else { return Ok(()) };
+        let heard = self.send_message(&hello).await?;
+        self.lock_state().session = heard.header(SESSION_HEADER).map(str::to_owned);
+        drain_response(heard).await;
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let watched: Vec<_> = self.lock_state().subscribed_uris.iter().cloned().collect();
+        let again = |uri: &String| {
+            let id = format!("again {uri}");
+            json!({"jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": {"uri": uri}})
+        };
+        for line in std::iter::once(initialized).chain(watched.iter().map(again)) {
+            if let Ok(message) = BridgeMessage::parse(&line.to_string()) {
+                drain_response(self.send_message(&message).await?).await;
+            }
+        }
+        self.session_generation.send_modify(|begun| *begun += 1);
+        Ok(())
+    }
+
+    /// What is watched may have changed while nobody could tell.
+    async fn notify_subscribed_uris(&self) {
+        let watched: Vec<_> = self.lock_state().subscribed_uris.iter().cloned().collect();
+        for uri in watched {
+            let params = json!({ "uri": uri });
+            let method = "notifications/resources/updated";
+            self.write_to_client(
+                json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string(),
+            )
+            .await;
+        }
+    }
+
+    async fn open_stream(&self) -> Result<McpReply, DialError> {
+        let headers = self.headers(None);
+        self.send_with_headers(&McpAction::Listen, &headers).await
+    }
+
+    async fn forward_stream(&self, mut stream: EventStream) {
+        while let Ok(Some(line)) = stream.next_data().await {
+            self.write_to_client(line).await;
+        }
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, BridgeSessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of an answer.
+enum ForwardOutcome {
+    Answered,
+    /// The daemon does not know our session.
+    NoSession,
+    /// The daemon went away before it was whole.
+    ConnectionLost(DialError),
+}
+
+/// Reads an answer nobody asked for to its end, so that what it answers has happened.
+async fn drain_response(heard: McpReply) {
+    if let McpReplyBody::Stream(mut stream) = heard.body {
+        while let Ok(Some(_)) = stream.next_data().await {}
+    }
+}
+
+fn problem_message(problem: &Value) -> String {
+    let problem = serde_json::from_value::<Problem>(problem.clone());
+    problem.map_or_else(|_| "the daemon's answer was not understood".to_owned(), |one| one.message)
+}
+
+/// Whether the daemon may be there the next time.
+fn is_retryable(error: &CliError) -> bool {
+    matches!(error.kind(), CliErrorKind::NoDaemon | CliErrorKind::ConnectionLost)
+}

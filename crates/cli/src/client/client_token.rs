@@ -1,0 +1,129 @@
+//! The tokens of programs on this machine that were given one: a file each, in a folder of the home, for nobody else to
+//! read. Taking a token back leaves its file, which is then worth nothing; only a person makes it anew.
+
+use std::{fs, io, path::PathBuf, time::Duration};
+
+use agent_worker_host::DialError;
+use agent_worker_protocol::{Code, Scopes, api::TokenRequest};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    client::{daemon_client::DaemonClient, discovery, local_state::replace_file},
+    error::{CliError, CliErrorKind},
+    input::{grant::Grant, settings::CliSettings},
+};
+
+/// How long another bridge that makes the same token may take to write it down.
+const TOKEN_FILE_TIMEOUT: Duration = Duration::from_secs(1);
+const TOKEN_FILE_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// One program's token.
+pub(crate) struct ClientToken {
+    /// What it is called.
+    pub(crate) name: String,
+    file: PathBuf,
+}
+
+impl ClientToken {
+    /// The token of this program.
+    pub(crate) fn for_program(program: &str, settings: &CliSettings) -> Self {
+        let file = settings.home.join("clients").join(format!("{program}.token"));
+        Self { name: format!("mcp-{program}"), file }
+    }
+
+    /// The token; made where there never was one.
+    pub(crate) async fn get_or_create(&self, settings: &CliSettings) -> Result<String, CliError> {
+        if let Some(token) = self.read()? {
+            return Ok(token);
+        }
+        let request = Grant::default().request(&self.name);
+        self.create(&discovery::connect_or_start(settings).await?, request).await
+    }
+
+    /// Makes sure that there is one that counts, and tells what it is good for: made anew where it was taken back, where
+    /// the file holds none that is known, or where it was good for something else than what is asked for now.
+    pub(crate) async fn renew(
+        &self,
+        client: &DaemonClient,
+        grant: &Grant,
+    ) -> Result<Scopes, CliError> {
+        let tokens = client.tokens().await?;
+        let mut scopes = grant.scopes();
+        if let Some(there) = tokens.into_iter().find(|token| token.name == self.name) {
+            if !grant.is_specified() {
+                scopes = there.scopes.clone();
+            }
+            if scopes == there.scopes && self.is_accepted(client).await? {
+                return Ok(scopes);
+            }
+            client.token_revoke(&self.name).await?;
+        }
+        let Scopes { allow, instances } = scopes.clone();
+        let name = self.name.clone();
+        self.create(client, TokenRequest { name, allow: Some(allow), instances }).await?;
+        Ok(scopes)
+    }
+
+    /// Whether the daemon knows the file's token; one that somebody makes at this moment is waited for.
+    async fn is_accepted(&self, client: &DaemonClient) -> Result<bool, CliError> {
+        let token = match self.read()? {
+            Some(token) => Some(token),
+            None => self.wait_for_concurrent_create().await.ok(),
+        };
+        match token {
+            Some(token) => Ok(client.is_token_valid(token).await?),
+            None => Ok(false),
+        }
+    }
+
+    async fn create(
+        &self,
+        client: &DaemonClient,
+        request: TokenRequest,
+    ) -> Result<String, CliError> {
+        match client.token_create(request).await {
+            Ok(created) => {
+                replace_file(&self.file, created.token.as_bytes())
+                    .map_err(|error| self.file_error(error))?;
+                Ok(created.token)
+            }
+            Err(DialError::Refused(problem)) if problem.code == Code::Conflict => {
+                self.wait_for_concurrent_create().await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What somebody else makes at this moment.
+    async fn wait_for_concurrent_create(&self) -> Result<String, CliError> {
+        let deadline = Instant::now() + TOKEN_FILE_TIMEOUT;
+        while Instant::now() < deadline {
+            if let Some(token) = self.read()? {
+                return Ok(token);
+            }
+            sleep(TOKEN_FILE_POLL_INTERVAL).await;
+        }
+        let what =
+            format!("there is a token `{}`, and {} is not there", self.name, self.file.display());
+        Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what).with_hint(format!(
+            "take it back and try again: agent-worker token revoke {}",
+            self.name
+        )))
+    }
+
+    fn read(&self) -> Result<Option<String>, CliError> {
+        match fs::read_to_string(&self.file) {
+            Ok(token) => Ok(Some(token.trim().to_owned()).filter(|token| !token.is_empty())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.file_error(error)),
+        }
+    }
+
+    fn file_error(&self, error: io::Error) -> CliError {
+        CliError::with_source(
+            CliErrorKind::BadHome,
+            format!("{} cannot be used", self.file.display()),
+            error,
+        )
+    }
+}

@@ -1,0 +1,179 @@
+//! The endpoints of commands that look at runs and agents, and of those that end them or let them go on.
+
+use agent_worker_protocol::{
+    AttemptId, RunId, Seq, Target,
+    api::{
+        AgentDetail, AgentStopped, AgentView, DeadLetter, DeadReply, DeadRequest, InstanceCleared,
+        InstanceRemoved, InstanceRequest, InstanceView, LogReply, MessagesReply, ResumeRequest,
+        RunStopped, RunView, StatsView,
+    },
+};
+use serde_json::json;
+
+use super::{ClientResult, CommandScope, DaemonClient, RunSelection, UrlBuilder, percent_encode};
+
+/// How much time processes get to end by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopGrace {
+    /// As much as the daemon gives.
+    Default,
+    /// None at all.
+    Immediate,
+}
+
+impl StopGrace {
+    /// The value of `now`.
+    fn now_param(self) -> Option<&'static str> {
+        match self {
+            Self::Default => None,
+            Self::Immediate => Some("true"),
+        }
+    }
+}
+
+impl DaemonClient {
+    /// `GET /agents/{target}`
+    pub(crate) async fn agent(
+        &self,
+        who: &Target,
+        scope: &CommandScope,
+    ) -> ClientResult<AgentDetail> {
+        self.daemon.get(&agent_url(who, "", scope)).await
+    }
+
+    /// `POST /agents/{target}/stop`
+    pub(crate) async fn agent_stop(
+        &self,
+        who: &Target,
+        scope: &CommandScope,
+        grace: StopGrace,
+    ) -> ClientResult<AgentStopped> {
+        let query = agent_url_builder(who, "/stop", scope).with_param("now", grace.now_param());
+        self.daemon.post(&query.build(), &json!({})).await
+    }
+
+    /// `POST /agents/{target}/resume`
+    pub(crate) async fn agent_resume(
+        &self,
+        who: &Target,
+        scope: &CommandScope,
+    ) -> ClientResult<AgentView> {
+        self.daemon.post(&agent_url(who, "/resume", scope), &json!({})).await
+    }
+
+    /// `POST /runs/{id}/stop`
+    pub(crate) async fn run_stop(&self, run: RunId, grace: StopGrace) -> ClientResult<RunStopped> {
+        let query =
+            UrlBuilder::new(&format!("/runs/{run}/stop")).with_param("now", grace.now_param());
+        self.daemon.post(&query.build(), &json!({})).await
+    }
+
+    /// `POST /runs/{id}/pause`
+    pub(crate) async fn run_pause(&self, run: RunId) -> ClientResult<RunView> {
+        self.daemon.post(&format!("/runs/{run}/pause"), &json!({})).await
+    }
+
+    /// `POST /runs/{id}/resume`; asked again with the same key, it is still one resumption.
+    pub(crate) async fn run_resume(
+        &self,
+        key: &str,
+        run: RunId,
+        request: &ResumeRequest,
+    ) -> ClientResult<RunView> {
+        self.daemon.post_once(&format!("/runs/{run}/resume"), key, request).await
+    }
+
+    /// `GET /stats`
+    pub(crate) async fn stats(&self, scope: &CommandScope) -> ClientResult<Vec<StatsView>> {
+        self.daemon.get(&scope.url_for("/stats").build()).await
+    }
+
+    /// `GET /workflows`
+    pub(crate) async fn instances(&self, scope: &CommandScope) -> ClientResult<Vec<InstanceView>> {
+        self.daemon.get(&scope.url_for("/workflows").build()).await
+    }
+
+    /// `POST /workflows/clear`; asked again with the same key, nothing more is hidden.
+    pub(crate) async fn instance_clear(
+        &self,
+        key: &str,
+        request: &InstanceRequest,
+    ) -> ClientResult<InstanceCleared> {
+        self.daemon.post_once("/workflows/clear", key, request).await
+    }
+
+    /// `POST /workflows/remove`
+    pub(crate) async fn instance_remove(
+        &self,
+        request: &InstanceRequest,
+    ) -> ClientResult<InstanceRemoved> {
+        self.daemon.post("/workflows/remove", request).await
+    }
+
+    /// `GET /dead`
+    pub(crate) async fn dead_letters(&self, scope: &CommandScope) -> ClientResult<Vec<DeadLetter>> {
+        self.daemon.get(&scope.url_for("/dead").build()).await
+    }
+
+    /// `POST /dead/redrive`; asked again with the same key, nothing is tried once more.
+    pub(crate) async fn dead_redrive(
+        &self,
+        key: &str,
+        request: &DeadRequest,
+    ) -> ClientResult<DeadReply> {
+        self.daemon.post_once("/dead/redrive", key, request).await
+    }
+
+    /// `POST /dead/drop`
+    pub(crate) async fn dead_drop(
+        &self,
+        key: &str,
+        request: &DeadRequest,
+    ) -> ClientResult<DeadReply> {
+        self.daemon.post_once("/dead/drop", key, request).await
+    }
+
+    /// `GET /logs`, from byte `after` on; without an attempt, of the last one
+    pub(crate) async fn log(
+        &self,
+        scope: &CommandScope,
+        attempt: Option<AttemptId>,
+        after: u64,
+    ) -> ClientResult<LogReply> {
+        let attempt = attempt.map(|attempt| attempt.to_string());
+        let query = scope
+            .url_for("/logs")
+            .with_param("attempt", attempt.as_deref())
+            .with_param("after", Some(&after.to_string()));
+        self.daemon.get(&query.build()).await
+    }
+
+    /// `GET /messages`: the first `limit` after `since`, oldest first
+    pub(crate) async fn messages_after(
+        &self,
+        scope: &CommandScope,
+        since: Seq,
+        limit: u32,
+        runs: RunSelection,
+    ) -> ClientResult<MessagesReply> {
+        let all_runs = match runs {
+            RunSelection::Current => None,
+            RunSelection::All => Some("true"),
+        };
+        let query = scope
+            .url_for("/messages")
+            .with_param("since", Some(&since.to_string()))
+            .with_param("limit", Some(&limit.to_string()))
+            .with_param("all_runs", all_runs);
+        self.daemon.get(&query.build()).await
+    }
+}
+
+fn agent_url(who: &Target, what: &str, scope: &CommandScope) -> String {
+    agent_url_builder(who, what, scope).build()
+}
+
+fn agent_url_builder(who: &Target, what: &str, scope: &CommandScope) -> UrlBuilder {
+    let path = format!("/agents/{}{what}", percent_encode(&who.to_string()));
+    UrlBuilder::new(&path).with_param("project", scope.project.to_str())
+}

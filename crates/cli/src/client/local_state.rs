@@ -1,0 +1,176 @@
+//! What the command line itself remembers between two commands: the agent `use` chose, and how far a run was followed.
+//!
+//! A file for each, exchanged whole, so that two commands at once lose nothing of each other's. Nothing here is the truth
+//! about anything: without it, the next command asks for a target or tells a run from its beginning.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use agent_worker_protocol::{RunId, Target, hash};
+use serde::{Deserialize, Serialize};
+
+use crate::input::settings::CliSettings;
+
+/// What the files of runs begin with that somebody stopped following, and how many of them are kept.
+const POSITION_FILE_PREFIX: &str = "left-";
+const MAX_POSITION_FILES: usize = 100;
+
+/// The memory, in a folder of the home. It is a person's: an agent's commands remember nothing and change nothing in it.
+pub(crate) struct LocalState {
+    folder: Option<PathBuf>,
+}
+
+/// What `use` wrote down. The folder is in it for whoever reads the file.
+#[derive(Serialize, Deserialize)]
+struct DefaultAgentFile {
+    project: PathBuf,
+    target: Target,
+}
+
+impl LocalState {
+    /// The memory of whoever types this command.
+    pub(crate) fn open(settings: &CliSettings) -> Self {
+        Self { folder: (!settings.is_inside_attempt()).then(|| settings.home.join("cli")) }
+    }
+
+    /// Whom commands in this folder mean when they name nobody.
+    pub(crate) fn default_agent(&self, project: &Path) -> Option<Target> {
+        let text = fs::read(self.default_agent_path(project)?).ok()?;
+        serde_json::from_slice::<DefaultAgentFile>(&text).ok().map(|chosen| chosen.target)
+    }
+
+    /// Chooses that agent.
+    pub(crate) fn set_default_agent(&self, project: &Path, target: &Target) -> io::Result<()> {
+        let path = self.default_agent_path(project).ok_or_else(agent_has_no_state_error)?;
+        let chosen = DefaultAgentFile { project: project.to_owned(), target: target.clone() };
+        replace_file(&path, &serde_json::to_vec(&chosen)?)
+    }
+
+    /// Chooses nobody.
+    pub(crate) fn clear_default_agent(&self, project: &Path) -> io::Result<()> {
+        ignore_missing(fs::remove_file(
+            self.default_agent_path(project).ok_or_else(agent_has_no_state_error)?,
+        ))
+    }
+
+    /// The last event that was shown of a run, when somebody stopped following it.
+    pub(crate) fn last_shown_event(&self, run: RunId) -> Option<String> {
+        fs::read_to_string(self.position_path(run)?).ok()
+    }
+
+    /// Notes the last event that was shown of a run.
+    pub(crate) fn save_last_shown_event(&self, run: RunId, event: &str) -> io::Result<()> {
+        let Some(path) = self.position_path(run) else { return Ok(()) };
+        replace_file(&path, event.as_bytes())?;
+        self.prune_positions()
+    }
+
+    /// Of runs that nobody followed to their end, only the newest are remembered. Their ids begin with the time.
+    fn prune_positions(&self) -> io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let names = fs::read_dir(folder)?.flatten().map(|entry| entry.file_name());
+        let is_run = |name: &OsString| name.to_string_lossy().starts_with(POSITION_FILE_PREFIX);
+        let mut left: Vec<OsString> = names.filter(is_run).collect();
+        left.sort_unstable();
+        let surplus = left.len().saturating_sub(MAX_POSITION_FILES);
+        left.iter()
+            .take(surplus)
+            .try_for_each(|name| ignore_missing(fs::remove_file(folder.join(name))))
+    }
+
+    /// Forgets a run that was followed to its end.
+    pub(crate) fn remove_position(&self, run: RunId) -> io::Result<()> {
+        self.position_path(run).map_or(Ok(()), |path| ignore_missing(fs::remove_file(path)))
+    }
+
+    fn default_agent_path(&self, project: &Path) -> Option<PathBuf> {
+        let digest = hash(&[project.as_os_str().as_encoded_bytes()]);
+        let name =
+            digest.iter().take(8).fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
+        Some(self.folder.as_ref()?.join(format!("use-{name}")))
+    }
+
+    fn position_path(&self, run: RunId) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{POSITION_FILE_PREFIX}{run}")))
+    }
+}
+
+fn agent_has_no_state_error() -> io::Error {
+    io::Error::other("an agent chooses for nobody")
+}
+
+pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let fresh = path.with_extension(format!("{}.new", std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    io::Write::write_all(&mut file, text)?;
+    fs::rename(&fresh, path)
+}
+
+/// What is not there need not be removed.
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_folder_and_each_run_is_remembered_by_itself() {
+        let home = tempfile::tempdir().unwrap();
+        let memory = LocalState { folder: Some(home.path().join("cli")) };
+        let (here, there) = (Path::new("/a"), Path::new("/b"));
+        let coder: Target = "coder@review".parse().unwrap();
+        assert_eq!(memory.default_agent(here), None);
+        memory.set_default_agent(here, &coder).unwrap();
+        assert_eq!(memory.default_agent(here), Some(coder.clone()));
+        assert_eq!(memory.default_agent(there), None);
+        memory.set_default_agent(there, &"owl".parse().unwrap()).unwrap();
+        memory.clear_default_agent(there).unwrap();
+        memory.clear_default_agent(there).unwrap();
+        assert_eq!(memory.default_agent(here), Some(coder));
+
+        let run = |n| RunId::new(uuid::Uuid::from_u64_pair(0, n));
+        memory.save_last_shown_event(run(1), "7").unwrap();
+        memory.save_last_shown_event(run(1), "9").unwrap();
+        assert_eq!(
+            (memory.last_shown_event(run(1)).as_deref(), memory.last_shown_event(run(2))),
+            (Some("9"), None)
+        );
+        memory.remove_position(run(1)).unwrap();
+        assert_eq!(memory.last_shown_event(run(1)), None);
+
+        memory.save_last_shown_event(run(1), "7").unwrap();
+        let agents = LocalState { folder: None };
+        agents.save_last_shown_event(run(1), "9").unwrap();
+        agents.set_default_agent(here, &"owl".parse().unwrap()).unwrap_err();
+        assert_eq!((agents.default_agent(here), agents.last_shown_event(run(1))), (None, None));
+        assert_eq!(memory.last_shown_event(run(1)).as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn of_runs_nobody_followed_to_their_end_the_newest_hundred_are_remembered() {
+        let home = tempfile::tempdir().unwrap();
+        let memory = LocalState { folder: Some(home.path().join("cli")) };
+        memory.set_default_agent(Path::new("/a"), &"owl".parse().unwrap()).unwrap();
+        let run = |n| RunId::new(uuid::Uuid::from_u64_pair(n, 0));
+        for n in 0..102 {
+            memory.save_last_shown_event(run(n), "7").unwrap();
+        }
+        let kept: Vec<_> =
+            (0..102).filter(|n| memory.last_shown_event(run(*n)).is_some()).collect();
+        assert_eq!(kept, (2..102).collect::<Vec<_>>());
+        assert!(memory.default_agent(Path::new("/a")).is_some());
+    }
+}

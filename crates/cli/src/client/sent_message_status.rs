@@ -1,0 +1,362 @@
+//! What becomes of a message somebody waits for.
+//!
+//! Events say when to look. What is true is asked: first how the run stands, then the receipts. In that order, since
+//! a run that does not go on starts nothing: what still waits after that was seen will not be acted upon.
+
+use std::time::Duration;
+
+use agent_worker_host::{DialError, EventStream};
+use agent_worker_protocol::{
+    AgentName, AgentState, DeliveryState, Event, EventKind, Receipt, RunState, Target,
+    api::{ReportError, RunView, SendReply},
+};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    client::{
+        daemon_client::{CommandScope, DaemonClient, FeedSource},
+        discovery,
+    },
+    error::CliError,
+    input::settings::CliSettings,
+    output::verdict::RunVerdict,
+};
+
+/// How long to wait for an event before looking anyway.
+const RECEIPT_POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// How long to wait before asking a daemon that went away again.
+const RECONNECT_DELAY: Duration = Duration::from_millis(200);
+/// So often in a row a daemon may go away before anything could be asked.
+const MAX_CONNECTION_LOSSES: u32 = 5;
+
+/// Where a message came to rest.
+#[derive(Debug)]
+pub(crate) struct SentMessageStatus {
+    /// One for each agent it woke.
+    pub(crate) receipts: Vec<Receipt>,
+    /// Agents it woke of which nothing is kept any more.
+    pub(crate) without_receipt: Vec<AgentName>,
+    /// The run it was sent to, or a later one of the same instance; `None` when nothing is left of it.
+    run: Option<RunView>,
+}
+
+/// Whoever wants to hear what happens meanwhile.
+pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Event);
+
+/// Waits until everybody it woke has acted or will not.
+pub(crate) async fn wait_until_final(
+    reply: &SendReply,
+    settings: &CliSettings,
+) -> Result<SentMessageStatus, CliError> {
+    let nobody: Listener<'_> = &mut |_| {};
+    let client = discovery::connect_or_start(settings).await?;
+    let from_now = None;
+    wait_until_final_with_listener(reply, settings, &client, from_now, nobody).await
+}
+
+/// The same, with somebody who hears every event: those of `events`, which began before it was sent, and what follows.
+pub(crate) async fn wait_until_final_with_listener(
+    reply: &SendReply,
+    settings: &CliSettings,
+    client: &DaemonClient,
+    mut events: Option<EventStream>,
+    listener: Listener<'_>,
+) -> Result<SentMessageStatus, CliError> {
+    let scope = CommandScope::for_instance(&reply.instance, settings.cwd.clone());
+    let mut client = client.clone();
+    let mut losses = 0;
+    loop {
+        match watch_until_final(&client, events.take(), reply, &scope, &mut losses, listener).await
+        {
+            Ok(DeliveryWatchEnd::Final(delivery_status)) => return Ok(*delivery_status),
+            Ok(DeliveryWatchEnd::Closed) => {
+                client = discovery::wait_for_successor(settings).await?;
+            }
+            Err(error @ (DialError::Lost { .. } | DialError::Absent { .. })) => {
+                losses += 1;
+                if losses > MAX_CONNECTION_LOSSES {
+                    return Err(error.into());
+                }
+                sleep(RECONNECT_DELAY * losses).await;
+                client = discovery::connect_or_start(settings).await?;
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+}
+
+enum DeliveryWatchEnd {
+    Final(Box<SentMessageStatus>),
+    /// The daemon left in good order.
+    Closed,
+}
+
+async fn watch_until_final(
+    client: &DaemonClient,
+    events: Option<EventStream>,
+    reply: &SendReply,
+    scope: &CommandScope,
+    losses: &mut u32,
+    listener: Listener<'_>,
+) -> Result<DeliveryWatchEnd, DialError> {
+    // From now on; what happened before is seen by looking, which is done after this has begun.
+    let from_now = None;
+    let mut events = match events {
+        Some(events) => events,
+        None => client.events(&FeedSource::Scope(scope.clone()), from_now).await?,
+    };
+    loop {
+        let runs = client.runs(scope).await?;
+        let run = runs.into_iter().find(|run| run.instance == reply.instance);
+        let mut receipts = client.receipts(scope, reply.seq).await?.receipts;
+        receipts.retain(|receipt| reply.woken.contains(&receipt.agent));
+        *losses = 0;
+        let has_one = |name: &AgentName| receipts.iter().any(|receipt| receipt.agent == *name);
+        let forgotten = reply.woken.iter().filter(|name| !has_one(name)).cloned().collect();
+        let delivery_status = SentMessageStatus { receipts, without_receipt: forgotten, run };
+        if delivery_status.is_final() {
+            return Ok(DeliveryWatchEnd::Final(Box::new(delivery_status)));
+        }
+        // After a while without any an event may have been missed.
+        let reason = timeout(RECEIPT_POLL_INTERVAL, next_poll_trigger(&mut events, listener))
+            .await
+            .unwrap_or(Ok(PollTrigger::Event));
+        match reason? {
+            PollTrigger::Event => {}
+            PollTrigger::Closed => {
+                sleep(RECONNECT_DELAY).await;
+                return Ok(DeliveryWatchEnd::Closed);
+            }
+        }
+    }
+}
+
+enum PollTrigger {
+    Event,
+    Closed,
+}
+
+async fn next_poll_trigger(
+    events: &mut EventStream,
+    listener: Listener<'_>,
+) -> Result<PollTrigger, DialError> {
+    while let Some((_, event)) = events.next().await? {
+        listener(&event);
+        if may_change_delivery(&event) {
+            return Ok(PollTrigger::Event);
+        }
+    }
+    Ok(PollTrigger::Closed)
+}
+
+/// Whether an event may have decided what becomes of a message.
+fn may_change_delivery(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::AttemptEnded
+            | EventKind::DeliveryDead
+            | EventKind::DeliveryDropped
+            | EventKind::AgentStopped
+            | EventKind::RunPaused
+            | EventKind::RunEnded
+    )
+}
+
+impl SentMessageStatus {
+    /// Whether nothing more will happen to it for now. A turn that has begun is finished even where the run is paused.
+    fn is_final(&self) -> bool {
+        let run = self.run.as_ref().map(|run| &run.state);
+        self.receipts.iter().all(|receipt| match (receipt.state, run) {
+            (DeliveryState::Acted | DeliveryState::Dead | DeliveryState::Dropped, _)
+            | (_, Some(RunState::Ended { .. }) | None)
+            | (DeliveryState::Pending, Some(RunState::Paused { .. })) => true,
+            (DeliveryState::Pending, Some(_)) => self.agent_stop_reason(&receipt.agent).is_some(),
+            (DeliveryState::Leased, Some(_)) => false,
+        })
+    }
+
+    /// Why an agent is not woken any more while its run goes on.
+    fn agent_stop_reason(&self, agent: &AgentName) -> Option<String> {
+        let run = self.run.as_ref().filter(|run| run.state.is_live())?;
+        let view = run.agents.iter().find(|view| view.name == *agent)?;
+        match &view.state {
+            AgentState::Stopped { .. } => Some(view.state.to_string()),
+            AgentState::Idle
+            | AgentState::Queued
+            | AgentState::Running { .. }
+            | AgentState::BackingOff { .. }
+            | AgentState::Parked { .. }
+            | AgentState::Waiting { .. }
+            | AgentState::Paused { .. }
+            | AgentState::Stopping => None,
+        }
+    }
+
+    /// How that counts: where it was not acted upon because of how the run stands, that is the word.
+    pub(crate) fn verdict(&self) -> RunVerdict {
+        let is = |state| move |receipt: &Receipt| receipt.state == state;
+        if self.receipts.iter().all(is(DeliveryState::Acted)) && self.without_receipt.is_empty() {
+            return RunVerdict::Done;
+        }
+        let run = self.run.as_ref().and_then(RunVerdict::of);
+        match run {
+            _ if self.receipts.iter().any(is(DeliveryState::Dead)) => RunVerdict::Failed,
+            Some(
+                because @ (RunVerdict::Limit
+                | RunVerdict::Human
+                | RunVerdict::Interrupted
+                | RunVerdict::Stopped),
+            ) => because,
+            Some(RunVerdict::Done | RunVerdict::Failed | RunVerdict::Invalid) | None => {
+                RunVerdict::Failed
+            }
+        }
+    }
+
+    /// Why somebody has not acted. Mail that still waits does so because of how the run stands, whatever was tried before.
+    pub(crate) fn pending_reason(&self, receipt: &Receipt) -> String {
+        let settled = match receipt.state {
+            DeliveryState::Pending | DeliveryState::Leased => None,
+            DeliveryState::Acted | DeliveryState::Dead | DeliveryState::Dropped => {
+                receipt.why.clone()
+            }
+        };
+        let stopped = || self.agent_stop_reason(&receipt.agent).map(|why| format!("it is {why}"));
+        settled.or_else(stopped).unwrap_or_else(|| self.run_state_text())
+    }
+
+    /// How the run stands.
+    pub(crate) fn run_state_text(&self) -> String {
+        match &self.run {
+            Some(run) => format!("its run is {}", run.state),
+            None => "its run is gone".to_owned(),
+        }
+    }
+
+    /// The same for programs: what was not done, and why.
+    pub(crate) fn to_report_error(&self) -> Option<ReportError> {
+        let verdict = self.verdict();
+        let open = self.receipts.iter().find(|one| one.state != DeliveryState::Acted);
+        let message = match (open, self.without_receipt.first()) {
+            _ if verdict == RunVerdict::Done => return None,
+            (Some(open), _) => {
+                format!(
+                    "#{} for {} is {}: {}",
+                    open.seq,
+                    open.agent,
+                    open.state,
+                    self.pending_reason(open)
+                )
+            }
+            (None, Some(agent)) => {
+                format!("nothing is kept of what {agent} did with it: {}", self.run_state_text())
+            }
+            (None, None) => self.run_state_text(),
+        };
+        Some(ReportError { code: verdict.word().to_owned(), message, hint: self.advice() })
+    }
+
+    /// What to do about a run that waits.
+    pub(crate) fn advice(&self) -> Option<String> {
+        let run = self.run.as_ref()?;
+        let mut left =
+            self.receipts.iter().filter(|receipt| receipt.state == DeliveryState::Pending);
+        if let Some(left) = left.find(|receipt| self.agent_stop_reason(&receipt.agent).is_some()) {
+            let agent = Target::agent(left.agent.clone(), &run.instance);
+            return Some(format!("wake it again: agent-worker resume {agent}"));
+        }
+        let waits = matches!(run.state, RunState::Paused { .. });
+        let target = Target::instance(&run.instance);
+        (waits && self.verdict() != RunVerdict::Done).then(|| {
+            let on = run.needs.to_command(&target);
+            format!("go on: {on}; or end it: agent-worker stop {target}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{LimitKind, Outcome, PauseCause};
+
+    use super::*;
+    use crate::output::samples;
+
+    #[test]
+    fn how_the_run_stands_decides_about_mail_nobody_took() {
+        use DeliveryState::{Acted, Dead, Dropped, Leased, Pending};
+        let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "3 of 3".into() };
+        let paused = |cause| Some(RunState::Paused { cause });
+        let ended = |outcome| Some(RunState::Ended { outcome });
+        let goes_on = None;
+        for (state, run, expected) in [
+            (Pending, Some(RunState::Running), goes_on),
+            (Leased, Some(RunState::Running), goes_on),
+            (Acted, Some(RunState::Running), Some(0)),
+            (Dead, Some(RunState::Running), Some(1)),
+            (Dropped, Some(RunState::Running), Some(1)),
+            (Pending, paused(limit.clone()), Some(3)),
+            (Leased, paused(limit.clone()), goes_on),
+            (Acted, paused(limit.clone()), Some(0)),
+            (Dead, paused(limit), Some(1)),
+            (Pending, paused(PauseCause::Human), Some(4)),
+            (Pending, paused(PauseCause::User), Some(5)),
+            (Dropped, ended(Outcome::Stopped), Some(130)),
+            (Dropped, ended(Outcome::Failed), Some(1)),
+            (Pending, ended(Outcome::Done), Some(1)),
+            (Pending, None, Some(1)),
+        ] {
+            let shown = format!("{state} {run:?}");
+            let run = run.map(|state| RunView { state, ..samples::run() });
+            let receipts = vec![samples::receipt(7, "coder", state)];
+            let delivery_status = SentMessageStatus { receipts, without_receipt: Vec::new(), run };
+            let code = delivery_status.is_final().then(|| delivery_status.verdict().exit_code());
+            assert_eq!(code, expected, "{shown}");
+        }
+    }
+
+    #[test]
+    fn whatever_may_decide_is_a_reason_to_look() {
+        for (kind, decides) in [
+            (EventKind::AttemptEnded, true),
+            (EventKind::DeliveryDead, true),
+            (EventKind::DeliveryDropped, true),
+            (EventKind::AgentStopped, true),
+            (EventKind::RunPaused, true),
+            (EventKind::RunEnded, true),
+            (EventKind::Message, false),
+            (EventKind::Heartbeat, false),
+        ] {
+            let event = samples::event(1, kind, "coder", serde_json::Value::Null);
+            assert_eq!(may_change_delivery(&event), decides, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_was_stopped_is_not_waited_for() {
+        let stopped = AgentState::Stopped { why: "no key".into() };
+        let agents = vec![samples::agent("coder", stopped)];
+        let run = Some(RunView { state: RunState::Running, agents, ..samples::run() });
+        let receipt = samples::receipt(7, "coder", DeliveryState::Pending);
+        let delivery_status =
+            SentMessageStatus { receipts: vec![receipt.clone()], without_receipt: Vec::new(), run };
+        assert_eq!(
+            (delivery_status.is_final(), delivery_status.verdict()),
+            (true, RunVerdict::Failed)
+        );
+        assert_eq!(delivery_status.pending_reason(&receipt), "it is stopped: no key");
+        let advice = "wake it again: agent-worker resume coder@review:pr-1";
+        assert_eq!(delivery_status.advice().as_deref(), Some(advice));
+    }
+
+    #[test]
+    fn what_nobody_remembers_was_not_acted_upon() {
+        let forgotten = vec![samples::agent_name("coder")];
+        let delivery_status = SentMessageStatus {
+            receipts: Vec::new(),
+            without_receipt: forgotten,
+            run: Some(samples::run()),
+        };
+        assert!(delivery_status.is_final());
+        assert_eq!(delivery_status.verdict(), RunVerdict::Failed);
+    }
+}

@@ -1,0 +1,175 @@
+//! Where documents are read and written: what is asked of the daemon, and what to do about a refusal.
+
+use agent_worker_host::DialError;
+use agent_worker_protocol::{
+    Code, DocumentPath, Revision,
+    api::{DocumentMode, DocumentRequest, DocumentText, DocumentWritten},
+};
+use uuid::Uuid;
+
+use crate::{
+    client::daemon_client::{CommandScope, DaemonClient},
+    error::{CliError, CliErrorKind},
+    output::text::one_line,
+};
+
+/// So often a forced write meets somebody who was faster.
+const MAX_WRITE_RETRIES: u32 = 10;
+
+/// What a write takes for granted.
+#[derive(Clone, Copy)]
+pub(super) enum WriteBase {
+    /// There is no such document.
+    NewDocument,
+    /// This is the newest revision.
+    Revision(Revision),
+    /// Whatever is there.
+    Newest,
+}
+
+/// Where documents are read and written.
+pub(super) struct DocumentClient {
+    /// Who keeps them.
+    pub(super) client: DaemonClient,
+    /// Whose they are.
+    pub(super) scope: CommandScope,
+}
+
+impl DocumentClient {
+    /// The document that is named, else the one that is meant.
+    pub(super) async fn resolve_path(
+        &self,
+        file: Option<DocumentPath>,
+    ) -> Result<DocumentPath, CliError> {
+        match file {
+            Some(file) => Ok(file),
+            None => Ok(self.client.document_default(&self.scope).await?.file),
+        }
+    }
+
+    /// A document: its newest revision, or an older one.
+    pub(super) async fn read(
+        &self,
+        file: &DocumentPath,
+        revision: Option<Revision>,
+    ) -> Result<DocumentText, CliError> {
+        let error = match self.client.document(&self.scope, file, revision).await {
+            Ok(found) => return Ok(found),
+            Err(DialError::Refused(problem)) if problem.code == Code::NotFound => problem,
+            Err(other) => return Err(other.into()),
+        };
+        let look = match revision {
+            Some(_) if self.read_newest(file).await?.is_some() => format!("history {file}"),
+            Some(_) | None => "list".to_owned(),
+        };
+        Err(CliError::from(error)
+            .with_hint(format!("`{}` shows what there is", self.doc_command_line(&look))))
+    }
+
+    /// A command about the same team's documents.
+    fn doc_command_line(&self, words: &str) -> String {
+        match &self.scope.target {
+            Some(target) => format!("agent-worker doc {words} --target {target}"),
+            None => format!("agent-worker doc {words}"),
+        }
+    }
+
+    /// The newest revision; `None` when there is no such document.
+    async fn read_newest(&self, file: &DocumentPath) -> Result<Option<DocumentText>, CliError> {
+        let newest = None;
+        match self.client.document(&self.scope, file, newest).await {
+            Ok(found) => Ok(Some(found)),
+            Err(DialError::Refused(problem)) if problem.code == Code::NotFound => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Writes a document whole.
+    pub(super) async fn write(
+        &self,
+        file: &DocumentPath,
+        text: &str,
+        follows: WriteBase,
+    ) -> Result<DocumentWritten, CliError> {
+        let request = |base_revision| DocumentRequest {
+            base_revision,
+            ..self.write_request(text.to_owned(), DocumentMode::Write)
+        };
+        match follows {
+            WriteBase::Revision(base) => self.submit_write(file, &request(Some(base))).await,
+            WriteBase::NewDocument => match self.read_newest(file).await? {
+                None => self.submit_write(file, &request(None)).await,
+                Some(there) => Err(self.already_exists_error(&there)),
+            },
+            WriteBase::Newest => {
+                let mut races = 0;
+                loop {
+                    let base = self.read_newest(file).await?.map(|there| there.revision);
+                    match self.submit_write(file, &request(base)).await {
+                        Err(error)
+                            if error.kind() == CliErrorKind::Refused(Code::Conflict)
+                                && races < MAX_WRITE_RETRIES =>
+                        {
+                            races += 1;
+                        }
+                        other => return other,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes it. When the answer was lost it is asked for again: the key makes that one revision.
+    pub(super) async fn submit_write(
+        &self,
+        file: &DocumentPath,
+        request: &DocumentRequest,
+    ) -> Result<DocumentWritten, CliError> {
+        let key = Uuid::now_v7().to_string();
+        let written = match self.client.document_write(&key, file, request).await {
+            Err(DialError::Lost { .. }) => self.client.document_write(&key, file, request).await,
+            other => other,
+        };
+        written.map_err(|error| match (error, request.mode) {
+            (DialError::Refused(problem), DocumentMode::Write)
+                if problem.code == Code::Conflict =>
+            {
+                let read = self.doc_command_line(&format!("read {file}"));
+                CliError::from(problem).with_hint(format!(
+                    "read it again: {read}; then write with its revision as --base"
+                ))
+            }
+            (DialError::Refused(problem), DocumentMode::Create)
+                if problem.code == Code::Conflict =>
+            {
+                let read = self.doc_command_line(&format!("read {file}"));
+                CliError::from(problem).with_hint(format!(
+                    "read it: {read}; then `doc write` with --base, or `doc append`"
+                ))
+            }
+            (other, _) => other.into(),
+        })
+    }
+
+    /// What is asked for when `content` is written.
+    pub(super) fn write_request(&self, content: String, mode: DocumentMode) -> DocumentRequest {
+        let project = Some(self.scope.project.clone());
+        DocumentRequest {
+            target: self.scope.target.clone(),
+            project,
+            content,
+            mode,
+            base_revision: None,
+        }
+    }
+
+    fn already_exists_error(&self, there: &DocumentText) -> CliError {
+        let DocumentText { file, revision, author, .. } = there;
+        let author = one_line(author);
+        let what = format!("{file} is there already (revision {revision}, by {author})");
+        let read = self.doc_command_line(&format!("read {file}"));
+        CliError::new(CliErrorKind::Refused(Code::Conflict), what).with_hint(format!(
+            "read it: {read}; then write with --base {revision}, or over whatever is there with --force"
+        ))
+    }
+}

@@ -1,0 +1,137 @@
+//! Looks at the home and its disk that need no daemon.
+
+use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+
+use rustix::fs::{Access, access, statvfs};
+
+use super::DoctorFinding;
+use crate::{client::discovery::MAX_SOCKET_PATH_LEN, input::settings::CliSettings};
+
+/// With less than this, messages are refused sooner or later; less than that is worth knowing.
+const CRITICAL_FREE_BYTES: u64 = 4 << 20;
+const LOW_FREE_BYTES: u64 = 1 << 30;
+/// What only its owner may open.
+const PRIVATE_PATHS: [&str; 7] = [
+    "agent-worker.db",
+    "agent-worker.db-wal",
+    "agent-worker.db-shm",
+    "daemon.sock",
+    "logs",
+    "runs",
+    "cli",
+];
+
+/// The home: whose it is, who can look in, whether it can be written to.
+pub(super) fn check_home(settings: &CliSettings) -> Vec<DoctorFinding> {
+    let home = &settings.home;
+    let shown = home.display();
+    let socket = settings.socket();
+    let length = socket.as_os_str().len();
+    if length > MAX_SOCKET_PATH_LEN {
+        let over = length - MAX_SOCKET_PATH_LEN;
+        return vec![
+            DoctorFinding::broken(
+                "home",
+                format!("{shown} is too long for a socket by {over} bytes"),
+            )
+            .with_hint("set AGENT_WORKER_HOME to a shorter path"),
+        ];
+    }
+    let Ok(found) = fs::metadata(home) else {
+        return vec![DoctorFinding::ok(
+            "home",
+            format!("{shown} is not there yet; the first run makes it"),
+        )];
+    };
+    let (owner, us) = (found.uid(), rustix::process::getuid().as_raw());
+    if owner != us {
+        let what = format!("{shown} belongs to somebody else (uid {owner}, you are {us})");
+        return vec![
+            DoctorFinding::broken("home", what)
+                .with_hint("set AGENT_WORKER_HOME to a folder of your own"),
+        ];
+    }
+    let mut findings = Vec::new();
+    if found.mode() & 0o077 != 0 {
+        let mode = found.mode() & 0o777;
+        findings.push(
+            DoctorFinding::broken("home", format!("others can look into {shown} (mode {mode:o})"))
+                .with_hint(format!("chmod 700 {shown}")),
+        );
+    }
+    if access(home, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        findings.push(
+            DoctorFinding::broken("home", format!("{shown} cannot be written to")).with_hint(
+                format!("chmod 700 {shown}, or set AGENT_WORKER_HOME to another folder"),
+            ),
+        );
+    }
+    if findings.is_empty() {
+        findings.push(DoctorFinding::ok("home", format!("{shown}, yours alone")));
+    }
+    findings.extend(check_private_files(home));
+    findings
+}
+
+/// What lies in it and is nobody else's business, whoever opens the home one day.
+fn check_private_files(home: &Path) -> Option<DoctorFinding> {
+    let is_open = |name: &&str| {
+        fs::symlink_metadata(home.join(name)).is_ok_and(|found| found.mode() & 0o077 != 0)
+    };
+    let open: Vec<&str> = PRIVATE_PATHS.into_iter().filter(is_open).collect();
+    (!open.is_empty()).then(|| {
+        let paths: Vec<String> =
+            open.iter().map(|name| home.join(name).display().to_string()).collect();
+        DoctorFinding::broken("files", format!("others may open {}", open.join(", ")))
+            .with_hint(format!("chmod go= {}", paths.join(" ")))
+    })
+}
+
+/// How much room is left where the home is.
+pub(super) fn check_disk(settings: &CliSettings) -> Option<DoctorFinding> {
+    let there = settings.home.ancestors().find(|folder| folder.exists())?;
+    let disk = statvfs(there).ok()?;
+    // Root may use the blocks that are reserved for it.
+    let is_root = rustix::process::geteuid().is_root();
+    let blocks = if is_root { disk.f_bfree } else { disk.f_bavail };
+    let files = if is_root { disk.f_ffree } else { disk.f_favail };
+    let free = blocks.saturating_mul(disk.f_frsize);
+    let told = format!("{} free where the home is", format_size(free));
+    // A file system without a limit counts no files at all.
+    if disk.f_files > 0 && files == 0 {
+        let told = format!("{told}, and no file can be made");
+        return Some(
+            DoctorFinding::broken("disk", told).with_hint("delete files: its inodes are used up"),
+        );
+    }
+    Some(match free {
+        ..CRITICAL_FREE_BYTES => DoctorFinding::broken("disk", told)
+            .with_hint("free some space: the disk is full or almost full"),
+        CRITICAL_FREE_BYTES..LOW_FREE_BYTES => DoctorFinding::note("disk", told),
+        LOW_FREE_BYTES.. => DoctorFinding::ok("disk", told),
+    })
+}
+
+/// `12.3 GiB`, `40 MiB`, `12 KiB`.
+fn format_size(bytes: u64) -> String {
+    let mib = bytes >> 20;
+    match mib {
+        0 => format!("{} KiB", bytes >> 10),
+        1..1024 => format!("{mib} MiB"),
+        1024.. => format!("{}.{} GiB", mib / 1024, mib % 1024 * 10 / 1024),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_the_unit_people_think_in() {
+        for (bytes, shown) in
+            [(0, "0 KiB"), (12 << 10, "12 KiB"), (40 << 20, "40 MiB"), (3 << 29, "1.5 GiB")]
+        {
+            assert_eq!(format_size(bytes), shown);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! One command from its words to its exit code. Every failure is shown here and nowhere else.
+
+use std::process::ExitCode;
+
+use agent_worker_host::observe_damage;
+use serde_json::json;
+
+use crate::{
+    error::{CliError, CliErrorKind},
+    input::{
+        context::{CommandContext, Format},
+        invocation::CliCommand,
+        settings::CliSettings,
+    },
+    output::{console::Console, text::one_line, verdict::RunVerdict},
+};
+
+/// Carries a command out and returns what to exit with.
+pub fn run(command: CliCommand, settings: &CliSettings, console: &mut Console) -> ExitCode {
+    let format = command.0.format();
+    let verdict = execute_command(command, settings, console).unwrap_or_else(|error| {
+        let verdict = error.verdict();
+        let shown = match (error.kind(), format) {
+            (CliErrorKind::OutputClosed, _) => Ok(()),
+            (_, Format::Json) => console.print_json(&json!({ "error": error.to_report_error() })),
+            (_, Format::Text) => console.eprint_error(&error),
+        };
+        // When even that cannot be printed, the exit code has to do.
+        shown.map_or(verdict, |()| verdict)
+    });
+    verdict.exit_code().into()
+}
+
+fn execute_command(
+    command: CliCommand,
+    settings: &CliSettings,
+    console: &mut Console,
+) -> Result<RunVerdict, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| {
+        CliError::with_source(CliErrorKind::Failed, "could not start the runtime", error)
+    })?;
+    let mut ctx = CommandContext { settings, console };
+    let (verdict, left_out) = runtime.block_on(observe_damage(command.0.run(&mut ctx)));
+    for row in &left_out {
+        console.warn(&one_line(&format!("left out: {row}")))?;
+    }
+    verdict
+}

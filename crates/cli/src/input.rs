@@ -1,0 +1,10 @@
+//! Everything that the user supplies: arguments, settings, parameters, context and signals.
+
+pub(crate) mod argument_values;
+pub(crate) mod context;
+pub(crate) mod grant;
+pub(crate) mod invocation;
+pub(crate) mod params;
+pub(crate) mod resolve_run;
+pub(crate) mod settings;
+pub(crate) mod signals;

@@ -1,0 +1,221 @@
+//! What stands behind the file: its parameters as options of their own, and our switches once more.
+//!
+//! The file decides which parameters there are, so this is read after the file: a second, smaller command line
+//! with clap's manners (`--target=main`, a suggestion for `--tarket`).
+
+use std::{collections::BTreeMap, ffi::OsStr, path::Path};
+
+use agent_worker_protocol::RunMode;
+use agent_worker_workflow::Param;
+use clap::{Arg, ArgAction, Args as _, Command, FromArgMatches as _};
+
+use crate::{
+    client::launch::{LaunchCommand, Switches},
+    error::CliError,
+    output::text::one_line,
+};
+
+/// A file whose parameters are read, and the command it is given to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkflowParamsParser<'a> {
+    /// The command, and what it makes of the file.
+    pub(crate) launch_command: LaunchCommand,
+    /// As typed.
+    pub(crate) file: &'a Path,
+    /// What it takes.
+    pub(crate) params: &'a [Param],
+}
+
+/// Whether the words ask what there is to say, instead of saying it.
+pub(crate) fn requests_help(words: &[String]) -> bool {
+    words.iter().any(is_help_flag)
+}
+
+/// Whether a word asks for help.
+pub(crate) fn is_help_flag(word: impl AsRef<OsStr>) -> bool {
+    ["--help", "-h"].iter().any(|help| word.as_ref() == *help)
+}
+
+impl WorkflowParamsParser<'_> {
+    /// Reads `words`; the parameters' values come back by name.
+    pub(crate) fn parse(
+        self,
+        switches: Switches,
+        words: &[String],
+    ) -> Result<(Switches, BTreeMap<String, String>), CliError> {
+        let matches = self.command().try_get_matches_from(words).map_err(|error| {
+            CliError::usage(
+                &error,
+                &format!("see what the file takes: {} --help", self.command_prefix()),
+            )
+        })?;
+        let later = Switches::from_arg_matches(&matches)?;
+        let given = self.params.iter().filter_map(|param| {
+            let value = matches.get_one::<String>(&param.name)?;
+            Some((param.name.clone(), value.clone()))
+        });
+        Ok((switches.merge(later), given.collect()))
+    }
+
+    /// What may be said behind the file.
+    pub(crate) fn help(self) -> clap::builder::StyledStr {
+        self.command().render_help()
+    }
+
+    fn command_prefix(self) -> String {
+        format!(
+            "agent-worker {} {}",
+            self.launch_command.command,
+            one_line(&self.file.to_string_lossy())
+        )
+    }
+
+    fn command(self) -> Command {
+        let about = match self.launch_command.mode {
+            RunMode::Run => "Run this workflow once and wait for its end",
+            RunMode::Start => "Start this workflow, which stays until it is stopped",
+        };
+        let note = if self.params.is_empty() { "The file takes no parameters." } else { "" };
+        let mut command = Command::new("agent-worker")
+            .bin_name(self.command_prefix())
+            .no_binary_name(true)
+            .disable_help_flag(true)
+            .next_help_heading("Parameters of the file");
+        for param in self.params {
+            command = command.arg(
+                Arg::new(param.name.clone())
+                    .long(param.name.clone())
+                    .value_name("VALUE")
+                    .help(param_help(param))
+                    .required(param.required),
+            );
+        }
+        let help = Arg::new("help").long("help").short('h').help("Print this");
+        Switches::augment_args(command.next_help_heading("Options"))
+            .arg(help.action(ArgAction::Help))
+            .about(about)
+            .after_help(note)
+    }
+}
+
+/// What a parameter is for and whether it may be left out, on one line.
+pub(crate) fn param_help(param: &Param) -> String {
+    let need = match (&param.default, param.required) {
+        (_, true) => "[required]".to_owned(),
+        (Some(default), false) => format!("[default: {default}]"),
+        (None, false) => "[optional]".to_owned(),
+    };
+    let words = param.description.iter().chain([&need]).map(|words| one_line(words));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct SwitchesParser {
+        #[command(flatten)]
+        switches: Switches,
+    }
+
+    fn param(name: &str) -> Param {
+        Param { name: name.to_owned(), description: None, required: false, default: None }
+    }
+
+    fn params() -> [Param; 3] {
+        let description = Some("What to look at,\nof which repository".to_owned());
+        [
+            Param { required: true, description, ..param("target") },
+            Param { default: Some("a \x1b[2J".to_owned()), ..param("base") },
+            param("note"),
+        ]
+    }
+
+    fn params_parser(params: &[Param]) -> WorkflowParamsParser<'_> {
+        let launch_command = LaunchCommand { command: "run", mode: RunMode::Run };
+        WorkflowParamsParser { launch_command, file: Path::new("./review.yaml"), params }
+    }
+
+    fn read_words(words: &[&str]) -> Result<(Switches, BTreeMap<String, String>), CliError> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let switches = SwitchesParser::parse_from(["x", "--tag", "before"]).switches;
+        params_parser(&params()).parse(switches, &words)
+    }
+
+    #[test]
+    fn the_help_of_a_file_is_its_parameters_and_our_switches() {
+        insta::assert_snapshot!(params_parser(&params()).help(), @r"
+        Run this workflow once and wait for its end
+
+        Usage: agent-worker run ./review.yaml [OPTIONS] --target <VALUE>
+
+        Parameters of the file:
+              --target <VALUE>  What to look at, of which repository [required]
+              --base <VALUE>    [default: a ␛[2J]
+              --note <VALUE>    [optional]
+
+        Options:
+              --tag <TAG>  Which instance of the workflow, such as `pr-123` [default: main] [alias:
+                           --instance]
+          -v, --verbose    Tell tool calls and attempts too
+              --detach     Return while it goes on: a `run` once it exists, a `start` once its agents are
+                           awake [alias: --background]
+              --replace    Stop the run of this instance that goes on, and begin anew
+              --lazy       Start each agent when it is first needed, which is always done
+              --json       Answer with one JSON document on stdout, failures included
+          -h, --help       Print this
+        ");
+        let none = params_parser(&[]).help().to_string();
+        assert!(none.trim_end().ends_with("The file takes no parameters."), "{none}");
+        assert!(!none.contains("Parameters of the file"), "{none}");
+    }
+
+    #[test]
+    fn a_files_parameters_and_our_switches_mix_behind_it() {
+        let (switches, params) =
+            read_words(&["--target", "main", "--json", "--base=a b", "--tag", "pr-1"]).unwrap();
+        let expected = [("base", "a b"), ("target", "main")].map(|(k, v)| (k.into(), v.into()));
+        assert_eq!(params, BTreeMap::from(expected));
+        assert!(format!("{switches:?}").contains("pr-1"), "{switches:?}");
+        assert!(format!("{switches:?}").contains("json: true"), "{switches:?}");
+    }
+
+    #[test]
+    fn what_stood_before_the_file_counts_too() {
+        let (switches, _) = read_words(&["--target", "main"]).unwrap();
+        assert!(format!("{switches:?}").contains("before"), "{switches:?}");
+    }
+
+    #[test]
+    fn a_mistake_behind_the_file_is_told_with_what_was_meant() {
+        for (words, message, hint) in [
+            (&["--tarket", "main"][..], "unexpected argument '--tarket' found", "'--target'"),
+            (&["--target", "x", "--jsn"], "unexpected argument '--jsn' found", "'--json'"),
+            (
+                &[],
+                "required arguments were not provided: --target <VALUE>",
+                "agent-worker run ./review.yaml --help",
+            ),
+            (&["main"], "unexpected argument 'main' found", "--help"),
+        ] {
+            let body = read_words(words).unwrap_err().to_report_error();
+            assert!(body.message.contains(message), "{body:?}");
+            assert!(body.hint.as_deref().is_some_and(|h| h.contains(hint)), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn the_names_a_file_may_not_give_its_parameters_are_those_of_our_switches() {
+        let ours = WorkflowParamsParser { params: &[], ..params_parser(&[]) }.command();
+        let spelt = |arg: &Arg| {
+            let aliases = arg.get_all_aliases().unwrap_or_default().into_iter();
+            aliases.chain(arg.get_long()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let taken: BTreeSet<String> = ours.get_arguments().flat_map(spelt).collect();
+        assert_eq!(taken, agent_worker_workflow::RESERVED_OPTIONS.map(str::to_owned).into());
+    }
+}

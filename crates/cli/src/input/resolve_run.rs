@@ -1,0 +1,95 @@
+//! Which run a command means: the target's, or the only one of the caller's folder.
+
+use agent_worker_protocol::{
+    Code, Target,
+    api::{InstanceView, RunView},
+    is_ancestor_or_descendant,
+};
+
+use crate::{
+    client::daemon_client::{CommandScope, DaemonClient, ScopeReach},
+    error::{CliError, CliErrorKind},
+};
+
+/// Refuses a target that names nobody: what is asked of its whole team would be answered all the same.
+pub(crate) async fn require_agent_exists(
+    client: &DaemonClient,
+    scope: &CommandScope,
+) -> Result<(), CliError> {
+    match &scope.target {
+        Some(Target { agent: Some(_), .. }) => Ok(client.agents(scope).await.map(drop)?),
+        Some(Target { agent: None, .. }) | None => Ok(()),
+    }
+}
+
+/// The run that goes on, else the last one, of the instance that is meant.
+pub(crate) async fn resolve_run(
+    client: &DaemonClient,
+    scope: &CommandScope,
+) -> Result<RunView, CliError> {
+    let scope = match &scope.target {
+        Some(_) => {
+            require_agent_exists(client, scope).await?;
+            scope.clone()
+        }
+        None => only_instance(client, scope).await?,
+    };
+    // Those that go on come first, then the newest.
+    let newest = client.runs(&scope).await?.into_iter().next();
+    newest.ok_or_else(|| {
+        let what = scope.target.as_ref().map_or_else(String::new, |target| format!(" of {target}"));
+        CliError::new(CliErrorKind::Refused(Code::NoRun), format!("there is no run{what}"))
+            .with_hint("`agent-worker run FILE` begins one")
+    })
+}
+
+/// The only instance of the caller's folder: of those that live, else of all.
+pub(crate) async fn only_instance(
+    client: &DaemonClient,
+    scope: &CommandScope,
+) -> Result<CommandScope, CliError> {
+    let instances = instances_in_folder(client, scope).await?;
+    let live: Vec<_> = instances.iter().filter(|one| one.live.is_some()).cloned().collect();
+    let meant = if live.is_empty() { instances } else { live };
+    match meant.as_slice() {
+        [one] => Ok(instance_scope(one)),
+        [] => Err(CliError::new(
+            CliErrorKind::Refused(Code::NotFound),
+            "nothing has run in this folder",
+        )
+        .with_hint("other folders' runs: agent-worker ls --all")),
+        several => {
+            let names: Vec<_> =
+                several.iter().map(|one| Target::instance(&one.instance).to_string()).collect();
+            let what = format!("which one? {}", names.join(", "));
+            Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what)
+                .with_hint(format!("name it, such as {}", names[0])))
+        }
+    }
+}
+
+/// Every instance of the caller's folder, live or not.
+pub(crate) async fn instances_in_folder(
+    client: &DaemonClient,
+    scope: &CommandScope,
+) -> Result<Vec<InstanceView>, CliError> {
+    let mut instances = instances_in_folder_and_global(client, scope).await?;
+    instances.retain(|one| !one.instance.is_global());
+    Ok(instances)
+}
+
+/// The same, and that of the standalone agents, who are near to everybody.
+pub(crate) async fn instances_in_folder_and_global(
+    client: &DaemonClient,
+    scope: &CommandScope,
+) -> Result<Vec<InstanceView>, CliError> {
+    let everywhere = CommandScope { target: None, reach: ScopeReach::AllProjects, ..scope.clone() };
+    let mut instances = client.instances(&everywhere).await?;
+    instances.retain(|one| is_ancestor_or_descendant(&one.project, &scope.project));
+    Ok(instances)
+}
+
+/// How to ask for one instance, whatever other folders have of that name.
+pub(crate) fn instance_scope(instance: &InstanceView) -> CommandScope {
+    CommandScope::for_instance(&instance.instance, instance.project.clone())
+}

@@ -1,0 +1,89 @@
+//! The caller's wish to stop: SIGINT, SIGTERM, SIGHUP. The first is heard, the second is obeyed at once.
+
+use std::{future::Future, io, pin::pin};
+
+use tokio::signal::unix::{self, SignalKind, signal};
+
+use crate::error::{CliError, CliErrorKind};
+
+/// Listens from when it is made; a signal that comes while nobody waits is not lost.
+pub(crate) struct InterruptSignals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hangup: unix::Signal,
+    received: u32,
+}
+
+impl InterruptSignals {
+    /// Starts listening. From now on these signals end nothing by themselves.
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            received: 0,
+        })
+    }
+
+    /// Starts listening, or says why that is not possible.
+    pub(crate) fn listen_or_fail() -> Result<Self, CliError> {
+        Self::listen().map_err(|error| {
+            CliError::with_source(CliErrorKind::Failed, "could not listen for signals", error)
+        })
+    }
+
+    /// Waits for the first signal; returns at once if it was already heard.
+    pub(crate) async fn wait_for_first(&mut self) {
+        if self.received == 0 {
+            self.next_signal().await;
+        }
+    }
+
+    /// Carries `work` through the first signal; `None` when the second cut it short.
+    pub(crate) async fn run_until_second<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        while self.received < 2 {
+            tokio::select! {
+                done = &mut work => return Some(done),
+                () = self.next_signal() => {}
+            }
+        }
+        None
+    }
+
+    async fn next_signal(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+        self.received += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, time::Duration};
+
+    use rustix::process::{Signal, getpid, kill_process};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_signal_is_carried_through_and_the_second_is_obeyed() {
+        let patience = Duration::from_secs(10);
+        let mut signals = InterruptSignals::listen().unwrap();
+        kill_process(getpid(), Signal::TERM).unwrap();
+        timeout(patience, signals.wait_for_first()).await.unwrap();
+        timeout(patience, signals.wait_for_first())
+            .await
+            .expect("a signal that was heard stays heard");
+        assert_eq!(signals.run_until_second(async { 42 }).await, Some(42));
+        kill_process(getpid(), Signal::HUP).unwrap();
+        assert_eq!(
+            timeout(patience, signals.run_until_second(pending::<()>())).await.unwrap(),
+            None
+        );
+    }
+}

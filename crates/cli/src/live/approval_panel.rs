@@ -1,0 +1,259 @@
+//! A request of an agent, in the live view: all of it, and the keys that answer it. Pure; `approval_prompt` carries it out.
+//!
+//! Invariant: a key answers only a request that has been on the screen for a while, approves only what is there whole, and is
+//! no part of something that is being typed.
+
+use std::time::Duration;
+
+use agent_worker_protocol::{ApprovalId, Consent, Millis, api::ApprovalView};
+
+use crate::output::{
+    console::TerminalSize,
+    styled_line::{StyledLine, Tone},
+    text::{self, escape_invisible, fitting_prefix, one_line, pluralize},
+};
+
+/// How long a request is on the screen, and the keyboard still, before a key is an answer.
+const MIN_DISPLAY_TIME: Duration = Duration::from_millis(500);
+const APPROVE_KEYS: [u8; 2] = [b'y', b'Y'];
+const DENY_KEYS: [u8; 2] = [b'n', b'N'];
+/// What no text can look like: it stands before every line of a request.
+const REQUEST_LINE_PREFIX: &str = "  │ ";
+
+/// The request that is on the screen.
+#[derive(Debug, Default)]
+pub(crate) struct ApprovalPanel {
+    shown: Option<ShownApproval>,
+    last_key: Millis,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ShownApproval {
+    id: ApprovalId,
+    extent: Extent,
+    since: Millis,
+}
+
+/// How much of a request fits on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    Part,
+}
+
+impl ApprovalPanel {
+    /// The request that is shown from now on, the oldest of those that are open, in `rows` lines at most.
+    pub(crate) fn draw(
+        &mut self,
+        open: &[ApprovalView],
+        size: TerminalSize,
+        now: Millis,
+    ) -> Vec<StyledLine> {
+        let Some(request) = open.first() else {
+            self.shown = None;
+            return Vec::new();
+        };
+        let (lines, extent) = render_request(request, open.len() - 1, size);
+        let same = |shown: &ShownApproval| shown.id == request.id && shown.extent == extent;
+        let since = self.shown.filter(same).map_or(now, |shown| shown.since);
+        self.shown = Some(ShownApproval { id: request.id, extent, since });
+        lines
+    }
+
+    /// Nobody sees it at the moment.
+    pub(crate) fn hide(&mut self) {
+        self.shown = None;
+    }
+
+    /// What keys that were pressed together say to the request that is shown.
+    pub(crate) fn decision_for_keys(
+        &mut self,
+        keys: &[u8],
+        now: Millis,
+    ) -> Option<(ApprovalId, Consent)> {
+        if keys.is_empty() {
+            return None;
+        }
+        let still = now.since(std::mem::replace(&mut self.last_key, now));
+        let shown =
+            self.shown.filter(|shown| now.since(shown.since).min(still) >= MIN_DISPLAY_TIME)?;
+        let consent = match keys {
+            [key] if APPROVE_KEYS.contains(key) && shown.extent == Extent::Whole => {
+                Consent::Approved
+            }
+            [key] if DENY_KEYS.contains(key) => Consent::Denied,
+            _ => return None,
+        };
+        Some((shown.id, consent))
+    }
+}
+
+/// A request in so much room, with what can be said to it.
+fn render_request(
+    request: &ApprovalView,
+    others: usize,
+    size: TerminalSize,
+) -> (Vec<StyledLine>, Extent) {
+    // One column stays free: a full line would wrap in some terminals.
+    let width = size.width.saturating_sub(1);
+    let ApprovalView { id, agent, tool, args, .. } = request;
+    let head = StyledLine::new(Tone::Warn, format!("  #{id} {agent} wants {}", one_line(tool)));
+    let args = serde_json::to_string_pretty(args).unwrap_or_default();
+    let room = width.saturating_sub(text::width(REQUEST_LINE_PREFIX)).max(1);
+    let mut lines: Vec<StyledLine> = args
+        .lines()
+        .flat_map(|line| wrap_at_columns(&escape_invisible(line), room))
+        .map(|line| StyledLine::new(Tone::Dim, REQUEST_LINE_PREFIX).with(Tone::Plain, line))
+        .collect();
+    let is_readable = head.width() <= width && width > text::width(REQUEST_LINE_PREFIX) + 8;
+    let extent = match size.height.checked_sub(2) {
+        Some(rows) if lines.len() <= rows && is_readable => Extent::Whole,
+        rows => {
+            lines.truncate(rows.unwrap_or(0));
+            Extent::Part
+        }
+    };
+    let others = match others {
+        0 => String::new(),
+        others => format!(" · {} more", pluralize(others, "request")),
+    };
+    let foot = match extent {
+        Extent::Whole => format!("  y approves it, n denies it{others}"),
+        Extent::Part => {
+            format!("  too long for here: agent-worker pending {id} · n denies it{others}")
+        }
+    };
+    let foot = StyledLine::new(Tone::Strong, foot);
+    let lines = std::iter::once(head).chain(lines).chain([foot]);
+    (lines.map(|line| line.cut(width)).collect(), extent)
+}
+
+/// The text in lines of so many columns at most.
+fn wrap_at_columns(text: &str, columns: usize) -> Vec<String> {
+    let (mut lines, mut rest) = (Vec::new(), text);
+    loop {
+        let line = fitting_prefix(rest, columns);
+        // A letter wider than all there is has a line of its own.
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let end = line.len().max(first);
+        let (line, after) = rest.split_at(end);
+        lines.push(line.to_owned());
+        if after.is_empty() {
+            return lines;
+        }
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::RunId;
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::output::styled_line::Colour;
+
+    const ROOM: TerminalSize = TerminalSize { width: 60, height: 12 };
+
+    fn request(id: i64, args: Value) -> ApprovalView {
+        ApprovalView {
+            instance: "review".parse().unwrap(),
+            id: ApprovalId::new(id),
+            run: RunId::new(Uuid::nil()),
+            agent: "coder".parse().unwrap(),
+            tool: "Bash".into(),
+            args,
+            asked: Millis::default(),
+            answer: None,
+        }
+    }
+
+    fn at(millis: i64) -> Millis {
+        Millis::new(1_000_000 + millis)
+    }
+
+    fn painted(lines: &[StyledLine]) -> String {
+        lines.iter().map(|line| line.paint(Colour::Off) + "\n").collect()
+    }
+
+    #[test]
+    fn a_request_is_shown_to_the_letter_and_nothing_in_it_looks_like_anything_else() {
+        let args = json!({"command": "git push\n  y approves it\u{1b}[2J\u{202e}", "description": "x".repeat(60)});
+        let lines = ApprovalPanel::default().draw(&[request(3, args)], ROOM, at(0));
+        insta::assert_snapshot!(painted(&lines), @r#"
+          #3 coder wants Bash
+          │ {
+          │   "command": "git push\n  y approves it\u001b[2J\u{202e
+          │ }",
+          │   "description": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+          │ xxxxxxxxxxxxxxxxxxxxxxx"
+          │ }
+          y approves it, n denies it
+        "#);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_and_can_only_be_denied() {
+        let long = [request(3, json!({"command": "x".repeat(600)})), request(4, json!({}))];
+        let mut panel = ApprovalPanel::default();
+        let lines = panel.draw(&long, ROOM, at(0));
+        assert_eq!(lines.len(), ROOM.height);
+        let foot = lines.last().unwrap().paint(Colour::Off);
+        assert_eq!(foot, "  too long for here: agent-worker pending 3 · n denies it …");
+        assert_eq!(panel.decision_for_keys(b"y", at(1_000)), None);
+        let denied = Some((ApprovalId::new(3), Consent::Denied));
+        assert_eq!(panel.decision_for_keys(b"n", at(2_000)), denied);
+        // A terminal made larger shows all of it; that has to be looked at first.
+        let large = TerminalSize { width: 60, height: 24 };
+        assert!(painted(&panel.draw(&long, large, at(3_000))).ends_with("it · 1 request more\n"));
+        assert_eq!(panel.decision_for_keys(b"y", at(3_400)), None);
+        assert_eq!(panel.decision_for_keys(b"y", at(4_000)).unwrap().1, Consent::Approved);
+        for size in [TerminalSize { width: 8, height: 24 }, TerminalSize { width: 60, height: 3 }] {
+            panel.draw(&[request(3, json!({}))], size, at(5_000));
+            assert_eq!(panel.decision_for_keys(b"y", at(9_000)), None, "{size:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_single_key_after_a_look_is_an_answer() {
+        let open = [request(3, json!({"command": "ls"}))];
+        for (keys, pauses, expected) in [
+            (&[&b"y"[..]][..], &[500][..], Some(Consent::Approved)),
+            (&[b"Y"], &[500], Some(Consent::Approved)),
+            (&[b"n"], &[500], Some(Consent::Denied)),
+            (&[b"y"], &[499], None),
+            (&[b"yes\n"], &[900], None),
+            (&[b"\x1b[A"], &[900], None),
+            (&[b" "], &[900], None),
+            (&[b"\r"], &[900], None),
+            // Somebody types a command for later.
+            (&[b"t", b"y"], &[900, 200], None),
+            (&[b"t", b"y"], &[900, 600], Some(Consent::Approved)),
+        ] {
+            let mut panel = ApprovalPanel::default();
+            panel.draw(&open, ROOM, at(0));
+            let (mut now, mut said) = (0, None);
+            for (keys, pause) in keys.iter().zip(pauses) {
+                now += pause;
+                said = panel.decision_for_keys(keys, at(now));
+                panel.draw(&open, ROOM, at(now));
+            }
+            assert_eq!(said.map(|(_, consent)| consent), expected, "{keys:?} {pauses:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_meant_for_one_request_never_answers_the_next() {
+        let mut panel = ApprovalPanel::default();
+        let (first, next) = (request(3, json!({})), request(4, json!({})));
+        panel.draw(&[first, next.clone()], ROOM, at(0));
+        // Answered elsewhere, in the moment before the key.
+        panel.draw(std::slice::from_ref(&next), ROOM, at(2_000));
+        assert_eq!(panel.decision_for_keys(b"y", at(2_050)), None);
+        panel.hide();
+        assert_eq!(panel.decision_for_keys(b"y", at(9_000)), None);
+        panel.draw(&[], ROOM, at(9_000));
+        assert_eq!(panel.decision_for_keys(b"y", at(19_000)), None);
+    }
+}

@@ -1,0 +1,342 @@
+//! Following a run to its end: a dull loop between its events, the caller's signals and the clock.
+//!
+//! Events are shown; how the run stands is asked of the daemon once they end. What decides is in `view`, `verdict` and
+//! `report`. Whoever leaves before the end comes back to the place where they left.
+
+use std::{pin::pin, time::Duration};
+
+use agent_worker_host::DialError;
+use agent_worker_protocol::{
+    Code, Event, EventKind, RunId, RunMode, Target,
+    api::{RunStarted, RunView},
+};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{
+    client::{
+        daemon_client::{DaemonClient, EventConsumer, FeedSource, StopGrace},
+        discovery,
+        local_state::LocalState,
+    },
+    error::{CliError, CliErrorKind},
+    input::{context::CommandContext, settings::CliSettings, signals::InterruptSignals},
+    live::{
+        approval_prompt::{ApprovalPrompt, Interactivity},
+        feed::{DAEMON_BACK, DAEMON_LOST, FeedUpdate, ReconnectingFeed},
+        screen::{AnswerDestination, Screen},
+        view::{Replay, RunProgress, TranscriptLine, Verbosity},
+    },
+    output::{
+        clock,
+        console::TerminalSize,
+        report::{self, RunConclusion},
+        styled_line::{StyledLine, Tone},
+    },
+};
+
+/// How often a terminal is drawn at most.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
+/// How often to ask whether a run that is being stopped is over.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A daemon that says nothing for so long will not stop anything.
+const STOP_RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A run somebody follows.
+pub(crate) struct Follower {
+    /// The run.
+    pub(crate) started: RunStarted,
+    /// How it was asked for: a `start` that waits is not over.
+    pub(crate) mode: RunMode,
+    /// What a signal does to it.
+    pub(crate) on_signal: OnSignal,
+    /// How far it is followed.
+    pub(crate) until: FollowUntil,
+    /// What the caller has seen of it.
+    pub(crate) resume_point: ResumePoint,
+    /// How much is told.
+    pub(crate) detail: Verbosity,
+    /// Where what is said goes.
+    pub(crate) answer_destination: AnswerDestination,
+    /// The daemon it runs in.
+    pub(crate) client: DaemonClient,
+}
+
+/// What the caller's signal does to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnSignal {
+    /// It ends it.
+    Stop,
+    /// It only ends the following.
+    Leave,
+}
+
+/// How far a run is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FollowUntil {
+    /// To its end.
+    Ended,
+    /// Until its agents are awake.
+    Running,
+}
+
+/// What somebody has seen of a run.
+pub(crate) enum ResumePoint {
+    /// Nothing yet.
+    Start,
+    /// Everything up to this event.
+    After {
+        /// The event's id.
+        event: String,
+        /// The run now. Events up to its position are printed and change nothing in it.
+        run: Box<RunView>,
+    },
+}
+
+/// Where following a run led.
+pub(crate) enum FollowOutcome {
+    /// It is over, or waits.
+    Over(Box<RunConclusion>),
+    /// It goes on without us.
+    Detached,
+    /// It is being stopped, and the caller did not wait for that.
+    DetachedWhileStopping,
+}
+
+enum FollowStep {
+    Over(Box<RunConclusion>),
+    Running,
+    Signal,
+}
+
+/// What is shown, and of what.
+struct LiveView {
+    screen: Screen,
+    approval_prompt: ApprovalPrompt,
+    replay: Replay,
+    /// The last event that was shown.
+    last_event_id: String,
+}
+
+impl Follower {
+    /// Follows the run to where it was asked for.
+    pub(crate) async fn follow(
+        mut self,
+        ctx: &mut CommandContext<'_>,
+        signals: &mut InterruptSignals,
+    ) -> Result<FollowOutcome, CliError> {
+        let mut show = self.live_view(ctx);
+        let step = self.follow_events(ctx, signals, &mut show).await;
+        show.approval_prompt.close();
+        show.screen.close(ctx.console)?;
+        if !matches!(&step, Ok(FollowStep::Over(report)) if !report.view.state.is_live()) {
+            self.save_position(&show.last_event_id, ctx)?;
+        }
+        let followed = match (step?, self.on_signal) {
+            (FollowStep::Over(report), _) => FollowOutcome::Over(report),
+            (FollowStep::Running, _) | (FollowStep::Signal, OnSignal::Leave) => {
+                FollowOutcome::Detached
+            }
+            (FollowStep::Signal, OnSignal::Stop) => self.stop(ctx, signals).await?,
+        };
+        if let FollowOutcome::Over(report) = &followed
+            && !report.view.state.is_live()
+        {
+            // What is left of it is a file nobody will ask for.
+            LocalState::open(ctx.settings).remove_position(self.started.run).ok();
+        }
+        Ok(followed)
+    }
+
+    fn live_view(&self, ctx: &CommandContext<'_>) -> LiveView {
+        let RunStarted { instance, agents, .. } = &self.started;
+        let new = || RunProgress::new(instance.clone(), agents, self.detail);
+        let screen = Screen::new(self.answer_destination);
+        let interactivity = match (self.event_consumer(ctx), ctx.console.drawable_size()) {
+            (EventConsumer::Person, Some(_)) => Interactivity::Interactive,
+            (EventConsumer::Person | EventConsumer::Program, _) => Interactivity::NonInteractive,
+        };
+        let approval_prompt = ApprovalPrompt::new(self.started.clone(), interactivity);
+        let (replay, last) = match &self.resume_point {
+            ResumePoint::Start => (Replay::from_start(new(), new()), String::new()),
+            ResumePoint::After { event, run } => {
+                (Replay::from_snapshot(run, new(), self.detail), event.clone())
+            }
+        };
+        LiveView { screen, approval_prompt, replay, last_event_id: last }
+    }
+
+    async fn follow_events(
+        &mut self,
+        ctx: &mut CommandContext<'_>,
+        signals: &mut InterruptSignals,
+        show: &mut LiveView,
+    ) -> Result<FollowStep, CliError> {
+        let mut feed = self.open_feed(ctx, show);
+        let mut tick = interval(REDRAW_INTERVAL);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let lines = tokio::select! {
+                () = signals.wait_for_first() => return Ok(FollowStep::Signal),
+                _ = tick.tick() => {
+                    show.approval_prompt.update(show.replay.progress().open_approval_ids(), &self.client, clock::now());
+                    show.draw(ctx)?;
+                    continue;
+                }
+                told = show.approval_prompt.wait_in_flight(clock::now) => {
+                    show.screen.print(ctx.console, told.map(TranscriptLine::Notice).into_iter().collect())?;
+                    continue;
+                }
+                news = feed.next() => match news? {
+                    FeedUpdate::Event(id, event) => {
+                        show.print_event(&event, ctx)?;
+                        show.last_event_id = id;
+                        match event.kind {
+                            EventKind::RunRunning if self.until == FollowUntil::Running => {
+                                return Ok(FollowStep::Running);
+                            }
+                            _ => continue,
+                        }
+                    }
+                    FeedUpdate::End => {
+                        if let Some(report) = self.run_conclusion().await? {
+                            return Ok(FollowStep::Over(Box::new(report)));
+                        }
+                        // Whoever was quick has resumed it already.
+                        feed = self.open_feed(ctx, show);
+                        continue;
+                    }
+                    FeedUpdate::Disconnected => DAEMON_LOST,
+                    FeedUpdate::Reconnected(client) => {
+                        self.client = client;
+                        DAEMON_BACK
+                    }
+                },
+            };
+            show.screen.print(
+                ctx.console,
+                vec![TranscriptLine::Notice(StyledLine::new(Tone::Warn, lines))],
+            )?;
+        }
+    }
+
+    fn open_feed(&self, ctx: &CommandContext<'_>, show: &LiveView) -> ReconnectingFeed {
+        let after = Some(show.last_event_id.clone()).filter(|id| !id.is_empty());
+        let watched = match self.mode {
+            RunMode::Run => FeedSource::RunToRest(self.started.run, self.event_consumer(ctx)),
+            // A `start` that is paused continues when a user resumes it.
+            RunMode::Start => FeedSource::Run(self.started.run),
+        };
+        ReconnectingFeed::open(self.client.clone(), ctx.settings.clone(), watched, after)
+    }
+
+    fn event_consumer(&self, ctx: &CommandContext<'_>) -> EventConsumer {
+        match self.answer_destination {
+            AnswerDestination::Stdout if ctx.console.is_interactive() => EventConsumer::Person,
+            AnswerDestination::Stdout | AnswerDestination::Stderr | AnswerDestination::Discard => {
+                EventConsumer::Program
+            }
+        }
+    }
+
+    /// What the run came to; none if it goes on.
+    async fn run_conclusion(&self) -> Result<Option<RunConclusion>, CliError> {
+        let view = match self.client.run(self.started.run).await {
+            Ok(view) => view,
+            // The feed notices too, and gets the daemon back.
+            Err(DialError::Lost { .. } | DialError::Absent { .. }) => return Ok(None),
+            Err(other) => return Err(other.into()),
+        };
+        Ok(if view.is_at_rest() { RunConclusion::from_view(view) } else { None })
+    }
+
+    /// Notes how far it was shown, for `attach`.
+    fn save_position(&self, last: &str, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+        match LocalState::open(ctx.settings).save_last_shown_event(self.started.run, last) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                ctx.console.warn(&format!("could not note how far it was shown: {error}"))
+            }
+        }
+    }
+
+    async fn stop(
+        &self,
+        ctx: &mut CommandContext<'_>,
+        signals: &mut InterruptSignals,
+    ) -> Result<FollowOutcome, CliError> {
+        let target = Target::instance(&self.started.instance);
+        let words = format!("stopping {target} (once more: leave that to the daemon)");
+        ctx.console.eprint_line(&StyledLine::new(Tone::Warn, words))?;
+        let (settings, run) = (ctx.settings, self.started.run);
+        let stopping = async {
+            let client = discovery::connect_or_start(settings).await?;
+            match client.run_stop(run, StopGrace::Default).await {
+                Ok(stopped) => Ok((Some(stopped), client.run(run).await?)),
+                // It ended by itself in the meantime.
+                Err(DialError::Refused(problem))
+                    if matches!(problem.code, Code::RunEnded | Code::Conflict) =>
+                {
+                    Ok((None, client.run(run).await?))
+                }
+                Err(other) => Err(CliError::from(other)),
+            }
+        };
+        let mut stopping = pin!(stopping);
+        let stopped = if let Some(stopped) = signals.run_until_second(&mut stopping).await {
+            stopped
+        } else {
+            // Nobody leaves before the daemon has it in its books: from then on it ends the rest by itself.
+            tokio::select! {
+                stopped = &mut stopping => stopped,
+                () = wait_until_ended(settings, run) => return Ok(FollowOutcome::DetachedWhileStopping),
+                () = tokio::time::sleep(STOP_RESPONSE_TIMEOUT) => return Err(stop_timeout_error(&target)),
+            }
+        };
+        let (stopped, view) = stopped?;
+        if let Some(stopped) = stopped {
+            ctx.console.eprint_line(&report::run_stopped_line(&stopped))?;
+        }
+        let report = RunConclusion::from_view(view);
+        let report = report.ok_or_else(|| {
+            CliError::new(CliErrorKind::Failed, format!("{target} goes on all the same"))
+        })?;
+        Ok(FollowOutcome::Over(Box::new(report)))
+    }
+}
+
+fn stop_timeout_error(target: &Target) -> CliError {
+    let what = format!("{target} could not be stopped: the daemon does not answer");
+    CliError::new(CliErrorKind::Failed, what)
+        .with_hint(format!("try again: agent-worker stop {target}"))
+}
+
+/// Returns once the daemon knows that a run is over.
+async fn wait_until_ended(settings: &CliSettings, run: RunId) {
+    loop {
+        let known = match discovery::connect_or_start(settings).await {
+            Ok(client) => client.run(run).await.ok(),
+            Err(_) => None,
+        };
+        if known.is_some_and(|view| !view.state.is_live()) {
+            return;
+        }
+        tokio::time::sleep(STOP_POLL_INTERVAL).await;
+    }
+}
+
+impl LiveView {
+    fn draw(&mut self, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+        let Some(size) = ctx.console.drawable_size() else { return Ok(()) };
+        let now = clock::now();
+        let mut lines = self.replay.progress().status_lines(now, size);
+        // The cursor rests on a line of its own.
+        let height = size.height.saturating_sub(lines.len() + 1);
+        lines.extend(self.approval_prompt.draw(TerminalSize { height, ..size }, now));
+        self.screen.draw(ctx.console, lines)
+    }
+
+    fn print_event(&mut self, event: &Event, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+        let lines = self.replay.apply(event);
+        self.screen.print(ctx.console, lines)
+    }
+}

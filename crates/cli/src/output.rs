@@ -1,0 +1,13 @@
+//! Everything that is printed: the console, tables, reports, state words and styled text.
+
+pub(crate) mod clock;
+pub(crate) mod console;
+pub(crate) mod exit_report;
+pub(crate) mod report;
+#[cfg(test)]
+pub(crate) mod samples;
+pub(crate) mod state_text;
+pub(crate) mod styled_line;
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod verdict;

@@ -1,0 +1,361 @@
+//! The two ends a person reads: answers on stdout, talk on stderr. Nothing else in this room prints.
+//!
+//! An answer that cannot be printed is a failure. Talk is not worth failing for: when a terminal is gone, what
+//! has to be done (stopping a run, say) is still done.
+
+use std::{
+    ffi::OsString,
+    io::{self, IsTerminal, Write},
+};
+
+use agent_worker_workflow::RenderStyle;
+use serde::Serialize;
+
+use crate::{
+    error::CliError,
+    output::{
+        styled_line::{Colour, StyledLine, Tone},
+        table::{Column, layout_facts, layout_table},
+        text::sanitize_for_display,
+    },
+};
+
+type PrintResult = Result<(), CliError>;
+
+/// Where answers and talk go.
+pub struct Console {
+    stdout: OutputStream,
+    stderr: OutputStream,
+}
+
+/// One end: where it leads and what is there.
+pub(crate) struct OutputStream {
+    writer: Box<dyn Write>,
+    colour: Colour,
+    device: OutputDevice,
+    on_error: PrintErrorPolicy,
+}
+
+/// What it means when something could not be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PrintErrorPolicy {
+    Fail,
+    Ignore,
+}
+
+/// Who reads an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputDevice {
+    /// A terminal, which is asked for its size each time it matters.
+    Terminal,
+    /// A terminal that only knows lines, one after the other.
+    DumbTerminal,
+    /// A file, a pipe, a program.
+    Program,
+}
+
+/// How much room a terminal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TerminalSize {
+    /// Columns.
+    pub(crate) width: usize,
+    /// Lines.
+    pub(crate) height: usize,
+}
+
+impl Console {
+    /// The process's own stdout and stderr.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "what `main` complains about, should its reading fail, is already said here"
+    )]
+    pub fn standard() -> Self {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let env = |name: &str| std::env::var_os(name);
+        let (answers, talk) = (detect_device(&stdout, env), detect_device(&stderr, env));
+        Self {
+            stdout: OutputStream {
+                colour: detect_colour(answers, env),
+                device: answers,
+                writer: Box::new(stdout),
+                on_error: PrintErrorPolicy::Fail,
+            },
+            stderr: OutputStream {
+                colour: detect_colour(talk, env),
+                device: talk,
+                writer: Box::new(stderr),
+                on_error: PrintErrorPolicy::Ignore,
+            },
+        }
+    }
+
+    /// Two ends read by programs.
+    pub fn for_programs(answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
+        Self::with_device(OutputDevice::Program, answers, talk)
+    }
+
+    /// Two ends of a terminal that only knows lines.
+    pub fn for_dumb_terminal(answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
+        Self::with_device(OutputDevice::DumbTerminal, answers, talk)
+    }
+
+    fn with_device(reader: OutputDevice, answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
+        let end = |writer, unprinted| OutputStream {
+            writer,
+            colour: Colour::Off,
+            device: reader,
+            on_error: unprinted,
+        };
+        Self {
+            stdout: end(answers, PrintErrorPolicy::Fail),
+            stderr: end(talk, PrintErrorPolicy::Ignore),
+        }
+    }
+
+    /// Whether somebody sits before it who reads along.
+    pub(crate) fn is_interactive(&self) -> bool {
+        match self.stderr.device {
+            OutputDevice::Terminal | OutputDevice::DumbTerminal => true,
+            OutputDevice::Program => false,
+        }
+    }
+
+    /// Prints a line of the answer.
+    pub(crate) fn print_line(&mut self, line: &StyledLine) -> PrintResult {
+        self.stdout.write_line(line)
+    }
+
+    /// Prints a piece of an answer that comes bit by bit.
+    pub(crate) fn print_chunk(&mut self, text: &str) -> PrintResult {
+        self.stdout.write(&sanitize_for_display(text))
+    }
+
+    /// Prints text for a program, to the byte.
+    pub(crate) fn print_raw(&mut self, text: &str) -> PrintResult {
+        self.stdout.write(text)
+    }
+
+    /// Whether a person reads the answers as they come.
+    pub(crate) fn is_stdout_interactive(&self) -> bool {
+        match self.stdout.device {
+            OutputDevice::Terminal | OutputDevice::DumbTerminal => true,
+            OutputDevice::Program => false,
+        }
+    }
+
+    /// Prints one JSON document, on one line.
+    pub(crate) fn print_json(&mut self, document: &impl Serialize) -> PrintResult {
+        let text = serde_json::to_string(document).map_err(io::Error::other);
+        self.print_line(&StyledLine::plain(text.map_err(CliError::print_failed)?))
+    }
+
+    /// Says a line beside the answer.
+    pub(crate) fn eprint_line(&mut self, line: &StyledLine) -> PrintResult {
+        self.stderr.write_line(line)
+    }
+
+    /// Prints an answer of several lines.
+    pub(crate) fn print_lines(&mut self, lines: &[StyledLine]) -> PrintResult {
+        lines.iter().try_for_each(|line| self.print_line(line))
+    }
+
+    /// Prints a table that fits its reader.
+    pub(crate) fn print_table<const N: usize>(
+        &mut self,
+        head: [Column<'_>; N],
+        rows: &[[String; N]],
+    ) -> PrintResult {
+        let width = self.stdout.terminal_size().map(|size| size.width);
+        self.print_lines(&layout_table(head, rows, width))
+    }
+
+    /// Prints values behind their labels, as wide as their reader.
+    pub(crate) fn print_facts(&mut self, rows: &[(&str, String)]) -> PrintResult {
+        let width = self.stdout.terminal_size().map(|size| size.width);
+        self.print_lines(&layout_facts(rows, width))
+    }
+
+    /// How many columns the reader of the answers has; `None` for a program.
+    pub(crate) fn stdout_width(&self) -> Option<usize> {
+        self.stdout.terminal_size().map(|size| size.width)
+    }
+
+    /// Says what is worth knowing.
+    pub(crate) fn note(&mut self, text: &str) -> PrintResult {
+        self.eprint_line(&StyledLine::plain(sanitize_for_display(text)))
+    }
+
+    /// Says what needs a look but stops nothing.
+    pub(crate) fn warn(&mut self, text: &str) -> PrintResult {
+        self.eprint_line(
+            &StyledLine::new(Tone::Warn, "warning: ").with(Tone::Plain, sanitize_for_display(text)),
+        )
+    }
+
+    /// Says what to do next.
+    pub(crate) fn hint(&mut self, text: &str) -> PrintResult {
+        self.eprint_line(&StyledLine::new(
+            Tone::Dim,
+            format!("hint: {}", sanitize_for_display(text)),
+        ))
+    }
+
+    /// Says what failed and what to do next. A bad file is shown with the lines in question.
+    pub(crate) fn eprint_error(&mut self, error: &CliError) -> PrintResult {
+        if let Some(bad) = error.workflow_error() {
+            let paint = match self.stderr.colour {
+                Colour::On => RenderStyle::Ansi,
+                Colour::Off => RenderStyle::Plain,
+            };
+            return self.eprint_line(&StyledLine::plain(bad.render(paint)));
+        }
+        let body = error.to_report_error();
+        let message = sanitize_for_display(&body.message);
+        self.eprint_line(&StyledLine::new(Tone::Bad, "error: ").with(Tone::Plain, message))?;
+        body.hint.map_or(Ok(()), |hint| self.hint(&hint))
+    }
+
+    /// Prints a text of clap's, help or complaint, at the end it belongs to.
+    pub(crate) fn print_clap_message(&mut self, error: &clap::Error) -> PrintResult {
+        let end = if error.use_stderr() { &mut self.stderr } else { &mut self.stdout };
+        let text = match end.colour {
+            Colour::On => error.render().ansi().to_string(),
+            Colour::Off => error.render().to_string(),
+        };
+        end.write(&text)
+    }
+
+    /// Prints help that was asked for: it is the answer.
+    pub(crate) fn print_help(&mut self, text: &clap::builder::StyledStr) -> PrintResult {
+        let text = match self.stdout.colour {
+            Colour::On => text.ansi().to_string(),
+            Colour::Off => text.to_string(),
+        };
+        self.stdout.write(&text)
+    }
+
+    /// Sends the terminal a sequence and lines at once, so that nobody sees the state between.
+    pub(crate) fn redraw(&mut self, sequence: &str, lines: &[StyledLine]) -> PrintResult {
+        let colour = self.stderr.colour;
+        let lines = lines.iter().map(|line| line.paint(colour) + "\n");
+        let text: String = std::iter::once(sequence.to_owned()).chain(lines).collect();
+        self.stderr.write(&text)
+    }
+
+    /// How much room there is to draw in; `None` for who reads line by line.
+    pub(crate) fn drawable_size(&self) -> Option<TerminalSize> {
+        match self.stderr.device {
+            OutputDevice::Terminal => self.stderr.terminal_size(),
+            OutputDevice::DumbTerminal | OutputDevice::Program => None,
+        }
+    }
+}
+
+impl OutputStream {
+    fn write_line(&mut self, line: &StyledLine) -> PrintResult {
+        let text = line.paint(self.colour);
+        self.write(&format!("{text}\n"))
+    }
+
+    fn write(&mut self, text: &str) -> PrintResult {
+        let written = self.writer.write_all(text.as_bytes());
+        match (written.and_then(|()| self.writer.flush()), self.on_error) {
+            (Ok(()), _) | (Err(_), PrintErrorPolicy::Ignore) => Ok(()),
+            (Err(error), PrintErrorPolicy::Fail) => Err(CliError::print_failed(error)),
+        }
+    }
+
+    /// Asked anew each time: people resize their terminals.
+    fn terminal_size(&self) -> Option<TerminalSize> {
+        match self.device {
+            OutputDevice::Program => None,
+            OutputDevice::Terminal | OutputDevice::DumbTerminal => {
+                let size = terminal_size::terminal_size();
+                let (width, height) = size.map_or((80, 24), |(width, height)| (width.0, height.0));
+                Some(TerminalSize { width: width.max(1).into(), height: height.max(1).into() })
+            }
+        }
+    }
+}
+
+fn detect_device(end: &impl IsTerminal, env: impl Fn(&str) -> Option<OsString>) -> OutputDevice {
+    if end.is_terminal() { terminal_device(env) } else { OutputDevice::Program }
+}
+
+fn terminal_device(env: impl Fn(&str) -> Option<OsString>) -> OutputDevice {
+    match env("TERM") {
+        Some(term) if !term.is_empty() && term != "dumb" => OutputDevice::Terminal,
+        Some(_) | None => OutputDevice::DumbTerminal,
+    }
+}
+
+/// What people can set: `NO_COLOR` and `CLICOLOR=0` for none, `CLICOLOR_FORCE` for some even in a pipe.
+fn detect_colour(reader: OutputDevice, env: impl Fn(&str) -> Option<OsString>) -> Colour {
+    let is_set = |name| env(name).is_some_and(|value| !value.is_empty());
+    let is_off = |name| env(name).is_some_and(|value| value == "0");
+    match reader {
+        OutputDevice::DumbTerminal => Colour::Off,
+        OutputDevice::Terminal | OutputDevice::Program if is_set("NO_COLOR") => Colour::Off,
+        _ if is_set("CLICOLOR_FORCE") && !is_off("CLICOLOR_FORCE") => Colour::On,
+        OutputDevice::Terminal if !is_off("CLICOLOR") => Colour::On,
+        OutputDevice::Terminal | OutputDevice::Program => Colour::Off,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks a name up in `A=1 B=2`.
+    fn variable(variables: &str, name: &str) -> Option<OsString> {
+        let mut pairs = variables.split(' ').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(found, _)| *found == name).map(|(_, value)| value.into())
+    }
+
+    #[test]
+    fn what_a_person_set_decides_about_drawing_and_colour() {
+        use {Colour::*, OutputDevice::*};
+        for (variables, expected) in [
+            ("TERM=xterm", (Terminal, On)),
+            ("TERM=dumb", (DumbTerminal, Off)),
+            ("TERM=", (DumbTerminal, Off)),
+            ("", (DumbTerminal, Off)),
+            ("TERM=dumb CLICOLOR_FORCE=1", (DumbTerminal, Off)),
+            ("TERM=xterm NO_COLOR=", (Terminal, On)),
+            ("TERM=xterm NO_COLOR=1", (Terminal, Off)),
+            ("TERM=xterm NO_COLOR=0", (Terminal, Off)),
+            ("TERM=xterm NO_COLOR=1 CLICOLOR_FORCE=1", (Terminal, Off)),
+            ("TERM=xterm CLICOLOR=0", (Terminal, Off)),
+        ] {
+            let env = |name: &str| variable(variables, name);
+            let reader = terminal_device(env);
+            assert_eq!((reader, detect_colour(reader, env)), expected, "{variables}");
+        }
+    }
+
+    #[test]
+    fn a_program_sees_colours_only_where_they_are_asked_for() {
+        for (variables, expected) in [
+            ("TERM=xterm", Colour::Off),
+            ("CLICOLOR_FORCE=1", Colour::On),
+            ("CLICOLOR_FORCE=0", Colour::Off),
+            ("CLICOLOR_FORCE=1 NO_COLOR=1", Colour::Off),
+        ] {
+            let env = |name: &str| variable(variables, name);
+            assert_eq!(detect_colour(OutputDevice::Program, env), expected, "{variables}");
+        }
+    }
+
+    #[test]
+    fn only_a_terminal_that_can_be_drawn_on_is() {
+        for (reader, drawn) in [
+            (OutputDevice::Terminal, true),
+            (OutputDevice::DumbTerminal, false),
+            (OutputDevice::Program, false),
+        ] {
+            let mut console = Console::for_programs(Box::new(io::sink()), Box::new(io::sink()));
+            console.stderr.device = reader;
+            assert_eq!(console.drawable_size().is_some(), drawn, "{reader:?}");
+        }
+    }
+}

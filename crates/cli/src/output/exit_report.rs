@@ -1,0 +1,93 @@
+//! How following a run ends for the caller: what is printed, and the exit code.
+
+use agent_worker_protocol::{Target, api::RunStarted};
+
+use crate::{
+    error::{CliError, CliErrorKind},
+    input::context::{CommandContext, Format},
+    live::{follower::FollowOutcome, screen::AnswerDestination},
+    output::{
+        report::{Envelope, RunConclusion},
+        styled_line::{StyledLine, Tone},
+        verdict::RunVerdict,
+    },
+};
+
+/// Tells where following a run led.
+pub(crate) fn finish_follow(
+    followed: FollowOutcome,
+    started: &RunStarted,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    match followed {
+        FollowOutcome::Detached => print_detached_run(started, format, ctx),
+        FollowOutcome::DetachedWhileStopping => Err(CliError::new(
+            CliErrorKind::Detached,
+            "left before it was stopped; the daemon goes on stopping it",
+        )
+        .with_hint("look: agent-worker ls")),
+        FollowOutcome::Over(report) => print_conclusion(&report, format, ctx),
+    }
+}
+
+/// Says how to come back to a run that goes on.
+pub(crate) fn print_detached_run(
+    started: &RunStarted,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    match format {
+        Format::Json => ctx.console.print_json(started)?,
+        Format::Text => {
+            let target = Target::instance(&started.instance);
+            ctx.console.print_line(
+                &StyledLine::new(Tone::Strong, target.to_string()).with(Tone::Plain, " goes on"),
+            )?;
+            ctx.console.hint(&format!("follow it: agent-worker attach {target}"))?;
+            ctx.console.hint(&format!("stop it: agent-worker stop {target}"))?;
+        }
+    }
+    Ok(RunVerdict::Done)
+}
+
+/// Puts a failure where a program that follows a run looks for it: a run's envelope.
+pub(crate) fn print_error_in_envelope(
+    result: Result<RunVerdict, CliError>,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    match result {
+        Err(error) if format == Format::Json && error.kind() != CliErrorKind::OutputClosed => {
+            ctx.console.print_json(&Envelope::from_error(&error))?;
+            Ok(error.verdict())
+        }
+        other => other,
+    }
+}
+
+/// Where what is said goes: a document on stdout leaves no room for it there.
+pub(crate) fn answer_destination(format: Format) -> AnswerDestination {
+    match format {
+        Format::Text => AnswerDestination::Stdout,
+        Format::Json => AnswerDestination::Stderr,
+    }
+}
+
+/// Prints what a run came to. Whoever stopped reading does not change what that is.
+fn print_conclusion(
+    report: &RunConclusion,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    let printed = match format {
+        Format::Json => ctx.console.print_json(&report.envelope()),
+        Format::Text => {
+            report.closing_lines().iter().try_for_each(|line| ctx.console.eprint_line(line))
+        }
+    };
+    match printed {
+        Err(error) if error.kind() != CliErrorKind::OutputClosed => Err(error),
+        Ok(()) | Err(_) => Ok(report.verdict()),
+    }
+}

@@ -1,0 +1,349 @@
+//! What a run came to: the closing lines for people, the envelope for programs. Pure.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use agent_worker_protocol::{
+    AgentName, AgentState, Receipt, RunId, RunState, Tag, Target, Usage, WorkflowName,
+    api::{AgentStopped, AgentView, ReportError, RunReport, RunStopped, RunView},
+};
+use serde::Serialize;
+
+use crate::{
+    error::CliError,
+    output::{
+        state_text,
+        styled_line::{StyledLine, Tone},
+        text::{self, one_line, pluralize},
+        verdict::RunVerdict,
+    },
+};
+
+/// A run that is over, or waits, and how that counts.
+#[derive(Debug)]
+pub(crate) struct RunConclusion {
+    /// The run, as the daemon knows it.
+    pub(crate) view: RunView,
+    report: RunReport,
+}
+
+/// The one document `run --json` prints. `error` is null exactly when `outcome` is `done`.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Envelope {
+    /// Of a run.
+    Run(Box<RunReport>),
+    /// Of one that never came to be, or was lost sight of: the same keys.
+    Failure(Box<FailedRunReport>),
+}
+
+/// What is known of no run.
+#[derive(Debug, Serialize)]
+pub(crate) struct FailedRunReport {
+    outcome: RunVerdict,
+    workflow: Option<WorkflowName>,
+    tag: Option<Tag>,
+    run: Option<RunId>,
+    duration_ms: u64,
+    turns: u32,
+    messages: u32,
+    usage: Usage,
+    dead_letters: [Receipt; 0],
+    dropped: [Receipt; 0],
+    agents: BTreeMap<AgentName, AgentView>,
+    error: Option<ReportError>,
+}
+
+impl RunConclusion {
+    /// The report of a run that has ended or is at rest; none while it continues.
+    pub(crate) fn from_view(view: RunView) -> Option<Self> {
+        let mut report = RunReport::of(&view)?;
+        if let Some(error) = &mut report.error {
+            error.hint = advice(report.outcome, &view);
+        }
+        Some(Self { view, report })
+    }
+
+    /// How it ended.
+    pub(crate) fn verdict(&self) -> RunVerdict {
+        self.report.outcome
+    }
+
+    /// The run for programs.
+    pub(crate) fn envelope(&self) -> Envelope {
+        Envelope::Run(Box::new(self.report.clone()))
+    }
+
+    /// The run for people: how it ended and after what, then everything that was not done, and what to do about it.
+    pub(crate) fn closing_lines(&self) -> Vec<StyledLine> {
+        let view = &self.view;
+        let mut summary = vec![
+            format!(" {}", text::format_elapsed(Duration::from_millis(self.report.duration_ms))),
+            pluralize(view.turns as usize, "turn"),
+            pluralize(view.messages as usize, "message"),
+        ];
+        let undone = [(&view.dead_letters, "dead letter"), (&view.dropped, "dropped message")];
+        summary.extend(
+            undone
+                .iter()
+                .filter(|(receipts, _)| !receipts.is_empty())
+                .map(|(receipts, noun)| pluralize(receipts.len(), noun)),
+        );
+        summary.extend(state_text::cost_text(&view.usage).map(
+            |cost| match view.usage.cost_micros {
+                Some(_) => cost,
+                None => format!("cost {cost}"),
+            },
+        ));
+        let (tone, words) = self.headline();
+        let head = StyledLine::new(tone, words);
+        let mut lines = vec![head.with(Tone::Plain, summary.join(" · "))];
+        if let Some(error) = &self.report.error
+            && (view.error.is_some() || matches!(view.state, RunState::Paused { .. }))
+        {
+            lines.push(StyledLine::plain(format!("  {}", one_line(&error.message))));
+        }
+        lines.extend(view.dead_letters.iter().chain(&view.dropped).map(undelivered_line));
+        let hint = self.report.error.as_ref().and_then(|error| error.hint.as_ref());
+        lines.extend(hint.map(|hint| StyledLine::new(Tone::Dim, format!("hint: {hint}"))));
+        lines
+    }
+
+    fn headline(&self) -> (Tone, &'static str) {
+        match self.report.outcome {
+            RunVerdict::Done => (Tone::Good, "done in"),
+            RunVerdict::Failed => (Tone::Bad, "failed after"),
+            RunVerdict::Invalid => (Tone::Bad, "invalid: given up after"),
+            RunVerdict::Limit => (Tone::Warn, "paused at a limit after"),
+            RunVerdict::Human => (Tone::Warn, "paused for a person after"),
+            RunVerdict::Interrupted => (Tone::Warn, "interrupted after"),
+            RunVerdict::Stopped => (Tone::Warn, "stopped after"),
+        }
+    }
+}
+
+/// What a person does next, if anything is left to do.
+fn advice(verdict: RunVerdict, view: &RunView) -> Option<String> {
+    let target = Target::instance(&view.instance);
+    let again = format!("fix it and begin it again: agent-worker restart {target}");
+    match verdict {
+        RunVerdict::Done | RunVerdict::Stopped => None,
+        RunVerdict::Failed if !view.dead_letters.is_empty() => {
+            Some(format!("read what happened: agent-worker peek {target}; {again}"))
+        }
+        RunVerdict::Failed | RunVerdict::Invalid => Some(again),
+        RunVerdict::Human if view.agents.iter().any(is_waiting_for_approval) => Some(format!(
+            "an agent waits for approval: `agent-worker pending --target {target}` shows what it wants, \
+             `approve` and `deny` answer it; `agent-worker stop {target}` ends it"
+        )),
+        RunVerdict::Human => Some(format!(
+            "an agent asks something: `agent-worker answer --target {target}` shows what, and answers it; \
+             `agent-worker stop {target}` ends it"
+        )),
+        RunVerdict::Limit | RunVerdict::Interrupted => {
+            let typed = view.needs.to_command(&target);
+            Some(format!(
+                "it waits: let it go on with `{typed}`, or end it with `agent-worker stop {target}`"
+            ))
+        }
+    }
+}
+
+fn is_waiting_for_approval(agent: &AgentView) -> bool {
+    matches!(&agent.state, AgentState::Waiting { approvals, .. } if !approvals.is_empty())
+}
+
+impl Envelope {
+    /// A run that never came to be, or was lost sight of.
+    pub(crate) fn from_error(error: &CliError) -> Self {
+        Self::Failure(Box::new(FailedRunReport {
+            outcome: error.verdict(),
+            workflow: None,
+            tag: None,
+            run: None,
+            duration_ms: 0,
+            turns: 0,
+            messages: 0,
+            usage: Usage::default(),
+            dead_letters: [],
+            dropped: [],
+            agents: BTreeMap::new(),
+            error: Some(error.to_report_error()),
+        }))
+    }
+}
+
+/// What stopping a run ended.
+pub(crate) fn run_stopped_line(stopped: &RunStopped) -> StyledLine {
+    let who = stopped.attempts.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
+    let ended = match stopped.attempts.as_slice() {
+        [] => "nobody was working".to_owned(),
+        _ => format!("ended {who} ({})", process_count_text(stopped.processes)),
+    };
+    let target = Target::instance(&stopped.instance);
+    StyledLine::new(Tone::Strong, format!("stopped {target}"))
+        .with(Tone::Plain, format!(": {ended}"))
+}
+
+/// What stopping an agent ended.
+pub(crate) fn agent_stopped_line(stopped: &AgentStopped) -> StyledLine {
+    let who = Target::agent(stopped.agent.clone(), &stopped.instance);
+    let ended = match stopped.processes {
+        0 => "it had no process".to_owned(),
+        number => format!("ended {}", process_count_text(number)),
+    };
+    StyledLine::new(Tone::Strong, format!("stopped {who}")).with(Tone::Plain, format!(": {ended}"))
+}
+
+fn process_count_text(number: u32) -> String {
+    if number == 1 { "1 process".to_owned() } else { format!("{number} processes") }
+}
+
+fn undelivered_line(receipt: &Receipt) -> StyledLine {
+    let why = receipt.why.as_deref().unwrap_or("no reason given");
+    let after = match receipt.failures {
+        0 => String::new(),
+        failures => format!(" after {}", pluralize(failures as usize, "failure")),
+    };
+    StyledLine::plain(format!("  #{} for {} is ", receipt.seq, receipt.agent))
+        .with(Tone::Bad, receipt.state.word())
+        .with(Tone::Plain, format!("{after}: {}", one_line(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{
+        DeliveryState, LimitKind, Outcome, PauseCause,
+        api::{ResumeRequest, RunError, RunErrorCode},
+    };
+
+    use super::*;
+    use crate::output::{samples, styled_line::Colour};
+
+    fn report(view: RunView) -> RunConclusion {
+        RunConclusion::from_view(view).unwrap()
+    }
+
+    fn shown(view: RunView) -> String {
+        report(view).closing_lines().iter().map(|line| line.paint(Colour::Off) + "\n").collect()
+    }
+
+    fn failed() -> RunView {
+        RunView { state: RunState::Ended { outcome: Outcome::Failed }, ..samples::run() }
+    }
+
+    #[test]
+    fn a_run_that_is_done_closes_with_one_line() {
+        insta::assert_snapshot!(shown(samples::run()), @"done in 1m 23s · 4 turns · 9 messages");
+    }
+
+    #[test]
+    fn what_a_run_cost_is_told_as_well_as_it_is_known() {
+        for (cost_micros, cost_reckoned, expected) in [
+            (Some(120_000), false, "done in 1m 23s · 4 turns · 9 messages · $0.12\n"),
+            (Some(120_000), true, "done in 1m 23s · 4 turns · 9 messages · ~$0.12\n"),
+            (None, false, "done in 1m 23s · 4 turns · 9 messages · cost unknown\n"),
+        ] {
+            let usage = Usage { input_tokens: 1, output_tokens: 1, cost_micros, cost_reckoned };
+            assert_eq!(shown(RunView { usage, ..samples::run() }), expected);
+        }
+    }
+
+    #[test]
+    fn dead_letters_are_listed_with_what_to_do() {
+        let dead = Receipt {
+            failures: 3,
+            why: Some("failed (crash): the worker is\ngone".into()),
+            ..samples::receipt(7, "coder", DeliveryState::Dead)
+        };
+        let dropped = Receipt {
+            why: Some("the run ended".into()),
+            ..samples::receipt(8, "reviewer", DeliveryState::Dropped)
+        };
+        let view = RunView { dead_letters: vec![dead], dropped: vec![dropped], ..failed() };
+        insta::assert_snapshot!(shown(view), @r"
+        failed after 1m 23s · 4 turns · 9 messages · 1 dead letter · 1 dropped message
+          #7 for coder is dead after 3 failures: failed (crash): the worker is gone
+          #8 for reviewer is dropped: the run ended
+        hint: read what happened: agent-worker peek @review:pr-1; fix it and begin it again: agent-worker restart @review:pr-1
+        ");
+    }
+
+    #[test]
+    fn a_run_that_waits_says_why_and_how_to_end_it() {
+        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let (state, needs) =
+            (RunState::Paused { cause }, ResumeRequest { hops: Some(100), ..Default::default() });
+        let view = RunView { state, needs, ended: None, lasted_ms: 90_000, ..samples::run() };
+        insta::assert_snapshot!(shown(view), @r"
+        paused at a limit after 1m 30s · 4 turns · 9 messages
+          paused: hop limit (51 of 50)
+        hint: it waits: let it go on with `agent-worker resume @review:pr-1 --hops 100`, or end it with `agent-worker stop @review:pr-1`
+        ");
+    }
+
+    #[test]
+    fn a_setup_that_failed_is_the_reason() {
+        let message = "`gh pr diff` exited with 1".to_owned();
+        let error = Some(RunError { code: RunErrorCode::SetupFailed, message });
+        insta::assert_snapshot!(shown(RunView { error, ..failed() }), @r"
+        failed after 1m 23s · 4 turns · 9 messages
+          `gh pr diff` exited with 1
+        hint: fix it and begin it again: agent-worker restart @review:pr-1
+        ");
+    }
+
+    #[test]
+    fn a_run_that_woke_nobody_has_the_word_of_its_exit_code() {
+        let message = "the kickoff mentions no agent, so nobody is woken".to_owned();
+        let error = Some(RunError { code: RunErrorCode::NobodyWoken, message });
+        let view = RunView { error, turns: 0, messages: 0, lasted_ms: 0, ..failed() };
+        assert_eq!(
+            serde_json::to_value(report(view.clone()).envelope()).unwrap()["outcome"],
+            "invalid"
+        );
+        insta::assert_snapshot!(shown(view), @r"
+        invalid: given up after 0ms · 0 turns · 0 messages
+          the kickoff mentions no agent, so nobody is woken
+        hint: fix it and begin it again: agent-worker restart @review:pr-1
+        ");
+    }
+
+    #[test]
+    fn the_envelope_of_a_done_run_has_every_field_and_no_error() {
+        let envelope = serde_json::to_value(report(samples::run()).envelope()).unwrap();
+        let unused = serde_json::json!({"input_tokens": 0, "output_tokens": 0});
+        let part = serde_json::json!({"turns": 2, "messages": 3, "usage": unused, "state": "idle"});
+        let expected = serde_json::json!({
+            "outcome": "done", "workflow": "review", "tag": "pr-1", "run": samples::RUN,
+            "duration_ms": 83_000, "turns": 4, "messages": 9, "usage": unused, "dead_letters": [], "dropped": [],
+            "agents": {"coder": part, "reviewer": part}, "error": null,
+        });
+        assert_eq!(envelope, expected);
+    }
+
+    #[test]
+    fn the_envelope_of_anything_else_says_why() {
+        let dropped = samples::receipt(8, "coder", DeliveryState::Dropped);
+        for (view, code) in [
+            (failed(), "failed"),
+            (RunView { dropped: vec![dropped], ..failed() }, "dropped"),
+            (
+                RunView {
+                    dead_letters: vec![samples::receipt(1, "coder", DeliveryState::Dead)],
+                    ..failed()
+                },
+                "dead_letters",
+            ),
+            (
+                RunView { state: RunState::Ended { outcome: Outcome::Stopped }, ..samples::run() },
+                "stopped",
+            ),
+            (
+                RunView { state: RunState::Paused { cause: PauseCause::Human }, ..samples::run() },
+                "human",
+            ),
+        ] {
+            assert_eq!(report(view).report.error.unwrap().code, code);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Values for tests: a run, its agents, its events. Nothing here is built into the program.
+
+use agent_worker_protocol::{
+    AgentName, AgentState, DeliveryState, Event, EventKind, Limits, Millis, Outcome, Position,
+    Receipt, RunId, RunMode, RunState, Seq, Usage,
+    api::{AgentView, ResumeRequest, RunView},
+};
+use serde_json::{Value, json};
+
+pub(crate) const RUN: &str = "01980000-0000-7000-8000-000000000001";
+
+/// `seconds` after the beginning of the sample run.
+pub(crate) fn at(seconds: i64) -> Millis {
+    Millis::new(1_700_000_000_000 + seconds * 1_000)
+}
+
+pub(crate) fn agent_name(name: &str) -> AgentName {
+    name.parse().unwrap()
+}
+
+pub(crate) fn run_id() -> RunId {
+    RUN.parse().unwrap()
+}
+
+/// `review:pr-1`, done after 83 seconds.
+pub(crate) fn run() -> RunView {
+    RunView {
+        run: run_id(),
+        instance: "review:pr-1".parse().unwrap(),
+        project: "/repo".into(),
+        file: Some("/repo/review.yaml".into()),
+        cwd: "/repo".into(),
+        params: [].into(),
+        limits: Limits { hops: 50, turns: Some(200), wall: None },
+        mode: RunMode::Run,
+        state: RunState::Ended { outcome: Outcome::Done },
+        state_since: at(83),
+        needs: ResumeRequest::default(),
+        error: None,
+        started: at(0),
+        ended: Some(at(83)),
+        lasted_ms: 83_000,
+        turns: 4,
+        messages: 9,
+        usage: Usage::default(),
+        dead_letters: Vec::new(),
+        dropped: Vec::new(),
+        pending: 0,
+        position: Position::default(),
+        agents: vec![agent("coder", AgentState::Idle), agent("reviewer", AgentState::Idle)],
+    }
+}
+
+pub(crate) fn agent(who: &str, state: AgentState) -> AgentView {
+    AgentView {
+        name: agent_name(who),
+        instance: "review:pr-1".parse().unwrap(),
+        project: "/repo".into(),
+        backend: "mock".into(),
+        model: None,
+        started: at(0),
+        state,
+        waiting: 0,
+        turns: 2,
+        messages: 3,
+        usage: Usage::default(),
+    }
+}
+
+pub(crate) fn receipt(seq: i64, who: &str, state: DeliveryState) -> Receipt {
+    Receipt {
+        seq: Seq::new(seq),
+        agent: agent_name(who),
+        state,
+        failures: 0,
+        why: None,
+        answer: None,
+    }
+}
+
+/// An event of `who`, `seconds` after the beginning.
+pub(crate) fn event(seconds: i64, kind: EventKind, who: &str, data: Value) -> Event {
+    Event {
+        pos: None,
+        ts: at(seconds),
+        instance: "review:pr-1".parse().unwrap(),
+        run: Some(run_id()),
+        kind,
+        agent: who.parse().ok(),
+        attempt: None,
+        cause: None,
+        by: None,
+        next: None,
+        data,
+    }
+}
+
+/// What `from` said to `to`.
+pub(crate) fn message_event(seq: i64, from: &str, to: &[&str], body: &str) -> Event {
+    let data = json!({
+        "seq": seq, "run": RUN, "ts": at(seq), "from": from, "kind": "message", "body": body,
+        "hops": 0, "to": to,
+    });
+    event(seq, EventKind::Message, from, data)
+}

@@ -1,0 +1,135 @@
+//! A line for people: pieces of text, each in a tone. Measured and cut as text, coloured last.
+
+use anstyle::{AnsiColor, Style};
+
+use crate::output::text;
+
+/// What a piece of text is; the colours follow from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// As it is.
+    Plain,
+    /// Beside the point.
+    Dim,
+    /// Somebody's name, a heading.
+    Strong,
+    /// It went well.
+    Good,
+    /// It needs a look.
+    Warn,
+    /// It went wrong.
+    Bad,
+}
+
+/// Whether the reader's end understands colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Colour {
+    /// A terminal that knows them, and nobody said `NO_COLOR`.
+    On,
+    /// A pipe, a file, or somebody who asked for none.
+    Off,
+}
+
+/// One line, without its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StyledLine(Vec<(Tone, String)>);
+
+impl StyledLine {
+    /// A line in one tone.
+    pub(crate) fn new(tone: Tone, text: impl Into<String>) -> Self {
+        Self(vec![(tone, text.into())])
+    }
+
+    /// A line as it is.
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+
+    /// Adds a piece.
+    #[must_use]
+    pub(crate) fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        self.0.push((tone, text.into()));
+        self
+    }
+
+    /// Puts a piece before it.
+    #[must_use]
+    pub(crate) fn with_prefix(mut self, tone: Tone, text: impl Into<String>) -> Self {
+        self.0.insert(0, (tone, text.into()));
+        self
+    }
+
+    /// How many columns it takes.
+    pub(crate) fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| text::width(text)).sum()
+    }
+
+    /// Cuts it to `columns`, with `…` where something was left out.
+    #[must_use]
+    pub(crate) fn cut(self, columns: usize) -> Self {
+        let Some(mut room) = columns.checked_sub(1) else { return Self::default() };
+        if self.width() <= columns {
+            return self;
+        }
+        let mut kept = Self::default();
+        for (tone, text) in self.0 {
+            let beginning = text::fitting_prefix(&text, room);
+            room -= text::width(beginning);
+            if beginning.len() < text.len() {
+                return kept.with(tone, format!("{beginning}…"));
+            }
+            kept = kept.with(tone, text);
+        }
+        kept
+    }
+
+    /// The line as bytes for a terminal, or as bare text.
+    pub(crate) fn paint(&self, colour: Colour) -> String {
+        self.0.iter().map(|(tone, text)| paint_segment(*tone, text, colour)).collect()
+    }
+}
+
+fn paint_segment(tone: Tone, text: &str, colour: Colour) -> String {
+    let style = match tone {
+        Tone::Plain => Style::new(),
+        Tone::Dim => Style::new().dimmed(),
+        Tone::Strong => Style::new().bold(),
+        Tone::Good => AnsiColor::Green.on_default(),
+        Tone::Warn => AnsiColor::Yellow.on_default(),
+        Tone::Bad => AnsiColor::Red.on_default().bold(),
+    };
+    match colour {
+        Colour::On => format!("{style}{text}{style:#}"),
+        Colour::Off => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> StyledLine {
+        StyledLine::new(Tone::Bad, "error: ").with(Tone::Plain, "no daemon")
+    }
+
+    #[test]
+    fn colours_are_there_only_for_those_who_see_them() {
+        assert_eq!(line().paint(Colour::Off), "error: no daemon");
+        assert_eq!(line().paint(Colour::On), "\x1b[1m\x1b[31merror: \x1b[0mno daemon");
+    }
+
+    #[test]
+    fn a_line_is_cut_as_text_whatever_its_tones() {
+        for (columns, kept) in [
+            (16, "error: no daemon"),
+            (12, "error: no d…"),
+            (8, "error: …"),
+            (7, "error:…"),
+            (4, "err…"),
+            (0, ""),
+        ] {
+            let cut = line().cut(columns);
+            assert_eq!(cut.paint(Colour::Off), kept);
+        }
+    }
+}

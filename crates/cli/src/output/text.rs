@@ -1,0 +1,180 @@
+//! Text on its way to a terminal: made harmless, measured, cut, and lengths of time in words.
+//!
+//! Invariant: what an agent wrote reaches a terminal only through [`sanitize_for_display`] or [`one_line`], so that it is
+//! shown and never carried out.
+
+use std::time::Duration;
+
+pub(crate) use agent_worker_protocol::sanitize_for_display;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// [`sanitize_for_display`], on one line: for tables and status lines.
+pub(crate) fn one_line(text: &str) -> String {
+    sanitize_for_display(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A line of JSON with every letter to be seen: those that JSON leaves as they are and a terminal does not show are spelt out.
+pub(crate) fn escape_invisible(line: &str) -> String {
+    let unseen = |c: char| c.width().unwrap_or(0) == 0;
+    let spelt = |c: char| -> String {
+        if unseen(c) {
+            c.escape_unicode().collect()
+        } else {
+            sanitize_for_display(c.encode_utf8(&mut [0; 4]))
+        }
+    };
+    line.chars().map(spelt).collect()
+}
+
+/// How many columns a terminal needs for it.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The text, cut to `columns` with `…` where something was left out.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    match columns.checked_sub(1) {
+        _ if width(text) <= columns => text.to_owned(),
+        None => String::new(),
+        Some(room) => format!("{}…", fitting_prefix(text, room)),
+    }
+}
+
+/// The longest beginning that fits into `columns`.
+pub(crate) fn fitting_prefix(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    let too_far = text.char_indices().find(|(_, c)| {
+        used += c.width().unwrap_or(0);
+        used > columns
+    });
+    too_far.map_or(text, |(end, _)| &text[..end])
+}
+
+/// A running clock: `0:07`, `12:34`, `1:02:03`.
+pub(crate) fn format_clock(span: Duration) -> String {
+    let (hours, minutes, seconds) = hours_minutes_seconds(span);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// A finished length of time: `240ms`, `7.2s`, `12m 34s`, `1h 2m`.
+pub(crate) fn format_elapsed(span: Duration) -> String {
+    match (hours_minutes_seconds(span), span.as_millis()) {
+        ((0, 0, _), millis @ 0..1_000) => format!("{millis}ms"),
+        ((0, 0, seconds), millis) => format!("{seconds}.{}s", millis % 1_000 / 100),
+        ((0, minutes, seconds), _) => format!("{minutes}m {seconds}s"),
+        ((hours, minutes, _), _) => format!("{hours}h {minutes}m"),
+    }
+}
+
+/// How long ago, in the largest unit: `12s`, `3m`, `5h`, `2d`.
+pub(crate) fn format_age(span: Duration) -> String {
+    match (hours_minutes_seconds(span), span.as_secs() / 86_400) {
+        (_, days @ 1..) => format!("{days}d"),
+        ((0, 0, 0), _) if !span.is_zero() => format!("{}ms", span.as_millis()),
+        ((0, 0, seconds), _) => format!("{seconds}s"),
+        ((0, minutes, _), _) => format!("{minutes}m"),
+        ((hours, _, _), _) => format!("{hours}h"),
+    }
+}
+
+/// How long from now, as it is said: `2 s`, `3 min`, `5 h`, `2 d`.
+pub(crate) fn format_delay(span: Duration) -> String {
+    match (hours_minutes_seconds(span), span.as_secs() / 86_400) {
+        (_, days @ 1..) => format!("{days} d"),
+        ((0, 0, seconds), _) => format!("{} s", seconds + u64::from(span.subsec_nanos() > 0)),
+        ((0, minutes, _), _) => format!("{minutes} min"),
+        ((hours, _, _), _) => format!("{hours} h"),
+    }
+}
+
+/// `1 turn`, `2 turns`.
+pub(crate) fn pluralize(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+fn hours_minutes_seconds(span: Duration) -> (u64, u64, u64) {
+    let seconds = span.as_secs();
+    (seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Lines of at most so many columns, broken between words; a longer word has its own.
+pub(crate) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(word) <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_stays_one_line() {
+        assert_eq!(one_line(" a\n\n  b\tc\r\n"), "a b c");
+    }
+
+    #[test]
+    fn nothing_in_a_request_hides_from_whoever_approves_it() {
+        assert_eq!(
+            escape_invisible("rm \u{202e}x\u{200b}\u{9b}1m e\u{301} \u{3164}\u{2028}\t ü请"),
+            "rm \\u{202e}x\\u{200b}\\u{9b}1m e\\u{301} \\u{3164}\\u{2028}\\u{9} ü请"
+        );
+    }
+
+    #[test]
+    fn a_cut_text_never_takes_more_columns_than_it_was_given() {
+        for (text, columns, kept) in [
+            ("reviewer", 8, "reviewer"),
+            ("reviewer", 7, "review…"),
+            ("请看这里", 8, "请看这里"),
+            ("请看这里", 7, "请看这…"),
+            ("请看这里", 6, "请看…"),
+            ("ab", 1, "…"),
+            ("ab", 0, ""),
+        ] {
+            assert_eq!(cut(text, columns), kept, "{text} in {columns}");
+            assert!(width(kept) <= columns);
+        }
+    }
+
+    #[test]
+    fn lengths_of_time_read_like_a_clock_a_report_an_age_and_a_promise() {
+        for (millis, on_a_clock, reported, ago, ahead) in [
+            (0, "0:00", "0ms", "0s", "0 s"),
+            (240, "0:00", "240ms", "240ms", "1 s"),
+            (7_260, "0:07", "7.2s", "7s", "8 s"),
+            (754_000, "12:34", "12m 34s", "12m", "12 min"),
+            (3_723_000, "1:02:03", "1h 2m", "1h", "1 h"),
+            (200_000_000, "55:33:20", "55h 33m", "2d", "2 d"),
+        ] {
+            let span = Duration::from_millis(millis);
+            assert_eq!(
+                (format_clock(span), format_elapsed(span), format_age(span), format_delay(span)),
+                (on_a_clock.into(), reported.into(), ago.into(), ahead.into())
+            );
+        }
+    }
+
+    #[test]
+    fn words_stay_whole_and_lines_stay_short() {
+        for (text, columns, lines) in [
+            ("one two three", 7, &["one two", "three"][..]),
+            ("one two three", 100, &["one two three"]),
+            ("unbreakable it is", 5, &["unbreakable", "it is"]),
+            ("", 5, &[""]),
+        ] {
+            assert_eq!(wrap_words(text, columns), lines, "{text}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A stream of events goes out only as fast as its reader reads.
+//!
+//! While the connection cannot write, its body is not polled: a reader that has stopped reading costs nothing, however
+//! much happens, until it reads again or is disconnected. The connection's send buffer is made small for such a stream,
+//! so that this shows after a few events and not after hundreds.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use axum::{
+    body::{Body, HttpBody},
+    response::Response,
+};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+
+/// Marks an answer, as an extension, as a stream without an end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndlessStream;
+
+/// Whether a connection can write, shared by the connection and the body it writes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Backpressure(Arc<Mutex<BackpressureState>>);
+
+#[derive(Debug, Default)]
+struct BackpressureState {
+    is_endless: bool,
+    is_stalled: bool,
+    body: Option<Waker>,
+}
+
+impl Backpressure {
+    /// Lets an endless stream go out at its reader's pace; other answers are left as they are.
+    pub(crate) fn apply_to_response(&self, answer: Response) -> Response {
+        if answer.extensions().get::<EndlessStream>().is_none() {
+            return answer;
+        }
+        self.lock().is_endless = true;
+        answer.map(|body| Body::new(BackpressuredBody { body, backpressure: self.clone() }))
+    }
+
+    /// Whether the connection carries an endless stream.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.lock().is_endless
+    }
+
+    /// Notes that the connection cannot write at the moment.
+    pub(crate) fn stall(&self) {
+        self.lock().is_stalled = true;
+    }
+
+    /// Notes that the connection has written.
+    pub(crate) fn resume(&self) {
+        let mut state = self.lock();
+        state.is_stalled = false;
+        if let Some(body) = state.body.take() {
+            body.wake();
+        }
+    }
+
+    /// Completes when the connection can write.
+    fn poll_ready(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if !state.is_stalled {
+            return Poll::Ready(());
+        }
+        state.body = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BackpressureState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A body that is polled only while its connection can write.
+struct BackpressuredBody {
+    body: Body,
+    backpressure: Backpressure,
+}
+
+impl HttpBody for BackpressuredBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        std::task::ready!(self.backpressure.poll_ready(cx));
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,120 @@
+//! What was decided, as a file to read. Nobody writes it: it is replaced when more is decided, and what somebody put there
+//! all the same is treated as any other text that could not be merged.
+
+use std::{io, sync::Arc};
+
+use agent_worker_kernel::{DECISIONS_FILE, DocumentFiles, FileSlot as Slot};
+use agent_worker_protocol::DocumentPath;
+
+use super::{
+    FileSyncError,
+    folder::{FileAccess, FileStamp, FileText, Folder, SlotContent},
+    run_blocking,
+};
+
+/// What is known of the file.
+#[derive(Default)]
+pub(super) struct DecisionsFile {
+    /// How many votes were over when it last said everything, and the file as it stood then.
+    last_written: Option<(u64, FileStamp)>,
+}
+
+impl DecisionsFile {
+    /// Brings the file up to date. Answers with its path where it is ours; a person's text there is for others to see to.
+    pub(super) async fn sync(
+        &mut self,
+        documents: &DocumentFiles,
+        folder: &Arc<Folder>,
+    ) -> Result<Option<DocumentPath>, FileSyncError> {
+        let (ended, Ok(path)) =
+            (documents.ended_vote_count().await?, DECISIONS_FILE.parse::<DocumentPath>())
+        else {
+            return Ok(None);
+        };
+        if ended == 0 {
+            return Ok(None);
+        }
+        let (inside, name, last_written) = (Arc::clone(folder), path.clone(), self.last_written);
+        if run_blocking(move || is_up_to_date(&inside, &name, last_written, ended)).await? {
+            return Ok(Some(path));
+        }
+        let Some(text) = documents.decisions().await? else { return Ok(None) };
+        let (inside, name) = (Arc::clone(folder), path.clone());
+        let key = run_blocking(move || write_decisions(&inside, &name, &text)).await?;
+        self.last_written = key.map(|key| (ended, key));
+        Ok(key.map(|_| path))
+    }
+}
+
+/// Whether the file says everything: nothing was decided since it did, and nobody was there.
+fn is_up_to_date(
+    folder: &Folder,
+    name: &DocumentPath,
+    last_written: Option<(u64, FileStamp)>,
+    ended: u64,
+) -> io::Result<bool> {
+    let Some((then, key)) = last_written else { return Ok(false) };
+    Ok(then == ended
+        && folder.stat_slot(name, Slot::File)? == SlotContent::File(key)
+        && folder.stat_slot(name, Slot::Out)? == SlotContent::Missing)
+}
+
+/// Makes the file say `text`, and tells how it stands then; none, if what lies there is not ours.
+fn write_decisions(
+    folder: &Folder,
+    name: &DocumentPath,
+    text: &str,
+) -> io::Result<Option<FileStamp>> {
+    if folder.stat_slot(name, Slot::File)? == SlotContent::NotAFile {
+        return Ok(None);
+    }
+    for slot in [Slot::Out, Slot::File] {
+        match folder.read_beyond(name, slot, text.len())? {
+            Some(there) if !is_ours(&there, text) => return Ok(None),
+            Some(there) if slot == Slot::File && there.bytes == text.as_bytes() => {
+                return Ok(Some(there.key));
+            }
+            Some(_) | None => {}
+        }
+    }
+    let key = folder.stage_and_exchange(name, text, FileAccess::Read)?;
+    // Whoever was quicker than the exchange finds what they wrote there, and it is seen to like any other.
+    if folder.read_beyond(name, Slot::Out, text.len())?.is_none_or(|out| is_ours(&out, text)) {
+        folder.remove_out_slot(name)?;
+    }
+    Ok(Some(key))
+}
+
+/// What was decided is only ever added to: what the file held before is how it begins now.
+fn is_ours(there: &FileText, text: &str) -> bool {
+    text.as_bytes().starts_with(&there.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_decided_is_written_once_however_long_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path(), &["documents".to_owned()]).unwrap();
+        let name: DocumentPath = DECISIONS_FILE.parse().unwrap();
+        let text = "decided\n".repeat(700_000);
+        let key = write_decisions(&folder, &name, &text).unwrap();
+        assert!(key.is_some() && text.len() > 5 * 1024 * 1024);
+        assert_eq!(write_decisions(&folder, &name, &text).unwrap(), key, "it says so already");
+        let last_written = key.map(|key| (3, key));
+        assert!(is_up_to_date(&folder, &name, last_written, 3).unwrap());
+        assert!(!is_up_to_date(&folder, &name, last_written, 4).unwrap(), "more was decided");
+        assert!(!is_up_to_date(&folder, &name, None, 3).unwrap(), "nobody knows what lies there");
+        let longer = format!("{text}decided\n");
+        let after = write_decisions(&folder, &name, &longer).unwrap();
+        assert!(after.is_some() && after != key);
+        assert!(!is_up_to_date(&folder, &name, last_written, 3).unwrap(), "somebody was there");
+        // What somebody changed far behind the beginning is theirs all the same.
+        let file = place.path().join("documents").join(DECISIONS_FILE);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, format!("{text}I decide.\n")).unwrap();
+        assert_eq!(write_decisions(&folder, &name, &longer).unwrap(), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! How a request fails: the only place that turns what went wrong into a status and a body, for both doors.
+
+use agent_worker_kernel as kernel;
+use agent_worker_protocol::{Code, Problem};
+use axum::{
+    Json,
+    extract::Request,
+    http::{HeaderValue, StatusCode, header::WWW_AUTHENTICATE},
+    response::{IntoResponse, Response},
+};
+
+/// A handler's answer.
+pub(super) type HandlerResult<T> = Result<Json<T>, ProblemResponse>;
+
+/// What a caller is told instead of an answer.
+#[derive(Debug)]
+pub(crate) struct ProblemResponse(Problem);
+
+/// What a caller may know of the kernel's error; the log has the rest.
+pub(crate) fn client_problem(error: &kernel::Error) -> Problem {
+    if error.is_internal() {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        tracing::error!(%error, cause, "a request failed inside");
+    }
+    error.into()
+}
+
+impl From<Problem> for ProblemResponse {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<kernel::Error> for ProblemResponse {
+    fn from(error: kernel::Error) -> Self {
+        Self(client_problem(&error))
+    }
+}
+
+impl IntoResponse for ProblemResponse {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.code.status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(self.0)).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// Answers for a path that leads nowhere.
+pub(super) async fn no_such_route(request: Request) -> ProblemResponse {
+    let path = request.uri().path();
+    Problem::new(Code::NotFound, format!("there is nothing at `{path}`")).into()
+}
+
+/// Answers for a path that knows other methods.
+pub(super) async fn no_such_method(request: Request) -> (StatusCode, Json<Problem>) {
+    let (method, path) = (request.method(), request.uri().path());
+    let problem = Problem::new(Code::BadRequest, format!("`{path}` does not know {method}"));
+    (StatusCode::METHOD_NOT_ALLOWED, Json(problem))
+}

@@ -1,0 +1,81 @@
+//! A run and what comes of it in one request: told as it goes (`/run`), or once it rests (`/serve`).
+//!
+//! A run rests when it is over, or paused and nobody works any more. It is the daemon's from the beginning: whoever hangs up leaves it as it is.
+
+use std::sync::Arc;
+
+use agent_worker_kernel::{EventSubscription, Principal, WatchSubject};
+use agent_worker_protocol::{
+    Code, Permission, Problem, RunId,
+    api::{RunReport, RunRequest},
+};
+use axum::{Json, extract::State, response::IntoResponse};
+
+use super::{
+    AppState, events,
+    extractors::{JsonBody, Requester},
+    problem_response::{HandlerResult, ProblemResponse},
+};
+
+/// `POST /run`
+pub(super) async fn run(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    JsonBody(request): JsonBody<RunRequest>,
+) -> Result<impl IntoResponse, ProblemResponse> {
+    let (_, feed) = start_run(&app, &who, request).await?;
+    Ok(events::stream_feed(feed, &app.shutdown))
+}
+
+/// `POST /serve`
+pub(super) async fn serve(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    JsonBody(request): JsonBody<RunRequest>,
+) -> HandlerResult<RunReport> {
+    let (run, mut feed) = start_run(&app, &who, request).await?;
+    loop {
+        tokio::select! {
+            rested = wait_until_rest(&mut feed) => rested?,
+            () = app.shutdown.streams_closed() => return Err(interrupted_problem(run).into()),
+        }
+        let view = app.kernel.run_view(&who, run).await?;
+        match RunReport::of(&view).filter(|_| view.is_at_rest()) {
+            Some(report) => return Ok(Json(report)),
+            // Whoever was quick has resumed it already.
+            None => feed = watch_run(&app, &who, run).await?,
+        }
+    }
+}
+
+async fn start_run(
+    app: &AppState,
+    who: &Principal,
+    request: RunRequest,
+) -> Result<(RunId, EventSubscription), ProblemResponse> {
+    // Told before it exists: whoever may not look at it is not to start it and then be refused.
+    who.require(Permission::Read)?;
+    let run = app.kernel.run_new(who, request).await?.run;
+    Ok((run, watch_run(app, who, run).await?))
+}
+
+async fn watch_run(
+    app: &AppState,
+    who: &Principal,
+    run: RunId,
+) -> Result<EventSubscription, ProblemResponse> {
+    let from_its_beginning = None;
+    Ok(app.kernel.watch(who, WatchSubject::RunUntilIdle(run), from_its_beginning).await?)
+}
+
+/// Waits until the run rests.
+async fn wait_until_rest(feed: &mut EventSubscription) -> Result<(), ProblemResponse> {
+    while feed.next().await?.is_some() {}
+    Ok(())
+}
+
+fn interrupted_problem(run: RunId) -> Problem {
+    let message =
+        format!("the daemon stops before run {run} is over; its successor knows the rest");
+    Problem::new(Code::Unavailable, message).with_hint(format!("ask again later: GET /runs/{run}"))
+}

@@ -1,0 +1,77 @@
+//! From where on a channel is read: after a message's number, or after an instant.
+
+use std::collections::BTreeSet;
+
+use agent_worker_protocol::{Millis, Seq, api::MessagesReply};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// `12`, `"12"` or `"2026-01-01T00:00:00Z"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Value")]
+pub(crate) enum SinceFilter {
+    /// After this message.
+    Seq(Seq),
+    /// After this instant.
+    Instant(Millis),
+}
+
+/// Neither a number nor an instant.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0} is neither a message's number (seq) nor a time such as 2026-01-31T10:00:00Z")]
+pub(crate) struct BadSince(Value);
+
+impl TryFrom<Value> for SinceFilter {
+    type Error = BadSince;
+    fn try_from(value: Value) -> Result<Self, BadSince> {
+        let text = value.as_str();
+        let number = value.as_i64().or_else(|| text?.parse().ok());
+        let instant = || text?.parse().ok().map(Self::Instant);
+        number.map(Seq::new).map(Self::Seq).or_else(instant).ok_or(BadSince(value))
+    }
+}
+
+impl SinceFilter {
+    /// The number to read after, where it is one.
+    pub(crate) fn seq(self) -> Option<Seq> {
+        match self {
+            Self::Seq(seq) => Some(seq),
+            Self::Instant(_) => None,
+        }
+    }
+
+    /// Leaves out what is older. The newest were read, so those after an instant are among them.
+    pub(crate) fn retain_newer(self, reply: &mut MessagesReply) {
+        let MessagesReply { messages, receipts, .. } = reply;
+        match self {
+            Self::Seq(_) => {}
+            Self::Instant(instant) => {
+                messages.retain(|message| message.ts > instant);
+                let left: BTreeSet<_> = messages.iter().map(|message| message.seq).collect();
+                receipts.retain(|receipt| left.contains(&receipt.seq));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_or_an_instant_is_read_and_nothing_else() {
+        for (value, expected) in [
+            (json!(12), Some(SinceFilter::Seq(Seq::new(12)))),
+            (json!("12"), Some(SinceFilter::Seq(Seq::new(12)))),
+            (json!("1970-01-01T00:00:01Z"), Some(SinceFilter::Instant(Millis::new(1000)))),
+            (json!("1970-01-01T01:00:01+01:00"), Some(SinceFilter::Instant(Millis::new(1000)))),
+            (json!("yesterday"), None),
+            (json!(1.5), None),
+            (json!([1]), None),
+        ] {
+            assert_eq!(SinceFilter::try_from(value.clone()).ok(), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Tools, listed and called by requests that stand by themselves: almost everything that is ever asked, and therefore
+//! answered here, without the library. What that makes of the same requests is held against this in a test.
+
+use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_protocol::{Code, Problem};
+use axum::{
+    http::{HeaderMap, HeaderValue, StatusCode, header::ACCEPT},
+    response::Response,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    call::McpFailure,
+    era::{EraError, ProtocolEra},
+    rpc::{self, JsonObject, McpRpcError, McpRpcRequest},
+    tool_execution,
+    tools::{self, McpTool},
+};
+use crate::http::ProblemResponse;
+
+/// What a client must be ready to read, also where it gets only the first.
+const REQUIRED_ACCEPT_TYPES: [&str; 2] = ["application/json", "text/event-stream"];
+
+/// What is answered.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum ToolsReply {
+    /// What can be called.
+    Tools(ToolListReply),
+    /// What a tool gave, or why it did not.
+    Call(ToolCallReply),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolListReply {
+    #[serde(flatten)]
+    freshness: Option<Freshness>,
+    tools: Vec<&'static McpTool>,
+}
+
+/// What a client of 2026-07-28 wants to know of an answer: that it is whole, and whether it may be kept.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Freshness {
+    result_type: &'static str,
+    ttl_ms: u32,
+    cache_scope: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolCallReply {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
+    content: [ToolTextContent; 1],
+    structured_content: Value,
+    is_error: bool,
+}
+
+#[derive(Serialize)]
+struct ToolTextContent {
+    r#type: &'static str,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct CallParams {
+    name: String,
+    arguments: Option<JsonObject>,
+}
+
+const COMPLETE: &str = "complete";
+
+/// A request that is answered here; none of the others.
+pub(super) fn parse_request(body: &[u8]) -> Option<McpRpcRequest> {
+    let message = rpc::parse_request(body).ok().filter(|message| message.id.is_some())?;
+    // Whoever wants to hear how far it is gets more than one message.
+    let wants_progress =
+        message.params.get("_meta").is_some_and(|meta| meta.get("progressToken").is_some());
+    let ours = matches!(message.method.as_str(), "tools/list" | "tools/call");
+    (ours && !wants_progress).then_some(message)
+}
+
+/// Answers it.
+pub(super) async fn handle_request(
+    kernel: &Kernel,
+    who: &Principal,
+    headers: &HeaderMap,
+    mut message: McpRpcRequest,
+) -> Result<Response, ProblemResponse> {
+    check_accept_header(headers)?;
+    let era = ProtocolEra::of(headers, &message);
+    let id = message.id.take();
+    match era {
+        Err(EraError::Problem(problem)) => Err(problem.into()),
+        Err(EraError::RpcError(fault)) => Ok(rpc::error_response(id, fault)),
+        Ok(era) => Ok(rpc::outcome_response(id, execute_method(kernel, who, era, message).await)),
+    }
+}
+
+fn check_accept_header(headers: &HeaderMap) -> Result<(), Problem> {
+    let accept = headers.get(ACCEPT).and_then(|value: &HeaderValue| value.to_str().ok());
+    if accept.is_some_and(|accept| REQUIRED_ACCEPT_TYPES.iter().all(|kind| accept.contains(kind))) {
+        return Ok(());
+    }
+    let message = format!("`Accept` must name {}", REQUIRED_ACCEPT_TYPES.join(" and "));
+    Err(Problem::new(Code::BadRequest, message))
+}
+
+async fn execute_method(
+    kernel: &Kernel,
+    who: &Principal,
+    era: ProtocolEra,
+    message: McpRpcRequest,
+) -> Result<ToolsReply, McpRpcError> {
+    match message.method.as_str() {
+        "tools/list" => Ok(ToolsReply::Tools(tool_list_reply(who, era))),
+        _ => call_tool(kernel, who, era, message.params).await,
+    }
+}
+
+fn tool_list_reply(who: &Principal, era: ProtocolEra) -> ToolListReply {
+    let freshness = match era {
+        ProtocolEra::Initialized => None,
+        ProtocolEra::Stateless => {
+            Some(Freshness { result_type: COMPLETE, ttl_ms: 0, cache_scope: "private" })
+        }
+    };
+    ToolListReply { freshness, tools: tools::list_for(who) }
+}
+
+async fn call_tool(
+    kernel: &Kernel,
+    who: &Principal,
+    era: ProtocolEra,
+    params: JsonObject,
+) -> Result<ToolsReply, McpRpcError> {
+    let params = serde_json::from_value(Value::Object(params));
+    let CallParams { name, arguments } = params.map_err(|error| malformed(error.to_string()))?;
+    let (structured_content, is_error) =
+        match tool_execution::call_tool_by_name(kernel, who, &name, arguments).await {
+            Ok(given) => (given, false),
+            Err(McpFailure::Refused(problem)) => {
+                (serde_json::to_value(problem).unwrap_or_default(), true)
+            }
+            Err(McpFailure::Malformed(why)) => return Err(malformed(format!("{name}: {why}"))),
+        };
+    let content = [ToolTextContent { r#type: "text", text: structured_content.to_string() }];
+    let result_type = (era == ProtocolEra::Stateless).then_some(COMPLETE);
+    Ok(ToolsReply::Call(ToolCallReply { result_type, content, structured_content, is_error }))
+}
+
+fn malformed(why: impl Into<String>) -> McpRpcError {
+    McpRpcError::new(StatusCode::OK, McpRpcError::INVALID_PARAMS, why)
+}

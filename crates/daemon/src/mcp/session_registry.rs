@@ -1,0 +1,241 @@
+//! Sessions, for clients of the older revisions that asked for a stream.
+//!
+//! Everybody else is answered without: a session does not survive the daemon, and costs memory. Invariant: a session
+//! belongs to whoever began it, by token or by process; to anybody else it does not exist. Their number is bounded, and
+//! one that nobody uses or listens to ends by itself.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_protocol::{AttemptId, Code, Hash, Problem, hash};
+use axum::{
+    Json,
+    body::Body,
+    extract::Request,
+    http::{HeaderMap, Method, StatusCode, header::AUTHORIZATION},
+    response::{IntoResponse as _, Response},
+};
+use rmcp::transport::streamable_http_server::{
+    StreamableHttpServerConfig, StreamableHttpService,
+    session::{SessionId, SessionManager as _, local::LocalSessionManager},
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+use tokio_util::task::TaskTracker;
+
+use super::{drop_guard::RunOnDrop, server::McpServer, session::McpSession};
+use crate::{http::AppState, shutdown::Shutdown};
+
+/// How a request names its session.
+pub(super) const SESSION_HEADER: &str = "mcp-session-id";
+/// So many there are at most, and so many of one owner.
+const MAX_SESSIONS: usize = 128;
+const MAX_SESSIONS_PER_OWNER: usize = 16;
+/// So long one lasts that nobody uses or listens to.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(30);
+
+/// The sessions there are.
+#[derive(Clone)]
+pub(super) struct SessionRegistry(Arc<SessionRegistryInner>);
+
+struct SessionRegistryInner {
+    server: McpServer,
+    kernel: Kernel,
+    settings: StreamableHttpServerConfig,
+    manager: Arc<LocalSessionManager>,
+    permits: Arc<Semaphore>,
+    sessions: Mutex<HashMap<SessionId, SessionEntry>>,
+    tasks: TaskTracker,
+    shutdown: Shutdown,
+}
+
+struct SessionEntry {
+    owner: SessionOwner,
+    mcp_session: Arc<McpSession>,
+    last_used: Instant,
+    /// Answers that are being given, and streams that are open.
+    open_responses: usize,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Whose a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SessionOwner {
+    /// Whoever has this token; only its hash is kept.
+    Token(Hash),
+    /// The user, by their process.
+    User,
+    /// An agent, by its attempt's process.
+    Attempt(AttemptId),
+}
+
+impl SessionOwner {
+    /// Who asks, as the gate found out. Nobody owns nothing.
+    pub(super) fn of(who: &Principal, headers: &HeaderMap) -> Option<Self> {
+        if let Some(token) = headers.get(AUTHORIZATION) {
+            return Some(Self::Token(hash(&[token.as_bytes()])));
+        }
+        match who {
+            Principal::User => Some(Self::User),
+            Principal::Agent(attempt) => Some(Self::Attempt(attempt.id)),
+            Principal::Client(_) | Principal::Anonymous => None,
+        }
+    }
+}
+
+impl SessionRegistry {
+    pub(super) fn new(
+        server: McpServer,
+        settings: StreamableHttpServerConfig,
+        app: &AppState,
+    ) -> Self {
+        let mut local = LocalSessionManager::default();
+        // What is idle is decided here, where it is known who listens.
+        local.session_config.keep_alive = None;
+        Self(Arc::new(SessionRegistryInner {
+            server,
+            kernel: app.kernel.clone(),
+            settings: settings.with_legacy_session_mode(true),
+            manager: Arc::new(local),
+            permits: Arc::new(Semaphore::new(MAX_SESSIONS)),
+            sessions: Mutex::default(),
+            tasks: app.tasks.clone(),
+            shutdown: app.shutdown.clone(),
+        }))
+    }
+
+    /// Begins one with its first request. `Err`: there is no room, and the request is given back.
+    pub(super) async fn open_session(
+        &self,
+        who: Principal,
+        owner: SessionOwner,
+        request: Request,
+    ) -> Result<Response, Request> {
+        self.evict_oldest_of(&owner).await;
+        let Ok(room) = Arc::clone(&self.0.permits).try_acquire_owned() else { return Err(request) };
+        let mcp_session = McpSession::new(self.0.kernel.clone(), who, self.0.tasks.clone());
+        let response =
+            self.transport(self.0.server.for_session(&mcp_session)).handle(request).await;
+        let id = response.headers().get(SESSION_HEADER).and_then(|id| id.to_str().ok());
+        if let Some(id) = id.map(SessionId::from) {
+            let (used, open) = (Instant::now(), 0);
+            let session = SessionEntry {
+                owner,
+                mcp_session: Arc::clone(&mcp_session),
+                last_used: used,
+                open_responses: open,
+                _permit: room,
+            };
+            self.lock_sessions().insert(Arc::clone(&id), session);
+            self.0.tasks.spawn(self.clone().close_when_idle(id, Arc::clone(&mcp_session)));
+            if let Err(error) = mcp_session.watch_own_instance().await {
+                tracing::error!(%error, "an agent's instance is not watched");
+            }
+        }
+        Ok(response.map(Body::new))
+    }
+
+    /// Answers a request of a session. To a stranger there is none.
+    pub(super) async fn handle_request(
+        &self,
+        id: &str,
+        owner: Option<&SessionOwner>,
+        request: Request,
+    ) -> Response {
+        let id = SessionId::from(id);
+        let Some(held) = owner.and_then(|owner| self.mark_in_use(&id, owner)) else {
+            return unknown_session();
+        };
+        let ends_session = request.method() == Method::DELETE;
+        let response = self.transport(self.0.server.clone()).handle(request).await;
+        if ends_session {
+            self.close(&id).await;
+        }
+        response.map(|body| held.attach_to_body(Body::new(body)))
+    }
+
+    fn transport(
+        &self,
+        server: McpServer,
+    ) -> StreamableHttpService<McpServer, LocalSessionManager> {
+        let (local, settings) = (Arc::clone(&self.0.manager), self.0.settings.clone());
+        StreamableHttpService::new(move || Ok(server.clone()), local, settings)
+    }
+
+    /// Notes that a session of `owner` is in use until what is given is dropped.
+    fn mark_in_use(&self, id: &SessionId, owner: &SessionOwner) -> Option<RunOnDrop> {
+        self.lock_sessions()
+            .get_mut(id)
+            .filter(|session| session.owner == *owner)?
+            .open_responses += 1;
+        let (sessions, id) = (self.clone(), Arc::clone(id));
+        Some(RunOnDrop::new(move || {
+            if let Some(session) = sessions.lock_sessions().get_mut(&id) {
+                session.open_responses -= 1;
+                session.last_used = Instant::now();
+            }
+        }))
+    }
+
+    /// Stays with a session until it is over.
+    async fn close_when_idle(self, id: SessionId, mcp_session: Arc<McpSession>) {
+        while let Some(until) = self.idle_until(&id) {
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {}
+                () = mcp_session.closed() => break,
+                () = self.0.shutdown.streams_closed() => break,
+            }
+        }
+        self.close(&id).await;
+    }
+
+    /// When it will have been idle for too long, as things are; none when it has, or is gone.
+    fn idle_until(&self, id: &SessionId) -> Option<Instant> {
+        let now = Instant::now();
+        let begun = self.lock_sessions();
+        let session = begun.get(id)?;
+        let since = if session.open_responses > 0 { now } else { session.last_used };
+        Some(since + IDLE_TIMEOUT).filter(|until| *until > now)
+    }
+
+    /// An owner who has too many loses the one unused for longest.
+    async fn evict_oldest_of(&self, owner: &SessionOwner) {
+        let longest = {
+            let begun = self.lock_sessions();
+            let theirs = || begun.iter().filter(|(_, session)| session.owner == *owner);
+            let unused = theirs().filter(|(_, session)| session.open_responses == 0);
+            let longest =
+                unused.min_by_key(|(_, session)| session.last_used).map(|(id, _)| Arc::clone(id));
+            longest.filter(|_| theirs().count() >= MAX_SESSIONS_PER_OWNER)
+        };
+        if let Some(id) = longest {
+            self.close(&id).await;
+        }
+    }
+
+    async fn close(&self, id: &SessionId) {
+        let session = self.lock_sessions().remove(id);
+        if let Some(session) = session {
+            session.mcp_session.close();
+        }
+        if let Err(error) = self.0.manager.close_session(id).await {
+            tracing::debug!(%error, "a session was gone already");
+        }
+    }
+
+    fn lock_sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
+        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unknown_session() -> Response {
+    let problem = Problem::new(Code::NotFound, "there is no such session")
+        .with_hint("begin a new one with `initialize`; a session ends with the daemon");
+    (StatusCode::NOT_FOUND, Json(problem)).into_response()
+}

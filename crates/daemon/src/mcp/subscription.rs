@@ -1,0 +1,134 @@
+//! `subscriptions/listen`: one request that is answered with what changes, for as long as it lasts.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use agent_worker_kernel::{Error, EventSubscription, Kernel, Principal, WatchSubject};
+use agent_worker_protocol::{AgentName, InstanceRef};
+use rmcp::service::{SubscriptionContext, SubscriptionSink};
+use serde::Deserialize;
+use tokio::task::JoinSet;
+
+use super::{
+    resource_changes::affects_resource,
+    resource_uri::ResourceUri,
+    session::{check_watch_allowed, own_agent},
+};
+use crate::shutdown::Shutdown;
+
+/// What a request wants to be told of, watched from before it is acknowledged: the library does that first and asks us then,
+/// and what changed in between would be told to nobody.
+#[derive(Clone)]
+pub(super) struct PreparedSubscription(Arc<Mutex<Option<SubscriptionFeeds>>>);
+
+/// Or why there are none.
+type SubscriptionFeeds = Result<Vec<SubscriptionFeed>, Error>;
+
+struct SubscriptionFeed {
+    feed: EventSubscription,
+    addresses: Vec<ResourceUri>,
+}
+
+/// A request to listen, as far as it matters here.
+#[derive(Deserialize)]
+struct ListenRequest {
+    method: String,
+    params: ListenParams,
+}
+
+#[derive(Deserialize)]
+struct ListenParams {
+    notifications: ListenNotifications,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListenNotifications {
+    #[serde(default)]
+    resource_subscriptions: Vec<String>,
+}
+
+impl PreparedSubscription {
+    /// Begins to watch for a request; nothing, if it does not want to listen.
+    pub(super) async fn prepare(kernel: &Kernel, who: &Principal, body: &[u8]) -> Option<Self> {
+        let ListenRequest { method, params } = serde_json::from_slice(body).ok()?;
+        if method != "subscriptions/listen" {
+            return None;
+        }
+        let feeds = open_feeds(kernel, who, &params.notifications.resource_subscriptions).await;
+        Some(Self(Arc::new(Mutex::new(Some(feeds)))))
+    }
+
+    fn take(&self) -> Option<SubscriptionFeeds> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+async fn open_feeds(kernel: &Kernel, who: &Principal, uris: &[String]) -> SubscriptionFeeds {
+    let mut feeds = Vec::new();
+    for (instance, addresses) in group_by_instance(uris.iter().filter_map(|uri| uri.parse().ok())) {
+        for address in &addresses {
+            check_watch_allowed(who, address)?;
+        }
+        let Some(place) = addresses.first().map(ResourceUri::instance_target) else { continue };
+        let feed = kernel.watch(who, WatchSubject::Instance(place), None).await?;
+        tracing::debug!(%instance, "somebody listens");
+        feeds.push(SubscriptionFeed { feed, addresses });
+    }
+    Ok(feeds)
+}
+
+/// Tells of every change of what was accepted, until whoever listens goes away or the daemon does.
+pub(super) async fn serve_subscription(
+    prepared: Option<&PreparedSubscription>,
+    who: &Principal,
+    context: &SubscriptionContext,
+    shutdown: &Shutdown,
+) -> Result<(), Error> {
+    let mut feeds = JoinSet::new();
+    // Every such request comes through the door that begins.
+    for SubscriptionFeed { feed, addresses } in
+        prepared.and_then(PreparedSubscription::take).unwrap_or(Ok(Vec::new()))?
+    {
+        feeds.spawn(forward_updates(
+            feed,
+            addresses,
+            own_agent(who).cloned(),
+            context.sink().clone(),
+        ));
+    }
+    tokio::select! {
+        () = context.cancelled() => Ok(()),
+        () = shutdown.streams_closed() => Ok(()),
+        Some(ended) = feeds.join_next() => ended.unwrap_or(Ok(())),
+    }
+}
+
+fn group_by_instance(
+    addresses: impl Iterator<Item = ResourceUri>,
+) -> HashMap<InstanceRef, Vec<ResourceUri>> {
+    let mut grouped: HashMap<_, Vec<_>> = HashMap::new();
+    for address in addresses {
+        grouped.entry(address.instance.clone()).or_default().push(address);
+    }
+    grouped
+}
+
+async fn forward_updates(
+    mut feed: EventSubscription,
+    addresses: Vec<ResourceUri>,
+    own: Option<AgentName>,
+    sink: SubscriptionSink,
+) -> Result<(), Error> {
+    while let Some(event) = feed.next().await? {
+        for address in addresses.iter().filter(|one| affects_resource(&event, one, own.as_ref())) {
+            if let Err(error) = sink.notify_resource_updated(address.to_string()).await {
+                tracing::debug!(%error, "nobody listens any more");
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}

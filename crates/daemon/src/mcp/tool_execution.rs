@@ -1,0 +1,81 @@
+//! Calls a tool by its name, in time.
+
+use std::time::Duration;
+
+use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_protocol::{Code, Problem, ToolName};
+use agent_worker_store::{DamagedRow, observe_damage};
+use serde_json::Value;
+
+use super::{
+    call::{McpFailure, McpToolCall, McpToolResult},
+    rpc::JsonObject,
+    tools,
+};
+
+/// Clients give up after a minute; an answer must come before that.
+const TOOL_CALL_TIMEOUT: Duration = Duration::from_secs(50);
+
+/// Calls the tool that is called `name`.
+pub(super) async fn call_tool_by_name(
+    kernel: &Kernel,
+    who: &Principal,
+    name: &str,
+    arguments: Option<JsonObject>,
+) -> McpToolResult {
+    let Some(tool) = ToolName::find(name) else {
+        return Err(McpFailure::Malformed(unknown_tool_message(name, who)));
+    };
+    let call = McpToolCall::new(tool.word(), arguments.unwrap_or_default())?;
+    let called = Box::pin(with_timeout(tools::call_tool(tool, kernel, who, call)));
+    let (given, left_out) = observe_damage(called).await;
+    given.map(|answer| with_damage(answer, &left_out))
+}
+
+/// Adds the damaged rows that had to be left out of the answer.
+fn with_damage(mut answer: Value, left_out: &[DamagedRow]) -> Value {
+    if let (Value::Object(fields), false) = (&mut answer, left_out.is_empty()) {
+        let named: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+        fields.insert("damaged".to_owned(), named.into());
+    }
+    answer
+}
+
+/// The answer, or that there was none in time.
+async fn with_timeout(given: impl Future<Output = McpToolResult>) -> McpToolResult {
+    match tokio::time::timeout(TOOL_CALL_TIMEOUT, given).await {
+        Ok(given) => given,
+        Err(_) => Err(McpFailure::Refused(timeout_problem())),
+    }
+}
+
+fn timeout_problem() -> Problem {
+    let message =
+        format!("this took more than {TOOL_CALL_TIMEOUT:?} and may or may not have happened");
+    Problem::new(Code::Unavailable, message).with_hint("ask again with the same idempotency_key")
+}
+
+fn unknown_tool_message(word: &str, who: &Principal) -> String {
+    let listed = tools::list_for(who);
+    let near = tools::similar_names(word, &listed);
+    if near.is_empty() {
+        let all: Vec<_> = listed.iter().map(|tool| tool.name).collect();
+        return format!("there is no such tool; there are {}", all.join(", "));
+    }
+    format!("there is no such tool; did you mean {}?", near.join(" or "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_call_outlasts_a_clients_patience() {
+        let begun = tokio::time::Instant::now();
+        let Err(McpFailure::Refused(problem)) = with_timeout(std::future::pending()).await else {
+            panic!("it waited for ever")
+        };
+        assert_eq!((problem.code, begun.elapsed()), (Code::Unavailable, TOOL_CALL_TIMEOUT));
+        assert!(with_timeout(async { Ok(true.into()) }).await.is_ok());
+    }
+}

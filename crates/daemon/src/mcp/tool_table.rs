@@ -1,0 +1,330 @@
+//! The table of tools: what each is called, says of itself, takes and gives.
+//!
+//! Every turn of every agent pays for each word here; a test keeps the list under 8 KiB.
+
+pub(super) mod client_tools;
+
+use agent_worker_protocol::{Permission, ToolName};
+
+use super::schema::{
+    ToolField,
+    ToolFieldKind::{Flag, Number, Numbers, Objects, ObjectsWithFields, Text, Texts},
+    optional, required,
+};
+
+/// One tool, as it is listed.
+pub(super) struct ToolSpec {
+    /// Which it is.
+    pub(super) name: ToolName,
+    /// What its caller must be allowed.
+    pub(super) permission: Permission,
+    /// What a model is told of it.
+    pub(super) description: &'static str,
+    /// What a call changes.
+    pub(super) effect: ToolEffect,
+    /// What it takes.
+    pub(super) input: &'static [ToolField],
+    /// What it gives.
+    pub(super) output: &'static [ToolField],
+}
+
+/// What a call changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToolEffect {
+    /// Nothing.
+    Reads,
+    /// Something.
+    Writes,
+    /// Sets processes going, each time; no key makes it once.
+    Starts,
+    /// Ends something that does not come back.
+    Ends,
+}
+
+/// The rest of it explains itself to whoever reads one.
+const MESSAGE_FIELDS: &[ToolField] = &[
+    required("seq", Number),
+    required("from", Text),
+    required("body", Text),
+    optional("resource", Text).about("id of the whole text"),
+];
+const RECEIPT_FIELDS: &[ToolField] =
+    &[required("seq", Number), required("agent", Text), required("state", Text)];
+const FILE_FIELD: ToolField = optional("file", Text).about("default: the team's");
+const PROPOSAL_FIELDS: &[ToolField] = &[
+    required("proposal", Number),
+    required("state", Text),
+    optional("result", Text).about("winner or no_decision"),
+    optional("winner", Text),
+    optional("fallback", Text),
+    optional("effect", Text).about("what the daemon did because of it"),
+    optional("by", Text),
+    optional("why", Text),
+    optional("deduplicated", Flag),
+];
+const DOCUMENT_FIELDS: &[ToolField] =
+    &[required("file", Text), required("revision", Number), optional("deduplicated", Flag)];
+
+/// Every tool that agents are shown too, in the order they are listed.
+pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
+    ToolSpec {
+        name: ToolName::ChannelSend,
+        permission: Permission::Send,
+        description: "Write to the team's channel. Each @name in the text wakes that agent, @all everybody.",
+        effect: ToolEffect::Writes,
+        input: &[
+            required("message", Text),
+            optional("to", Texts).about("agents to wake besides those mentioned"),
+            optional("cc", Texts).about("agents who only read it"),
+            optional("reply_to", Number).about("seq of the message this answers"),
+            optional("priority", Text).about("high: read first"),
+        ],
+        output: &[
+            required("seq", Number),
+            required("instance", Text),
+            required("woken", Texts),
+            required("cc", Texts),
+            optional(
+                "unknown",
+                ObjectsWithFields(&[required("name", Text), optional("suggestion", Text)]),
+            )
+            .about("mentions of nobody"),
+            optional("deduplicated", Flag),
+        ],
+    },
+    ToolSpec {
+        name: ToolName::ChannelRead,
+        permission: Permission::Read,
+        description: "Read the newest messages of the channel, oldest first.",
+        effect: ToolEffect::Reads,
+        input: &[
+            optional("since", Number).about("only after this seq"),
+            optional("limit", Number).about("default 50"),
+            optional("search", Text),
+            optional("thread", Number).about("seq: it and its replies"),
+            optional("receipts", Flag).about("where your own stand"),
+            optional("all_runs", Flag).about("earlier runs too"),
+        ],
+        output: &[
+            required("instance", Text),
+            required("messages", ObjectsWithFields(MESSAGE_FIELDS)),
+            optional("receipts", ObjectsWithFields(RECEIPT_FIELDS)),
+        ],
+    },
+    ToolSpec {
+        name: ToolName::InboxCheck,
+        permission: Permission::Read,
+        description: "Show mail that came since this turn began. It marks nothing as done.",
+        effect: ToolEffect::Reads,
+        input: &[],
+        output: &[required("messages", Objects).about("as channel_read gives them")],
+    },
+    ToolSpec {
+        name: ToolName::InboxAck,
+        permission: Permission::Read,
+        description: "Mark mail that inbox_check showed as dealt with in this turn.",
+        effect: ToolEffect::Writes,
+        input: &[required("until", Number).about("up to this seq")],
+        output: &[required("with_this_turn", Numbers)],
+    },
+    ToolSpec {
+        name: ToolName::WorkflowAgents,
+        permission: Permission::Read,
+        description: "List the team and what each is doing.",
+        effect: ToolEffect::Reads,
+        input: &[],
+        output: &[required(
+            "agents",
+            ObjectsWithFields(&[
+                required("name", Text),
+                required("state", Text),
+                required("backend", Text),
+                required("waiting", Number).about("unread waking mail"),
+            ]),
+        )],
+    },
+    ToolSpec {
+        name: ToolName::DocumentRead,
+        permission: Permission::Read,
+        description: "Read a shared document.",
+        effect: ToolEffect::Reads,
+        input: &[FILE_FIELD],
+        output: &[
+            required("file", Text),
+            required("revision", Number),
+            required("author", Text),
+            required("content", Text),
+        ],
+    },
+    ToolSpec {
+        name: ToolName::DocumentWrite,
+        permission: Permission::Documents,
+        description: "Write a shared document, new or whole. To replace one, read it first.",
+        effect: ToolEffect::Writes,
+        input: &[
+            required("content", Text),
+            FILE_FIELD,
+            optional("base_revision", Number).about("default: the one you last read"),
+        ],
+        output: DOCUMENT_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::DocumentAppend,
+        permission: Permission::Documents,
+        description: "Add to the end of a shared document.",
+        effect: ToolEffect::Writes,
+        input: &[required("content", Text), FILE_FIELD],
+        output: DOCUMENT_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::DocumentList,
+        permission: Permission::Read,
+        description: "List the shared documents.",
+        effect: ToolEffect::Reads,
+        input: &[],
+        output: &[required(
+            "documents",
+            ObjectsWithFields(&[
+                required("file", Text),
+                required("revision", Number),
+                required("author", Text),
+            ]),
+        )],
+    },
+    ToolSpec {
+        name: ToolName::DocumentCreate,
+        permission: Permission::Documents,
+        description: "Create a shared document; refused if it exists.",
+        effect: ToolEffect::Writes,
+        input: &[required("file", Text).about("such as design/api.md"), required("content", Text)],
+        output: DOCUMENT_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::DocumentSuggest,
+        permission: Permission::Documents,
+        description: "Suggest a change to the owner of the documents. With old and new, accepting it makes the change.",
+        effect: ToolEffect::Writes,
+        input: &[
+            required("suggestion", Text).about("what and why"),
+            FILE_FIELD,
+            optional("old", Text).about("passage that occurs once"),
+            optional("new", Text).about("its replacement; without old: added at the end"),
+        ],
+        output: &[
+            required("suggestion", Number),
+            required("owner", Text),
+            optional("deduplicated", Flag),
+        ],
+    },
+    ToolSpec {
+        name: ToolName::SuggestionAnswer,
+        permission: Permission::Documents,
+        description: "Accept or reject a suggestion for documents you own.",
+        effect: ToolEffect::Writes,
+        input: &[
+            required("suggestion", Number).about("seq of its message"),
+            required("accept", Flag),
+            optional("reason", Text).about("why not"),
+        ],
+        output: &[required("state", Text), optional("revision", Number)],
+    },
+    ToolSpec {
+        name: ToolName::ResourceCreate,
+        permission: Permission::Send,
+        description: "Keep a long text; get an id to mention.",
+        effect: ToolEffect::Writes,
+        input: &[required("content", Text), optional("type", Text).about("default text/plain")],
+        output: &[required("id", Text), required("bytes", Number)],
+    },
+    ToolSpec {
+        name: ToolName::ResourceRead,
+        permission: Permission::Read,
+        description: "Read a kept text, 64 KiB unless told otherwise.",
+        effect: ToolEffect::Reads,
+        input: &[
+            required("id", Text),
+            optional("range", Numbers).about("[start, end) in bytes, at most 1 MiB"),
+        ],
+        output: &[
+            required("id", Text),
+            required("type", Text),
+            required("total", Number),
+            required("start", Number),
+            required("end", Number),
+            required("content", Text),
+        ],
+    },
+    ToolSpec {
+        name: ToolName::FeedbackSubmit,
+        permission: Permission::Send,
+        description: "Tell the makers of this tool what hinders you.",
+        effect: ToolEffect::Writes,
+        input: &[required("message", Text)],
+        output: &[required("ts", Text)],
+    },
+    ToolSpec {
+        name: ToolName::ProposalCreate,
+        permission: Permission::Send,
+        description: "Let the team vote. If binding, the winner gets `role` or message `work`, `approve` opens `gate`.",
+        effect: ToolEffect::Writes,
+        input: &[
+            required("title", Text),
+            optional("description", Text),
+            optional("options", Texts).about("default approve, reject; or the agents"),
+            optional("kind", Text).about("election|decision|approval|assignment"),
+            optional("rule", Text).about("plurality|majority|unanimous"),
+            optional("quorum", Number).about("votes enough at the deadline"),
+            optional("tie_breaker", Text).about("first|random|creator_decides"),
+            optional("binding", Flag),
+            optional("deadline", Text).about("default 10m"),
+            optional("role", Text).about("document_owner|coordinator"),
+            optional("work", Number),
+            optional("gate", Text),
+            optional("electorate", Texts).about("default all agents"),
+            optional("fallback", Text).about("option that holds if it expires"),
+        ],
+        output: PROPOSAL_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::Vote,
+        permission: Permission::Approve,
+        description: "Vote on a proposal, or change your vote.",
+        effect: ToolEffect::Writes,
+        input: &[required("proposal", Number), required("choice", Text), optional("reason", Text)],
+        output: PROPOSAL_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::ProposalStatus,
+        permission: Permission::Read,
+        description: "Show one proposal with its votes, or all that are voted on.",
+        effect: ToolEffect::Reads,
+        input: &[optional("proposal", Number)],
+        output: &[
+            optional("instance", Text),
+            required(
+                "proposals",
+                ObjectsWithFields(&[required("id", Number), required("title", Text)]),
+            ),
+        ],
+    },
+    ToolSpec {
+        name: ToolName::ProposalCancel,
+        permission: Permission::Send,
+        description: "Take your own proposal back.",
+        effect: ToolEffect::Writes,
+        input: &[required("proposal", Number)],
+        output: PROPOSAL_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::AskHuman,
+        permission: Permission::Send,
+        description: "Ask a person. End your turn after it: the answer wakes you.",
+        effect: ToolEffect::Writes,
+        input: &[required("question", Text), optional("options", Texts)],
+        output: &[
+            required("question", Number),
+            required("note", Text),
+            optional("deduplicated", Flag),
+        ],
+    },
+];

@@ -1,0 +1,64 @@
+//! Many at the port at once.
+
+use std::time::Duration;
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+use super::fixture::{DaemonFixture, TestRequest};
+use crate::listeners::MAX_TCP_CONNECTIONS;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Far longer than an answer takes.
+const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Somebody who asks once and stays.
+struct TcpVisitor(TcpStream);
+
+impl TcpVisitor {
+    async fn connect(fixture: &DaemonFixture) -> Self {
+        let mut stream = TcpStream::connect(fixture.address).await.unwrap();
+        let question = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        stream.write_all(question).await.unwrap();
+        Self(stream)
+    }
+
+    async fn read_answer(&mut self) -> String {
+        let mut answer = vec![0; 4096];
+        let length = self.0.read(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer[..length]).into_owned()
+    }
+
+    /// Waits to be served.
+    async fn wait_until_served(&mut self) {
+        let answer = timeout(DEADLINE, self.read_answer()).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn when_the_port_is_full_the_next_one_waits_and_the_socket_still_answers() {
+    let fixture = DaemonFixture::open().await;
+    let mut visitors = Vec::new();
+    for _ in 0..MAX_TCP_CONNECTIONS {
+        let mut visitor = TcpVisitor::connect(&fixture).await;
+        visitor.wait_until_served().await;
+        visitors.push(visitor);
+    }
+    let mut next = TcpVisitor::connect(&fixture).await;
+    assert!(
+        timeout(NO_ANSWER_TIMEOUT, next.read_answer()).await.is_err(),
+        "there is no room for it yet"
+    );
+    let health = fixture.as_ourselves(TestRequest::get("/health")).await;
+    assert_eq!(health.status, 200);
+    visitors.pop();
+    next.wait_until_served().await;
+    drop(visitors);
+    for _ in 0..3 {
+        TcpVisitor::connect(&fixture).await.wait_until_served().await;
+    }
+}

@@ -1,0 +1,436 @@
+//! A daemon's doors, opened for a test, and a way to ask anything through them.
+
+mod idle_runner;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use agent_worker_host::DaemonSocket;
+use agent_worker_kernel::{
+    Clock, DocumentFiles, Kernel, KernelParts, Options, Principal, RandomSource,
+};
+use agent_worker_protocol::{AttemptId, Millis, RunId, RunMode, WorkerJob, api::RunRequest};
+use agent_worker_store::Sqlite;
+use axum::Router;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{
+        AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _,
+        BufReader,
+    },
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    sync::mpsc,
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::openapi_contract;
+use crate::{
+    http::{AppState, HealthFacts, HttpService, Revocations},
+    listeners::Listeners,
+    peer::{Caller, Peer},
+    shutdown::Shutdown,
+};
+use idle_runner::IdleRunner;
+
+/// Nothing here takes long; what does is broken.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+const TEAM: &str = "
+name: team
+agents:
+  coder: { backend: mock }
+  reviewer: { backend: mock }
+context: { documentOwner: coder }
+kickoff: '@coder begin'
+";
+
+/// What was to end at once: runs, or attempts of them.
+pub(super) type GraceSkips = Arc<Mutex<Vec<(RunId, Option<AttemptId>)>>>;
+
+/// Open doors with one live run behind them, whose agent `coder` is at work.
+pub(crate) struct DaemonFixture {
+    pub(super) kernel: Kernel,
+    pub(crate) store: Sqlite,
+    pub(super) shutdown: Shutdown,
+    pub(super) address: SocketAddr,
+    /// What `coder`'s worker was given.
+    pub(super) job: WorkerJob,
+    pub(super) run: RunId,
+    /// The runs whose processes were to get no time.
+    pub(super) grace_skips: GraceSkips,
+    folder: TempDir,
+    listeners: Listeners,
+    pub(super) jobs: tokio::sync::Mutex<mpsc::UnboundedReceiver<WorkerJob>>,
+    /// The documents of the run.
+    pub(crate) shelf: DocumentFiles,
+}
+
+/// An answer, as it came over the wire.
+#[derive(Debug)]
+pub(super) struct TestResponse {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: String,
+}
+
+/// A question, as it goes over the wire.
+#[derive(Clone, Debug)]
+pub(super) struct TestRequest {
+    line: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+/// The doors of a daemon whose home is `folder`.
+fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: SocketAddr) -> Listeners {
+    let tracker = TaskTracker::new();
+    let app = AppState {
+        kernel: kernel.clone(),
+        health: HealthFacts {
+            pid: std::process::id(),
+            home: folder.to_owned(),
+            address: Some(address),
+            started: Millis::new(0),
+            version: "1.2.3".to_owned(),
+            store_problem: None,
+        },
+        shutdown,
+        revocations: Revocations::default(),
+        tasks: tracker.clone(),
+        #[cfg(debug_assertions)]
+        fixtures: false,
+    };
+    Listeners {
+        service: HttpService::new(app),
+        kernel: kernel.clone(),
+        tracker,
+        closing: CancellationToken::new(),
+    }
+}
+
+impl DaemonFixture {
+    pub(crate) async fn open() -> Self {
+        let folder = TempDir::new().unwrap();
+        let store = Sqlite::open(folder.path()).unwrap();
+        let (sender, jobs) = mpsc::unbounded_channel();
+        let (keep, mut kept) = mpsc::unbounded_channel();
+        let grace_skips: GraceSkips = Arc::default();
+        let kernel = Kernel::new(KernelParts {
+            store: Arc::new(store.clone()),
+            runner: Arc::new(IdleRunner {
+                jobs: sender,
+                done: Mutex::default(),
+                grace_skips: grace_skips.clone(),
+                files: keep,
+            }),
+            clock: Clock::Store,
+            random: RandomSource::System,
+            options: Options::default(),
+        });
+        kernel.recover().await.unwrap();
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        let shutdown = Shutdown::default();
+        let listeners = listeners(&kernel, shutdown.clone(), folder.path(), address);
+        listeners.serve_port(tcp);
+        listeners.serve_socket(UnixListener::bind(folder.path().join("real.sock")).unwrap());
+        // A test is the daemon's own process; to be the user it must be told apart by hand.
+        serve_as(Caller::User, &folder.path().join("user.sock"), &listeners);
+        let mut jobs = jobs;
+        let (run, job) = start_team(&kernel, &folder, "team", &mut jobs).await;
+        let jobs = tokio::sync::Mutex::new(jobs);
+        let shelf = timeout(DEADLINE, kept.recv()).await.unwrap().unwrap();
+        Self {
+            kernel,
+            store,
+            shutdown,
+            address,
+            job,
+            run,
+            grace_skips,
+            folder,
+            listeners,
+            jobs,
+            shelf,
+        }
+    }
+
+    /// The doors as the user's commands see them.
+    pub(super) fn user(&self) -> DaemonSocket {
+        DaemonSocket::at(self.folder.path().join("user.sock"))
+    }
+
+    /// The doors as a client sees them, through the accept loop of the socket.
+    pub(super) fn client(&self, token: &str) -> DaemonSocket {
+        DaemonSocket::at(self.folder.path().join("real.sock")).with_token(token.to_owned())
+    }
+
+    /// A workflow file in the team's project, and a request to run it.
+    pub(super) fn file(&self, name: &str, text: &str) -> Value {
+        let file = self.folder.path().join(format!("{name}.yaml"));
+        std::fs::write(&file, text).unwrap();
+        json!({"file": file, "cwd": self.folder.path()})
+    }
+
+    /// How many tasks the doors have: their loops, and one for each connection.
+    pub(super) fn tasks(&self) -> usize {
+        self.listeners.tracker.len()
+    }
+
+    /// The doors as `coder`'s worker sees them.
+    pub(super) fn worker(&self) -> DaemonSocket {
+        self.user().with_token(self.job.token.clone())
+    }
+
+    /// Asks through the socket, as the user.
+    pub(super) async fn as_user(&self, question: TestRequest) -> TestResponse {
+        self.send_over_socket("user.sock", question).await
+    }
+
+    /// Asks through the socket, as whoever this process is.
+    pub(super) async fn as_ourselves(&self, question: TestRequest) -> TestResponse {
+        self.send_over_socket("real.sock", question).await
+    }
+
+    /// Asks as a caller the accept loop has made out to be `caller`.
+    pub(super) async fn as_caller(&self, caller: Caller, question: TestRequest) -> TestResponse {
+        let name = format!("{}.sock", uuid::Uuid::now_v7());
+        serve_as(caller, &self.folder.path().join(&name), &self.listeners);
+        self.send_over_socket(&name, question).await
+    }
+
+    /// Asks through TCP.
+    pub(super) async fn over_tcp(&self, question: TestRequest) -> TestResponse {
+        question.send(TcpStream::connect(self.address).await.unwrap()).await
+    }
+
+    /// Asks as the user and does not wait for the answer; dropping the connection hangs up.
+    pub(super) async fn send_request(&self, question: TestRequest) -> UnixStream {
+        let mut stream = UnixStream::connect(self.folder.path().join("user.sock")).await.unwrap();
+        stream.write_all(&question.to_bytes()).await.unwrap();
+        stream
+    }
+
+    /// Asks as the user, or in the name of a token, for an answer that is read as it comes.
+    pub(super) async fn open_event_stream(&self, question: TestRequest) -> TestEventStream {
+        TestEventStream {
+            from: BufReader::new(self.send_request(question).await),
+            head: String::new(),
+        }
+    }
+
+    /// Waits until something is so.
+    pub(super) async fn wait_until(&self, so: impl AsyncFn() -> bool) {
+        let look = async {
+            while !so().await {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(DEADLINE, look).await.unwrap();
+    }
+
+    /// Starts another team of the same people, @NAME, and waits until its `coder` is at work too.
+    pub(super) async fn start_team(&self, name: &str) -> (RunId, WorkerJob) {
+        start_team(&self.kernel, &self.folder, name, &mut *self.jobs.lock().await).await
+    }
+
+    /// A token of a client.
+    pub(super) async fn client_token(&self) -> String {
+        self.token_for("ci", &[], &[]).await
+    }
+
+    async fn send_over_socket(&self, name: &str, question: TestRequest) -> TestResponse {
+        question.send(UnixStream::connect(self.folder.path().join(name)).await.unwrap()).await
+    }
+}
+
+/// An answer that is read as it comes. Dropping it hangs up.
+pub(super) struct TestEventStream {
+    from: BufReader<UnixStream>,
+    head: String,
+}
+
+impl TestEventStream {
+    /// The next event's data; events without any are passed over. None: it is over.
+    pub(super) async fn next(&mut self) -> Option<Value> {
+        loop {
+            let mut line = String::new();
+            if timeout(DEADLINE, self.from.read_line(&mut line)).await.unwrap().unwrap() == 0 {
+                return None;
+            }
+            let data = line.strip_prefix("data:").map(str::trim);
+            if let Some(data) = data.filter(|data| !data.is_empty()) {
+                return Some(serde_json::from_str(data).unwrap());
+            }
+            self.head += &line;
+        }
+    }
+
+    /// The next event that is a message of this method.
+    pub(super) async fn next_with_method(&mut self, method: &str) -> Value {
+        loop {
+            let event = self.next().await.unwrap_or_else(|| panic!("no {method}: {}", self.head));
+            if event["method"] == method {
+                return event["params"].clone();
+            }
+        }
+    }
+
+    /// The status, once something was read.
+    pub(super) fn status(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or_default()
+    }
+}
+
+/// Time that passes only when it is told to. A clock that is merely paused jumps ahead whenever everybody waits for a
+/// socket or the store.
+pub(super) struct ManualTime {
+    /// The clock does not jump while a thread of the runtime's own waits for this.
+    _release: std::sync::mpsc::Sender<()>,
+}
+
+impl ManualTime {
+    pub(super) fn start() -> Self {
+        let (release, wait) = std::sync::mpsc::channel();
+        tokio::task::spawn_blocking(move || wait.recv().ok());
+        tokio::time::pause();
+        Self { _release: release }
+    }
+
+    pub(super) async fn advance(&self, time: Duration) {
+        tokio::time::advance(time).await;
+    }
+}
+
+impl Drop for DaemonFixture {
+    fn drop(&mut self) {
+        self.listeners.closing.cancel();
+    }
+}
+
+/// Serves everybody who comes to `socket` as `caller`.
+fn serve_as(caller: Caller, socket: &Path, listeners: &Listeners) {
+    let listener = UnixListener::bind(socket).unwrap();
+    let (site, peer) = (listeners.service.clone(), Peer::Socket(caller));
+    let routes = Router::new().fallback(move |request| site.clone().handle_request(peer, request));
+    let closing = listeners.closing.clone().cancelled_owned();
+    let serving = axum::serve(listener, routes).with_graceful_shutdown(closing);
+    listeners.tracker.spawn(serving.into_future());
+}
+
+/// Starts a team and waits until `coder` is at work.
+async fn start_team(
+    kernel: &Kernel,
+    folder: &TempDir,
+    name: &str,
+    jobs: &mut mpsc::UnboundedReceiver<WorkerJob>,
+) -> (RunId, WorkerJob) {
+    let file = folder.path().join(format!("{name}.yaml"));
+    std::fs::write(&file, TEAM.replace("name: team", &format!("name: {name}"))).unwrap();
+    let request = RunRequest {
+        file,
+        cwd: folder.path().to_owned(),
+        tag: None,
+        mode: RunMode::Start,
+        params: BTreeMap::new(),
+        env: BTreeMap::new(),
+        replace: false,
+    };
+    let run = kernel.run_new(&Principal::User, request).await.unwrap().run;
+    let job = timeout(DEADLINE, jobs.recv()).await.unwrap().unwrap();
+    assert_eq!(job.agent.as_str(), "coder");
+    (run, job)
+}
+
+impl TestRequest {
+    pub(super) fn get(path: &str) -> Self {
+        Self::new("GET", path)
+    }
+
+    pub(super) fn post(path: &str, body: impl Into<Vec<u8>>) -> Self {
+        let body = body.into();
+        Self { body, ..Self::new("POST", path).header("Content-Type", "application/json") }
+    }
+
+    pub(super) fn new(method: &str, path: &str) -> Self {
+        let line = format!("{method} {path} HTTP/1.1");
+        Self { line, headers: Vec::new(), body: Vec::new() }.header("Host", "localhost")
+    }
+
+    /// Sets a header; an empty value takes it away.
+    pub(super) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        if !value.is_empty() {
+            self.headers.push((name.to_owned(), value.to_owned()));
+        }
+        self
+    }
+
+    pub(super) fn method(mut self, method: &str) -> Self {
+        let rest = self.line.split_once(' ').unwrap().1;
+        self.line = format!("{method} {rest}");
+        self
+    }
+
+    /// Adds to what is asked after `?`.
+    pub(super) fn query(mut self, query: &str) -> Self {
+        let (start, end) = self.line.rsplit_once(' ').unwrap();
+        let mark = if start.contains('?') { '&' } else { '?' };
+        self.line = format!("{start}{mark}{query} {end}");
+        self
+    }
+
+    pub(super) fn body(self, body: &str) -> Self {
+        Self { body: body.into(), ..self }
+    }
+
+    pub(super) fn token(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut headers = self.headers.clone();
+        headers.push(("Content-Length".to_owned(), self.body.len().to_string()));
+        headers.push(("Connection".to_owned(), "close".to_owned()));
+        let headers = headers.iter().map(|(name, value)| format!("{name}: {value}"));
+        let lines: Vec<String> = std::iter::once(self.line.clone()).chain(headers).collect();
+        let head = lines.join("\r\n") + "\r\n\r\n";
+        [head.as_bytes(), &self.body].concat()
+    }
+
+    async fn send(self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> TestResponse {
+        let exchange = async {
+            stream.write_all(&self.to_bytes()).await.unwrap();
+            let mut text = Vec::new();
+            stream.read_to_end(&mut text).await.unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let text = timeout(DEADLINE, exchange).await.unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut line = self.line.split(' ');
+        let (method, path) = (line.next().unwrap(), line.next().unwrap());
+        openapi_contract::assert_matches_document(method, path, status, body);
+        TestResponse { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+}
+
+impl TestResponse {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    /// The status and the problem's code; anything but a whole problem fails the test.
+    pub(super) fn refusal(&self) -> (u16, String) {
+        let problem: agent_worker_protocol::Problem = serde_json::from_value(self.json()).unwrap();
+        assert!(!problem.message.is_empty());
+        (self.status, problem.code.to_string())
+    }
+}

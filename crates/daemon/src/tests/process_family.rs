@@ -1,0 +1,45 @@
+//! Processes to be looked at: a shell and what it starts.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+use agent_worker_host::ATTEMPT_MARKER;
+
+/// No process has this pid: a daemon that is nobody's ancestor.
+pub(crate) const UNUSED_PID: u32 = u32::MAX;
+
+/// A shell that reports the pid of a process it leaves waiting, and lives until it is dropped.
+pub(crate) struct ProcessFamily {
+    shell: Child,
+    /// The process to look at.
+    pub(crate) observed_pid: u32,
+}
+
+impl ProcessFamily {
+    /// `script` prints the member's pid as its first line; every process of it ends when its stdin does.
+    pub(crate) fn new(script: &str, mark: Option<&str>) -> Self {
+        let mut command = Command::new("bash");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env_remove(ATTEMPT_MARKER);
+        command.envs(mark.map(|mark| (ATTEMPT_MARKER, mark)));
+        let mut shell = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let observed_pid = line.trim().parse().unwrap_or_else(|_| panic!("{script}: {line:?}"));
+        Self { shell, observed_pid }
+    }
+
+    /// Waits until the shell has ended.
+    pub(crate) fn wait(&mut self) {
+        self.shell.wait().unwrap();
+    }
+}
+
+impl Drop for ProcessFamily {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        self.shell.wait().ok();
+    }
+}

@@ -1,0 +1,245 @@
+//! The daemon, as every other process sees it: HTTP over its Unix socket.
+//!
+//! Nothing is sent before the listener is known to be of our own uid. A request that may have been
+//! acted upon is never repeated here; that is for callers who gave it a key. So are time limits.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use agent_worker_protocol::{Code, Problem};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response,
+    body::Incoming,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    connection::{DaemonConnection, ExchangeError},
+    damage,
+    event_stream::EventStream,
+};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// A daemon at a known socket. Clones share what connection is free.
+#[derive(Clone)]
+pub struct DaemonSocket {
+    socket: Arc<Path>,
+    token: Option<HeaderValue>,
+    /// The last connection that was used and is free again.
+    idle_connection: Arc<Mutex<Option<DaemonConnection>>>,
+}
+
+/// Why the daemon could not be asked, or did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// Nobody listens there. Nothing was sent.
+    #[error("no daemon answers at {}", socket.display())]
+    Absent {
+        /// Where it was looked for.
+        socket: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Somebody else listens there. Nothing was sent.
+    #[error(
+        "what listens at the daemon's socket belongs to another user (uid {uid}); nothing was sent to it"
+    )]
+    Impostor {
+        /// Whose it is.
+        uid: u32,
+    },
+    /// The connection broke. The request may have been acted upon.
+    #[error("the connection to the daemon broke before its answer was there")]
+    Lost {
+        /// What broke.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The daemon said no.
+    #[error(transparent)]
+    Refused(#[from] Problem),
+    /// The daemon's answer makes no sense.
+    #[error("the daemon's answer was not understood: {what}")]
+    Garbled {
+        /// What was there instead.
+        what: String,
+    },
+    /// No socket can have such a path.
+    #[error("{} is too long for a socket's path (107 bytes at most); choose a shorter home", socket.display())]
+    PathTooLong {
+        /// The path.
+        socket: PathBuf,
+    },
+}
+
+impl DaemonSocket {
+    /// The daemon that listens at `socket`. Nothing is opened yet.
+    pub fn at(socket: PathBuf) -> Self {
+        Self { socket: socket.into(), token: None, idle_connection: Arc::default() }
+    }
+
+    /// The same daemon, asked in the name of a token's owner.
+    #[must_use]
+    pub fn with_token(self, mut token: String) -> Self {
+        token.insert_str(0, "Bearer ");
+        // A token that fits no header is known to nobody: an empty one says the same.
+        let mut header = HeaderValue::try_from(token).unwrap_or(HeaderValue::from_static("Bearer"));
+        header.set_sensitive(true);
+        Self { token: Some(header), ..self }
+    }
+
+    /// `GET path`
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, DialError> {
+        parse_answer(self.exchange(request(Method::GET, path, Bytes::new())?).await?)
+    }
+
+    /// `POST path` with a JSON body.
+    pub async fn post<B: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<T, DialError> {
+        parse_answer(self.exchange(request(Method::POST, path, json(body)?)?).await?)
+    }
+
+    /// `POST path` with an `Idempotency-Key`: asked twice, it happens once.
+    pub async fn post_once<B: Serialize + ?Sized, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        key: &str,
+        body: &B,
+    ) -> Result<T, DialError> {
+        let mut request = request(Method::POST, path, json(body)?)?;
+        request.headers_mut().insert(IDEMPOTENCY_KEY, header(key)?);
+        parse_answer(self.exchange(request).await?)
+    }
+
+    /// `DELETE path`
+    pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, DialError> {
+        parse_answer(self.exchange(request(Method::DELETE, path, Bytes::new())?).await?)
+    }
+
+    /// `GET path` as a stream of events, from the one after the id `after`.
+    pub async fn events(
+        &self,
+        path: &str,
+        after: Option<String>,
+    ) -> Result<EventStream, DialError> {
+        let mut request = request(Method::GET, path, Bytes::new())?;
+        request.headers_mut().insert(ACCEPT, EVENTS);
+        if let Some(id) = &after {
+            request.headers_mut().insert(LAST_EVENT_ID, header(id)?);
+        }
+        let (mut connection, answer) = self.send(request).await?;
+        let (head, body) = answer.into_parts();
+        if head.status.is_success() {
+            let start = head.headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
+            let start = start.map(str::to_owned).or(after);
+            return Ok(EventStream::new(body, connection.into_driver(), start));
+        }
+        let body = connection.collect(body).await.map_err(connection_lost)?;
+        Err(refusal_error(&Response::from_parts(head, body)))
+    }
+
+    /// Sends any request and returns its answer whole, whatever its status.
+    pub async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, DialError> {
+        let (mut connection, answer) = self.send(request).await?;
+        let (head, body) = answer.into_parts();
+        damage::record_damage(&head.headers);
+        let body = connection.collect(body).await.map_err(connection_lost)?;
+        self.keep_connection(connection);
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// Keeps a connection that is free again.
+    pub(crate) fn keep_connection(&self, connection: DaemonConnection) {
+        *self.idle_connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+    }
+
+    /// Sends a request over the free connection or a new one. One that did not leave is sent again, once.
+    pub(crate) async fn send(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<(DaemonConnection, Response<Incoming>), DialError> {
+        let request = self.with_common_headers(request);
+        let free = self.idle_connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut connection) = free
+            && connection.is_open().await
+        {
+            match connection.send_request(request.clone()).await {
+                Ok(answer) => return Ok((connection, answer)),
+                Err(ExchangeError::Unsent) => {}
+                Err(ExchangeError::Unanswered(error)) => return Err(connection_lost(error)),
+            }
+        }
+        let mut connection = DaemonConnection::open(&self.socket).await?;
+        match connection.send_request(request).await {
+            Ok(answer) => Ok((connection, answer)),
+            Err(ExchangeError::Unsent) => {
+                Err(DialError::Lost { source: "it was closed before the request had left".into() })
+            }
+            Err(ExchangeError::Unanswered(error)) => Err(connection_lost(error)),
+        }
+    }
+
+    /// Adds what every request carries.
+    fn with_common_headers(&self, request: Request<Bytes>) -> Request<Full<Bytes>> {
+        let mut request = request.map(Full::new);
+        request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, token.clone());
+        }
+        request
+    }
+}
+
+fn request(method: Method, path: &str, body: Bytes) -> Result<Request<Bytes>, DialError> {
+    let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, JSON);
+    request.body(body).map_err(|error| invalid_request(format!("`{path}` is not a path: {error}")))
+}
+
+fn json<B: Serialize + ?Sized>(body: &B) -> Result<Bytes, DialError> {
+    let text = serde_json::to_vec(body);
+    text.map(Bytes::from)
+        .map_err(|error| invalid_request(format!("the request is not JSON: {error}")))
+}
+
+fn header(value: &str) -> Result<HeaderValue, DialError> {
+    value.parse().map_err(|_| invalid_request(format!("`{}` fits no header", value.escape_debug())))
+}
+
+/// A request that could not even be written down.
+fn invalid_request(message: String) -> DialError {
+    DialError::Refused(Problem::new(Code::BadRequest, message))
+}
+
+pub(crate) fn connection_lost(source: hyper::Error) -> DialError {
+    DialError::Lost { source: source.into() }
+}
+
+/// The answer's meaning. An empty body reads as `null`.
+fn parse_answer<T: DeserializeOwned>(answer: Response<Bytes>) -> Result<T, DialError> {
+    if !answer.status().is_success() {
+        return Err(refusal_error(&answer));
+    }
+    let body = answer.into_body();
+    let body: &[u8] = if body.is_empty() { b"null" } else { &body };
+    serde_json::from_slice(body).map_err(|error| DialError::Garbled { what: error.to_string() })
+}
+
+fn refusal_error(answer: &Response<Bytes>) -> DialError {
+    if let Ok(problem) = serde_json::from_slice(answer.body()) {
+        return DialError::Refused(problem);
+    }
+    let start = &answer.body()[..answer.body().len().min(200)];
+    let start = String::from_utf8_lossy(start);
+    DialError::Garbled { what: format!("status {}: {start}", answer.status()) }
+}

@@ -1,0 +1,96 @@
+//! A message for the daemon's MCP door, and its answer as it comes: one message, or several over time.
+
+use std::str::FromStr as _;
+
+use agent_worker_protocol::{Code, Problem};
+use bytes::Bytes;
+use hyper::{
+    Method, Request,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+
+use crate::{
+    daemon_socket::{DaemonSocket, DialError, connection_lost},
+    event_stream::EventStream,
+};
+
+const MCP_PATH: &str = "/mcp";
+const ACCEPT_BOTH: &str = "application/json, text/event-stream";
+const EVENT_STREAM_TYPE: &str = "text/event-stream";
+
+/// What is done there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum McpAction {
+    /// A message is said.
+    Message(String),
+    /// A session's stream is opened.
+    Listen,
+    /// A session is ended.
+    EndSession,
+}
+
+/// What came back.
+pub struct McpReply {
+    /// The status.
+    pub status: u16,
+    headers: HeaderMap,
+    /// The rest.
+    pub body: McpReplyBody,
+}
+
+/// What an answer holds.
+pub enum McpReplyBody {
+    /// All of it at once; often nothing.
+    Text(String),
+    /// Messages, one after the other.
+    Stream(Box<EventStream>),
+}
+
+impl McpReply {
+    /// One of its headers.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+impl DaemonSocket {
+    /// Says something at the MCP door, with these headers besides.
+    pub async fn mcp_exchange(
+        &self,
+        action: &McpAction,
+        headers: &[(&str, &str)],
+    ) -> Result<McpReply, DialError> {
+        let (method, accept, body) = match action {
+            McpAction::Message(text) => (Method::POST, ACCEPT_BOTH, Bytes::from(text.clone())),
+            McpAction::Listen => (Method::GET, EVENT_STREAM_TYPE, Bytes::new()),
+            McpAction::EndSession => (Method::DELETE, ACCEPT_BOTH, Bytes::new()),
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = MCP_PATH.parse().map_err(|_| invalid_header(MCP_PATH))?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in headers {
+            let header = HeaderName::from_str(name).map_err(|_| invalid_header(name))?;
+            let value = HeaderValue::from_str(value).map_err(|_| invalid_header(value))?;
+            request.headers_mut().insert(header, value);
+        }
+        let (mut connection, answer) = self.send(request).await?;
+        let (head, body) = answer.into_parts();
+        let (status, headers) = (head.status.as_u16(), head.headers);
+        let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+        if head.status.is_success() && kind.starts_with(EVENT_STREAM_TYPE.as_bytes()) {
+            let stream = EventStream::new(body, connection.into_driver(), None);
+            return Ok(McpReply { status, headers, body: McpReplyBody::Stream(Box::new(stream)) });
+        }
+        let body = connection.collect(body).await.map_err(connection_lost)?;
+        self.keep_connection(connection);
+        let text = String::from_utf8_lossy(&body).into_owned();
+        Ok(McpReply { status, headers, body: McpReplyBody::Text(text) })
+    }
+}
+
+fn invalid_header(text: &str) -> DialError {
+    let message = format!("`{}` fits no header", text.escape_debug());
+    DialError::Refused(Problem::new(Code::BadRequest, message))
+}

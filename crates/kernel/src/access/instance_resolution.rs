@@ -1,0 +1,137 @@
+//! Where a caller means: from a target as typed to one instance, by as few looks as it takes.
+
+use std::path::PathBuf;
+
+use agent_worker_protocol::{InstanceRef, RunId, Tag, Target};
+use agent_worker_store::{Instance, InstanceQuery};
+use agent_worker_workflow::Provider;
+
+use crate::{
+    access::target,
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+};
+
+/// What the default tag was once called. It is read as such where no instance has it.
+const LEGACY_DEFAULT_TAG: &str = "default";
+
+/// Which instance is meant, and from where it was asked.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceSelector {
+    /// As typed. An agent needs none: its own instance.
+    pub target: Option<Target>,
+    /// The caller's folder.
+    pub project: Option<PathBuf>,
+}
+
+impl Kernel {
+    /// The instance a caller means to write in, and its live run.
+    pub(crate) async fn live_instance(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<(Instance, RunId)> {
+        let instance = self.resolve_instance_for_write(who, selector).await?;
+        match instance.live {
+            Some(run) => Ok((instance, run)),
+            None => Err(Error::NoRun(instance.instance)),
+        }
+    }
+
+    /// The instance a caller means, live or not.
+    pub(crate) async fn resolve_instance(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<Instance> {
+        if let Principal::Agent(attempt) = who {
+            return self.agent_instance(attempt.run, selector).await;
+        }
+        let project = selector.project.as_ref().map(|path| path.to_string_lossy());
+        if let Some(target) = &selector.target {
+            let mut candidates = self.target_candidates(target).await?;
+            who.retain_reachable(&mut candidates);
+            return target::choose_instance(target, project.as_deref(), candidates);
+        }
+        // Standalone agents are nobody's run: they are meant by their names.
+        let team = |one: &Instance| {
+            !one.instance.is_global() && who.can_reach(&one.project, &one.instance)
+        };
+        let mut known = self.store.instance_list(InstanceQuery::Live).await?;
+        known.retain(team);
+        if !known.iter().any(|one| target::is_near(one, project.as_deref())) {
+            known = self.store.instance_list(InstanceQuery::All).await?;
+            known.retain(team);
+        }
+        target::only_instance(project.as_deref(), known)
+    }
+
+    /// The instance a caller means, to write in it: one that is not named is never another folder's.
+    pub(crate) async fn resolve_instance_for_write(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<Instance> {
+        let instance = self.resolve_instance(who, selector).await?;
+        let Some(project) = &selector.project else { return Ok(instance) };
+        let named = selector.target.is_some() || matches!(who, Principal::Agent(_));
+        if named || target::is_near(&instance, Some(&project.to_string_lossy())) {
+            return Ok(instance);
+        }
+        Err(target::no_instance_here())
+    }
+
+    /// What a target could mean, by the narrowest question that finds anything.
+    async fn target_candidates(&self, target: &Target) -> Result<Vec<Instance>> {
+        let list = |which| self.store.instance_list(which);
+        let Some(name) = &target.workflow else {
+            let Some(agent) = &target.agent else { return Ok(Vec::new()) };
+            return Ok(list(InstanceQuery::WithAgent(agent.clone())).await?);
+        };
+        let named = |tag: &Tag| InstanceRef { name: name.clone(), tag: tag.clone() };
+        let tag = target.tag.clone().unwrap_or_default();
+        let exactly = list(InstanceQuery::Named(named(&tag))).await?;
+        if !exactly.is_empty() {
+            return Ok(exactly);
+        }
+        if tag.as_str() == LEGACY_DEFAULT_TAG {
+            return Ok(list(InstanceQuery::Named(named(&Tag::default()))).await?);
+        }
+        // `alice@pr-123`: before workflows had names, the tag stood there.
+        match name.as_str().parse() {
+            Ok(tag)
+                if target.tag.is_none()
+                    && list(InstanceQuery::OfWorkflow(name.clone())).await?.is_empty() =>
+            {
+                let mut tagged = list(InstanceQuery::Tagged(tag)).await?;
+                if tagged.is_empty() && name.as_str() == LEGACY_DEFAULT_TAG {
+                    tagged = list(InstanceQuery::Tagged(Tag::default())).await?;
+                }
+                tagged.retain(|one| !one.instance.is_global());
+                Ok(tagged)
+            }
+            Ok(_) | Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    async fn agent_instance(&self, run: RunId, selector: &InstanceSelector) -> Result<Instance> {
+        let run_context = self.run_context(run).await?;
+        if run_context.script.workflow.context.provider == Provider::Off {
+            return Err(Error::Forbidden("this workflow shares nothing (`context: false`)"));
+        }
+        let elsewhere = selector.target.as_ref().is_some_and(|target| {
+            target.workflow.as_ref().is_some_and(|name| *name != run_context.instance.name)
+                || target.tag.as_ref().is_some_and(|tag| *tag != run_context.instance.tag)
+        });
+        if elsewhere {
+            return Err(Error::Forbidden("an agent speaks and reads in its own instance only"));
+        }
+        Ok(Instance {
+            id: run_context.workflow,
+            project: run_context.project.clone(),
+            instance: run_context.instance.clone(),
+            live: Some(run),
+            last: Some(run),
+        })
+    }
+}

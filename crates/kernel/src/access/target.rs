@@ -1,0 +1,173 @@
+//! Which instance a target means. Pure: the daemon knows who is there, this decides.
+
+use std::path::Path;
+
+use agent_worker_protocol::{self as protocol, InstanceRef, Target};
+use agent_worker_store::Instance;
+
+use crate::error::{Error, Result};
+
+/// Chooses the one instance meant by `target`, asked from the folder `project`, of those it could be: that folder's come
+/// first. A bare name is a standalone agent's, while they live, before it is anybody else's.
+pub(crate) fn choose_instance(
+    target: &Target,
+    project: Option<&str>,
+    candidates: Vec<Instance>,
+) -> Result<Instance> {
+    let bare = target.workflow.is_none();
+    let standalone =
+        candidates.iter().position(|one| bare && one.instance.is_global() && one.live.is_some());
+    let nearest = match standalone {
+        Some(at) => candidates.into_iter().skip(at).take(1).collect(),
+        // Closest first: here and live, here at all, anywhere and live, anywhere.
+        None => closest(
+            candidates,
+            &[
+                &|one| is_near(one, project) && one.live.is_some(),
+                &|one| is_near(one, project),
+                &|one| one.live.is_some(),
+                &|_| true,
+            ],
+        ),
+    };
+    single(nearest).map_err(|several| match (&several[..], &target.workflow) {
+        ([], Some(_)) => Error::NoInstance(format!("instance `{target}`")),
+        ([], None) => Error::NoInstance(format!("agent `{target}`")),
+        (several, _) => {
+            let candidates =
+                several.iter().map(|one| describe_instance(&one.instance, &one.project)).collect();
+            Error::Ambiguous { target: target.to_string(), candidates }
+        }
+    })
+}
+
+/// The only instance of `project`, live or else at all, for a command that names none; where nothing is, the only one
+/// that lives anywhere.
+pub(crate) fn only_instance(project: Option<&str>, known: Vec<Instance>) -> Result<Instance> {
+    let nearest = closest(
+        known,
+        &[
+            &|one| is_near(one, project) && one.live.is_some(),
+            &|one| is_near(one, project),
+            &|one| one.live.is_some(),
+        ],
+    );
+    single(nearest).map_err(|several| match &several[..] {
+        [] => no_instance_here(),
+        several => {
+            let places = several.iter().map(|one| describe_instance(&one.instance, &one.project));
+            Error::AmbiguousDefault(places.collect())
+        }
+    })
+}
+
+/// There is nothing where the caller stands.
+pub(crate) fn no_instance_here() -> Error {
+    Error::NoInstance("run in this folder".into())
+}
+
+/// Those in the first circle that has any.
+fn closest(known: Vec<Instance>, circles: &[&dyn Fn(&Instance) -> bool]) -> Vec<Instance> {
+    let first = circles.iter().find(|circle| known.iter().any(circle));
+    match first {
+        Some(circle) => known.into_iter().filter(circle).collect(),
+        None => Vec::new(),
+    }
+}
+
+fn single(mut known: Vec<Instance>) -> std::result::Result<Instance, Vec<Instance>> {
+    match (known.pop(), known.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (last, _) => {
+            known.extend(last);
+            Err(known)
+        }
+    }
+}
+
+/// Whether an instance belongs to where the caller stands.
+pub(crate) fn is_near(instance: &Instance, folder: Option<&str>) -> bool {
+    let file = Path::new(&instance.project);
+    folder.is_some_and(|folder| protocol::is_ancestor_or_descendant(file, Path::new(folder)))
+}
+
+fn describe_instance(instance: &InstanceRef, project: &str) -> String {
+    format!("`@{instance}` in {project}")
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{RunId, WorkflowId};
+
+    use super::*;
+
+    fn instances() -> Vec<Instance> {
+        let rows = [
+            (1, "/a", "review", true),
+            (2, "/a", "review:pr-1", true),
+            (3, "/b", "review", false),
+            (4, "/b", "docs", true),
+            (5, "/c", "docs", true),
+            (6, "/", "global", true),
+            (7, "/", "global", false),
+        ];
+        let run = RunId::new(uuid::Uuid::nil());
+        rows.map(|(id, project, name, live)| Instance {
+            id: WorkflowId::new(id),
+            project: project.into(),
+            instance: name.parse().unwrap(),
+            live: live.then_some(run),
+            last: Some(run),
+        })
+        .into()
+    }
+
+    fn meant(target: &str, project: &str, candidates: &[i64]) -> String {
+        let mut known = instances();
+        known.retain(|one| candidates.contains(&one.id.get()));
+        match choose_instance(&target.parse().unwrap(), Some(project), known) {
+            Ok(instance) => instance.id.to_string(),
+            Err(Error::Ambiguous { candidates, .. }) => format!("{} candidates", candidates.len()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_callers_own_project_comes_first_and_doubt_is_told() {
+        for (target, project, candidates, expected) in [
+            ("@review", "/a", &[1, 3][..], "1"),
+            ("@review", "/b", &[1, 3], "3"),
+            ("@review", "/x", &[1, 3], "1"),
+            ("@docs", "/x", &[4, 5], "2 candidates"),
+            ("@docs", "/c", &[4, 5], "5"),
+            ("coder@docs", "/b", &[4, 5], "4"),
+            ("coder", "/a", &[2], "2"),
+            ("coder", "/a", &[1, 2], "2 candidates"),
+            ("coder", "/x", &[4], "4"),
+            ("coder", "/x", &[], "there is no agent `coder`"),
+            ("@nothing", "/a", &[], "there is no instance `@nothing`"),
+            ("@docs", "/b/src/deep", &[4, 5], "4"),
+            ("@docs", "/bb", &[4, 5], "2 candidates"),
+            ("@docs", "/", &[4, 5], "2 candidates"),
+            ("coder", "/a", &[1, 6], "6"),
+            ("coder@review", "/a", &[1, 6], "2 candidates"),
+            ("coder", "/a", &[1, 7], "1"),
+            ("coder", "/x", &[7], "7"),
+        ] {
+            assert_eq!(meant(target, project, candidates), expected, "{target} from {project}");
+        }
+    }
+
+    #[test]
+    fn without_a_target_the_only_live_run_here_is_meant() {
+        let all = || instances().into_iter().take(5).collect::<Vec<_>>();
+        assert_eq!(only_instance(Some("/b"), all()).unwrap().id, WorkflowId::new(4));
+        assert!(matches!(only_instance(Some("/a"), all()), Err(Error::AmbiguousDefault(_))));
+        assert!(matches!(only_instance(Some("/x"), Vec::new()), Err(Error::NoInstance(_))));
+        let some =
+            |ids: &[i64]| all().into_iter().filter(|one| ids.contains(&one.id.get())).collect();
+        // What is here comes first, even if it is over.
+        assert_eq!(only_instance(Some("/b"), some(&[3, 5])).unwrap().id, WorkflowId::new(3));
+        assert_eq!(only_instance(Some("/x"), some(&[3, 5])).unwrap().id, WorkflowId::new(5));
+    }
+}

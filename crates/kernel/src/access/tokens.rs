@@ -1,0 +1,105 @@
+//! Who somebody is, by the secret they hold. Only hashes are stored.
+
+use std::sync::Arc;
+
+use agent_worker_protocol::{
+    AttemptId, Hash, RunId,
+    api::{TokenCreated, TokenRequest, TokenView},
+    hash,
+};
+
+use crate::{
+    clock::RandomnessUnavailable,
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+};
+
+/// How a client's token begins, and an attempt's: so that one look tells whose it is.
+const CLIENT_TOKEN_PREFIX: &str = "aw_";
+const ATTEMPT_TOKEN_PREFIX: &str = "awt_";
+
+/// An attempt's secret, as it is sent.
+pub(crate) fn new_attempt_token(
+    random: &crate::clock::RandomSource,
+) -> std::result::Result<String, RandomnessUnavailable> {
+    new_token(random, ATTEMPT_TOKEN_PREFIX)
+}
+
+fn new_token(
+    random: &crate::clock::RandomSource,
+    prefix: &str,
+) -> std::result::Result<String, RandomnessUnavailable> {
+    let bytes = random.random_bytes()?;
+    Ok(bytes.iter().fold(String::from(prefix), |text, byte| format!("{text}{byte:02x}")))
+}
+
+/// What is kept of it.
+pub(crate) fn token_hash(secret: &str) -> Hash {
+    hash(&[b"token", secret.as_bytes()])
+}
+
+impl Kernel {
+    /// Who holds this token. An attempt's is dead when the attempt ends.
+    pub async fn principal_by_token(&self, token: &str) -> Result<Principal> {
+        let digest = token_hash(token);
+        let known = if token.starts_with(ATTEMPT_TOKEN_PREFIX) {
+            let attempt = self.store.attempt_by_token(digest).await?;
+            attempt.map(|attempt| Principal::Agent(Arc::new(attempt)))
+        } else {
+            self.store.token_find(digest).await?.map(Principal::Client)
+        };
+        known.ok_or(Error::Unauthorized)
+    }
+
+    /// Who a process marked with this attempt is: its agent while it lives; nobody once it has ended, or where a run's
+    /// own id marks what its setup left. None: the mark is not of this store.
+    pub async fn principal_by_mark(&self, mark: AttemptId) -> Result<Option<Principal>> {
+        match self.store.attempt_get(mark).await {
+            Ok(row) if row.ended.is_none() => return Ok(Some(Principal::Agent(Arc::new(row)))),
+            Ok(_) => return Ok(Some(Principal::Anonymous)),
+            Err(agent_worker_store::Error::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match self.store.run_get(RunId::new(mark.get())).await {
+            Ok(_) => Ok(Some(Principal::Anonymous)),
+            Err(agent_worker_store::Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a client's token; it is shown once.
+    pub async fn token_create(
+        &self,
+        who: &Principal,
+        request: TokenRequest,
+    ) -> Result<TokenCreated> {
+        who.require_user("only the user makes tokens")?;
+        let name = request.name.clone();
+        let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
+            let why = "a token's name is up to 64 letters, digits, `.`, `-` and `_`";
+            return Err(Error::BadRequest(why.into()));
+        }
+        let scopes = request.scopes();
+        if scopes.allow.is_empty() {
+            return Err(Error::BadRequest(
+                "a token that allows nothing is good for nothing".into(),
+            ));
+        }
+        let token = new_token(&self.random, CLIENT_TOKEN_PREFIX)?;
+        self.store.token_put(name.clone(), token_hash(&token), scopes, self.now().wall).await?;
+        Ok(TokenCreated { name, token })
+    }
+
+    /// Lists the clients' tokens.
+    pub async fn token_list(&self, who: &Principal) -> Result<Vec<TokenView>> {
+        who.require_user("only the user lists tokens")?;
+        Ok(self.store.token_list().await?)
+    }
+
+    /// Takes a client's token back.
+    pub async fn token_revoke(&self, who: &Principal, name: String) -> Result<()> {
+        who.require_user("only the user revokes tokens")?;
+        Ok(self.store.token_remove(name).await?)
+    }
+}

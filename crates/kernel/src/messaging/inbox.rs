@@ -1,0 +1,50 @@
+//! An agent's mail while it works: looking acks nothing, and what is named is acked only if the turn succeeds.
+
+use agent_worker_protocol::{Message, Seq};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+};
+
+const MAX_INBOX_MESSAGES: u32 = 20;
+
+/// What waits for an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InboxMessages {
+    /// Waking first, urgent first, then by age.
+    pub messages: Vec<Message>,
+}
+
+/// What an `inbox_ack` took.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InboxAckResult {
+    /// Messages that are done when this turn succeeds.
+    pub with_this_turn: Vec<Seq>,
+}
+
+impl Kernel {
+    /// Shows a live attempt the mail that came since it began.
+    pub async fn inbox_check(&self, who: &Principal) -> Result<InboxMessages> {
+        let Principal::Agent(attempt) = who else { return Err(not_an_agent_error(who)) };
+        let shown = self.store.inbox_show(attempt.fence.clone(), MAX_INBOX_MESSAGES).await?;
+        Ok(InboxMessages { messages: shown.into_iter().map(|shown| shown.message).collect() })
+    }
+
+    /// Lets shown mail up to `until` be done with this turn.
+    pub async fn inbox_ack(&self, who: &Principal, until: Seq) -> Result<InboxAckResult> {
+        let Principal::Agent(attempt) = who else { return Err(not_an_agent_error(who)) };
+        let with_this_turn = self.store.inbox_ack(attempt.fence.clone(), until).await?;
+        Ok(InboxAckResult { with_this_turn })
+    }
+}
+
+fn not_an_agent_error(who: &Principal) -> Error {
+    match who {
+        Principal::Anonymous => Error::Unauthorized,
+        Principal::User | Principal::Client(_) | Principal::Agent(_) => {
+            Error::Forbidden("only an agent has an inbox")
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Whom a message reaches and how, worked out once, before it is stored.
+
+use std::ops::Range;
+
+use agent_worker_protocol::{AgentName, Sender, api::UnknownMention};
+use agent_worker_store::{Recipient, Wake};
+use agent_worker_workflow::{mentions, nearest};
+
+/// So many mentions of nobody are told. A text may be one long list of them.
+const MAX_UNKNOWN_MENTIONS: usize = 20;
+
+/// What a message says about whom it is for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RecipientSpec<'a> {
+    /// Its text.
+    pub(crate) text: &'a str,
+    /// Byte ranges of the text that came from data.
+    pub(crate) data: &'a [Range<usize>],
+    /// Whom besides those it mentions.
+    pub(crate) to: &'a [AgentName],
+    /// Who reads it without being woken.
+    pub(crate) cc: &'a [AgentName],
+    /// Whether each gets a turn for it alone.
+    pub(crate) alone: bool,
+}
+
+/// Whom a message reaches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recipients {
+    /// Those it wakes and those who read it along.
+    pub(crate) list: Vec<Recipient>,
+    /// What it mentions that is nobody.
+    pub(crate) unknown: Vec<UnknownMention>,
+}
+
+/// Works out whom a message of `sender` reaches in `team`; an address in `to` or `cc` that is nobody is an error.
+pub(crate) fn resolve_recipients(
+    address: &RecipientSpec<'_>,
+    sender: &Sender,
+    team: &[AgentName],
+) -> Result<Recipients, UnknownMention> {
+    let known = |name: &AgentName| {
+        let found = team.iter().find(|agent| *agent == name).cloned();
+        found.ok_or_else(|| unknown_mention(name.to_string(), team))
+    };
+    let mentioned = mentions(address.text, address.data, team);
+    let mut woken = address.to.iter().map(known).collect::<Result<Vec<_>, _>>()?;
+    let read_along = address.cc.iter().map(known).collect::<Result<Vec<_>, _>>()?;
+    woken.extend(mentioned.agents);
+    if mentioned.everyone {
+        woken.extend(team.iter().cloned());
+    }
+    let wake = if address.alone { Wake::Alone } else { Wake::Batched };
+    let mut list: Vec<Recipient> = Vec::new();
+    let wanted = woken.into_iter().map(|agent| (agent, wake));
+    for (agent, wake) in wanted.chain(read_along.into_iter().map(|agent| (agent, Wake::No))) {
+        let own = matches!(sender, Sender::Agent(name) if *name == agent);
+        if !own && !list.iter().any(|recipient| recipient.agent == agent) {
+            list.push(Recipient { agent, wake });
+        }
+    }
+    let strangers = mentioned.unknown.into_iter().take(MAX_UNKNOWN_MENTIONS);
+    Ok(Recipients { list, unknown: strangers.map(|name| unknown_mention(name, team)).collect() })
+}
+
+fn unknown_mention(name: String, team: &[AgentName]) -> UnknownMention {
+    let near = nearest(&name, team.iter().map(AgentName::as_str));
+    UnknownMention { suggestion: near.and_then(|near| near.parse().ok()), name }
+}
+
+impl Recipients {
+    /// Gives a message that names nobody to `coordinator`, unless it is its own.
+    pub(crate) fn add_coordinator(&mut self, coordinator: Option<AgentName>, sender: &Sender) {
+        let own = |agent: &AgentName| matches!(sender, Sender::Agent(name) if name == agent);
+        let other = coordinator.filter(|agent| !own(agent));
+        self.list.extend(other.map(|agent| Recipient { agent, wake: Wake::Batched }));
+    }
+
+    /// Who is woken.
+    pub(crate) fn woken(&self) -> Vec<AgentName> {
+        self.names_where(|wake| wake != Wake::No)
+    }
+
+    /// Who reads it without being woken.
+    pub(crate) fn cc(&self) -> Vec<AgentName> {
+        self.names_where(|wake| wake == Wake::No)
+    }
+
+    fn names_where(&self, wanted: impl Fn(Wake) -> bool) -> Vec<AgentName> {
+        let wanted = self.list.iter().filter(|recipient| wanted(recipient.wake));
+        wanted.map(|recipient| recipient.agent.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<AgentName> {
+        text.split_whitespace().map(|name| name.parse().unwrap()).collect()
+    }
+
+    fn reached(text: &str, to: &str, cc: &str, sender: &str) -> String {
+        let (to, cc) = (names(to), names(cc));
+        let address = RecipientSpec { text, to: &to, cc: &cc, ..RecipientSpec::default() };
+        let sender = Sender::from(sender.to_owned());
+        match resolve_recipients(&address, &sender, &names("lead coder reviewer")) {
+            Ok(found) => {
+                let join = |names: Vec<AgentName>| {
+                    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+                };
+                format!("{} | {}", join(found.woken()), join(found.cc()))
+            }
+            Err(unknown) => format!("no {}", unknown.name),
+        }
+    }
+
+    #[test]
+    fn mentions_and_to_wake_and_cc_reads_along() {
+        for (text, to, cc, sender, expected) in [
+            ("@coder fix", "", "", "user", "coder | "),
+            ("fix", "coder", "", "user", "coder | "),
+            ("fix", "CODER", "", "user", "coder | "),
+            ("@coder fix", "coder", "coder", "user", "coder | "),
+            ("fix", "", "reviewer", "user", " | reviewer"),
+            ("@coder", "", "reviewer", "lead", "coder | reviewer"),
+            ("@all hands", "", "", "user", "lead coder reviewer | "),
+            ("@all hands", "", "", "lead", "coder reviewer | "),
+            ("@lead note to self", "lead", "lead", "lead", " | "),
+            ("fix", "zoe", "", "user", "no zoe"),
+            ("fix", "", "zoe", "user", "no zoe"),
+            ("nobody", "", "", "user", " | "),
+        ] {
+            assert_eq!(reached(text, to, cc, sender), expected, "{text:?} to {to:?} by {sender}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_waits_for_its_answer_gets_a_turn_alone() {
+        let address =
+            RecipientSpec { text: "@coder @lead", alone: true, ..RecipientSpec::default() };
+        let found = resolve_recipients(&address, &Sender::User, &names("lead coder")).unwrap();
+        assert!(found.list.iter().all(|recipient| recipient.wake == Wake::Alone));
+    }
+}

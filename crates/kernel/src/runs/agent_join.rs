@@ -1,0 +1,276 @@
+//! How an agent joins a run that lives: a team's, or the one where standalone agents are.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    io::ErrorKind,
+    path::PathBuf,
+};
+
+use agent_worker_protocol::{
+    AgentName, AgentSettings, EffectKey, InstanceRef, Limits, Permission, RunId, RunMode, Tag,
+    Target,
+    api::{AgentRequest, AgentView},
+};
+use agent_worker_store::{AgentRow, Error as StoreError, NewAgent, NewRun, Retention, RunQuery};
+use agent_worker_workflow::{AgentDraft, AgentDraftError, LimitSettings, Workflow};
+
+use crate::{
+    access::instance_resolution::InstanceSelector,
+    error::{Error, Result},
+    kernel::{Kernel, Principal, RunScript},
+    scheduling::run_loop::BusyAgents,
+};
+
+/// Where standalone agents live. Every folder lies beneath it, so they are near to everybody.
+const GLOBAL_PROJECT: &str = "/";
+const GLOBAL_WORKFLOW: &str = "global";
+/// So many agents are called by a number.
+const MAX_NUMBERED_AGENTS: usize = 10_000;
+
+/// What an agent joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JoinTarget {
+    /// A team.
+    Team,
+    /// Nobody.
+    Standalone,
+}
+
+impl Kernel {
+    /// Lets an agent join an instance's live run; without a target, as a standalone one. Carried out even if whoever
+    /// asked goes away.
+    pub async fn agent_new(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        request: AgentRequest,
+    ) -> Result<AgentView> {
+        who.require(Permission::Agents)?;
+        let (kernel, who) = (self.clone(), who.clone());
+        self.scheduler
+            .run_to_completion(async move { kernel.join_agent(&who, key, request).await })
+            .await
+    }
+
+    async fn join_agent(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        mut request: AgentRequest,
+    ) -> Result<AgentView> {
+        if self.is_draining() {
+            return Err(Error::Draining);
+        }
+        let joins = join_target(request.target.as_ref())?;
+        // What is wrong with it is told now, not after something was made for it.
+        let settings = requested_settings(&request, joins)?;
+        let _alone = self.membership_lock.acquire().await;
+        let run = match joins {
+            JoinTarget::Team => {
+                let (target, project) = (request.target.take(), request.project.take());
+                self.live_instance(who, &InstanceSelector { target, project }).await?.1
+            }
+            JoinTarget::Standalone => self.standalone_run(who).await?,
+        };
+        let run_context = self.run_context(run).await?;
+        let team = self.store.agent_list(run_context.workflow).await?;
+        let name = match request.name {
+            Some(name) => name,
+            None => free_name(&team)?,
+        };
+        // Of one that is there already, or may be, by the same key, nothing is touched.
+        if joins == JoinTarget::Standalone && !team.iter().any(|agent| agent.name == name) {
+            self.agent_env_save(run, &name, request.env).await?;
+        }
+        let settings = serde_json::to_string(&AgentSettings { name: name.clone(), ..settings })
+            .map_err(|error| StoreError::InvalidValue(format!("agent: {error}")))?;
+        let new = NewAgent { name: name.clone(), settings };
+        let added = self.store.agent_add(who.author_with_key(key)?, run, new, self.now()).await;
+        // Whatever the answer: it may be there.
+        self.run_context_evict(run);
+        match added {
+            Ok(made) => {
+                if joins == JoinTarget::Standalone && made != name {
+                    // Repeated under its key, it is the one that was made then: nobody has this name.
+                    self.agent_env_save(run, &name, BTreeMap::new()).await?;
+                }
+                self.agent_view(run, &made).await
+            }
+            Err(StoreError::Exists(_)) => {
+                Err(Error::AgentExists(Target::agent(name, &run_context.instance)))
+            }
+            Err(StoreError::NoRun) => {
+                // It ended meanwhile, and nothing of it may be left.
+                self.runner.run_close(run).await;
+                Err(Error::NoRun(run_context.instance.clone()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Keeps a standalone agent's environment beside the others'; an empty one forgets it.
+    pub(crate) async fn agent_env_save(
+        &self,
+        run: RunId,
+        agent: &AgentName,
+        own: BTreeMap<String, String>,
+    ) -> Result<()> {
+        let mut env = match self.runner.run_env(run).await {
+            // It is forgotten with its run: then the store refuses, and says why.
+            Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
+            env => env.map_err(Error::RunFolder)?,
+        };
+        let prefix = agent_env_prefix(agent);
+        env.retain(|name, _| !name.starts_with(&prefix));
+        env.extend(own.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)));
+        self.runner.run_open(run, env).await.map_err(Error::RunFolder)
+    }
+
+    /// The one permanent run of standalone agents, made when it is first needed.
+    async fn standalone_run(&self, who: &Principal) -> Result<RunId> {
+        let name = GLOBAL_WORKFLOW.parse().map_err(|bad| Error::BadRequest(format!("{bad}")))?;
+        let instance = InstanceRef { name, tag: Tag::default() };
+        if !who.can_reach(GLOBAL_PROJECT, &instance) {
+            return Err(Error::NoInstance("place for standalone agents".into()));
+        }
+        let id = self.store.instance_open(GLOBAL_PROJECT.to_owned(), instance.clone()).await?;
+        let newest = self.store.run_list(RunQuery::OfInstance(id, 1)).await?;
+        if let Some(live) = newest.into_iter().find(|run| run.state.is_live()) {
+            return Ok(live.id);
+        }
+        let now = self.now();
+        let run = self.random.new_run_id(now.wall)?;
+        let script = RunScript {
+            file: None,
+            workflow: Workflow::standalone(instance.name),
+            tag: instance.tag,
+            params: BTreeMap::new(),
+            cwd: PathBuf::from(GLOBAL_PROJECT),
+        };
+        let limits: Limits = LimitSettings::default().for_mode(RunMode::Start);
+        let script = serde_json::to_string(&script)
+            .map_err(|error| StoreError::InvalidValue(format!("run script: {error}")))?;
+        let (mode, keep) = (RunMode::Start, Retention::Always);
+        let (agents, roles) = (Vec::new(), Vec::new());
+        let new = NewRun { id: run, mode, limits, script, agents, roles, retention: keep };
+        self.runner.run_open(run, BTreeMap::new()).await.map_err(Error::RunFolder)?;
+        if let Err(error) = self.store.run_create(id, new, now).await {
+            self.runner.run_close(run).await;
+            return Err(error.into());
+        }
+        let run_context = self.run_context(run).await?;
+        self.spawn_run(run_context, BusyAgents::new(self.scheduler.options.workers_per_instance));
+        Ok(run)
+    }
+}
+
+/// What an agent's worker gets of its run's environment: the run's own values, and over them those kept for the agent.
+pub(crate) fn agent_env(
+    mut env: BTreeMap<String, String>,
+    agent: &AgentName,
+) -> BTreeMap<String, String> {
+    let prefix = agent_env_prefix(agent);
+    let its = |(name, value): (&String, &String)| {
+        Some((name.strip_prefix(&prefix)?.to_owned(), value.clone()))
+    };
+    let own: Vec<(String, String)> = env.iter().filter_map(its).collect();
+    env.retain(|name, _| !name.contains('/'));
+    env.extend(own);
+    env
+}
+
+/// What the names of an agent's own values begin with, among those of its run.
+fn agent_env_prefix(agent: &AgentName) -> String {
+    format!("{}/", agent.folded())
+}
+
+fn join_target(target: Option<&Target>) -> Result<JoinTarget> {
+    let Some(Target { agent, workflow, tag }) = target else { return Ok(JoinTarget::Standalone) };
+    match (agent, workflow) {
+        (None, Some(name)) => {
+            let tag = tag.clone().unwrap_or_default();
+            let instance = InstanceRef { name: name.clone(), tag };
+            Ok(if instance.is_global() { JoinTarget::Standalone } else { JoinTarget::Team })
+        }
+        (Some(_), _) | (None, None) => Err(Error::BadRequest(
+            "the target is what it joins, @workflow or @workflow:tag; its name goes by itself"
+                .into(),
+        )),
+    }
+}
+
+/// The agent that is asked for; while it has no name, under that of the first.
+fn requested_settings(request: &AgentRequest, joins: JoinTarget) -> Result<AgentSettings> {
+    let name = match &request.name {
+        Some(name) => name.clone(),
+        None => numbered_name(0)?,
+    };
+    let cwd = match (joins, &request.cwd) {
+        (JoinTarget::Standalone, None) => request.project.clone(),
+        (_, cwd) => cwd.clone(),
+    };
+    if joins == JoinTarget::Standalone && cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
+        return Err(Error::BadRequest("`cwd` must be an absolute path".into()));
+    }
+    let draft = AgentDraft {
+        name,
+        backend: request.backend.clone(),
+        model: request.model.clone(),
+        system_prompt: request.system.clone(),
+        mock: request.mock.clone(),
+        cwd,
+    };
+    draft
+        .into_settings()
+        .map_err(|AgentDraftError { message, hint }| Error::BadAgent { message, hint })
+}
+
+fn free_name(team: &[AgentRow]) -> Result<AgentName> {
+    let taken: HashSet<&AgentName> = team.iter().map(|agent| &agent.name).collect();
+    let numbers = (0..MAX_NUMBERED_AGENTS).map(numbered_name);
+    let mut free = numbers.filter(|name| name.as_ref().is_ok_and(|name| !taken.contains(name)));
+    free.next().unwrap_or_else(|| {
+        Err(Error::BadRequest("there are too many agents; give it a name".into()))
+    })
+}
+
+fn numbered_name(number: usize) -> Result<AgentName> {
+    format!("a{number}").parse().map_err(|bad| Error::BadRequest(format!("{bad}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_gets_its_own_values_before_its_runs_and_nobody_elses() {
+        let env = [("PATH", "/run"), ("a0/PATH", "/zero"), ("a1/HOME", "/one"), ("TZ", "UTC")];
+        let env: BTreeMap<String, String> =
+            env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        for (agent, expected) in [
+            ("A0", "PATH=/zero TZ=UTC"),
+            ("a1", "HOME=/one PATH=/run TZ=UTC"),
+            ("a", "PATH=/run TZ=UTC"),
+        ] {
+            let own = agent_env(env.clone(), &agent.parse().unwrap());
+            let own: Vec<_> = own.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            assert_eq!(own.join(" "), expected, "{agent}");
+        }
+    }
+
+    #[test]
+    fn a_target_names_a_team_and_global_is_none() {
+        for (target, expected) in [
+            (None, Some(JoinTarget::Standalone)),
+            (Some("@global"), Some(JoinTarget::Standalone)),
+            (Some("@global:main"), Some(JoinTarget::Standalone)),
+            (Some("@review"), Some(JoinTarget::Team)),
+            (Some("@review:pr-1"), Some(JoinTarget::Team)),
+            (Some("coder"), None),
+            (Some("coder@review"), None),
+        ] {
+            let target: Option<Target> = target.map(|target| target.parse().unwrap());
+            assert_eq!(join_target(target.as_ref()).ok(), expected, "{target:?}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Instances as a whole: listed, cleared, removed; whether the store is sound; what is said about the program.
+
+use agent_worker_protocol::{
+    EffectKey, Permission, Target,
+    api::{
+        FeedbackRequest, FeedbackView, InstanceCleared, InstanceRemoved, InstanceView, StoreReport,
+    },
+};
+use agent_worker_store::{DamagedRow, Error as StoreError, Instance, InstanceQuery, RunQuery};
+
+use crate::{
+    access::instance_resolution::InstanceSelector,
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+    messaging::size_limits,
+    scheduling::retry_policy::WorkerStopReason,
+    scheduling::shutdown::WorkerSelector,
+    views::ListingScope,
+};
+
+/// The most a piece of feedback says.
+const MAX_FEEDBACK_BYTES: usize = 64 * 1024;
+const MAX_FEEDBACK_ENTRIES: u32 = 1_000;
+
+impl Kernel {
+    /// Lists instances.
+    pub async fn instance_views(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        scope: ListingScope,
+    ) -> Result<Vec<InstanceView>> {
+        let instances = self.instances_in_scope(who, selector, scope).await?;
+        let view = |instance: Instance| InstanceView {
+            instance: instance.instance,
+            project: instance.project.into(),
+            live: instance.live,
+            last: instance.last,
+        };
+        Ok(instances.into_iter().map(view).collect())
+    }
+
+    /// Hides what a channel says so far. Nothing is deleted, and what waits still waits.
+    pub async fn instance_clear(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        selector: &InstanceSelector,
+    ) -> Result<InstanceCleared> {
+        who.require_user("only the user clears a channel")?;
+        if let Some(Target { agent: Some(agent), .. }) = &selector.target {
+            return Err(Error::BadRequest(format!(
+                "{agent} shares its channel; name the whole of it, @workflow:tag or @global, to hide what all of them said"
+            )));
+        }
+        let instance = self.resolve_instance_for_write(who, selector).await?;
+        let now = self.now();
+        let until = self.store.instance_clear(who.author_with_key(key)?, instance.id, now).await?;
+        Ok(InstanceCleared { instance: instance.instance, until })
+    }
+
+    /// Deletes an instance and its logs. Refused while it has a live run.
+    pub async fn instance_remove(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<InstanceRemoved> {
+        who.require_user("only the user removes an instance")?;
+        let (kernel, who, selector) = (self.clone(), who.clone(), selector.clone());
+        self.scheduler
+            .run_to_completion(async move { kernel.remove_instance(&who, &selector).await })
+            .await
+    }
+
+    async fn remove_instance(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<InstanceRemoved> {
+        let instance = self.resolve_instance_for_write(who, selector).await?;
+        if instance.instance.is_global() {
+            return Err(Error::PermanentRun);
+        }
+        let runs = self.store.run_list(RunQuery::OfInstance(instance.id, u32::MAX)).await?;
+        match self.store.instance_remove(instance.id).await {
+            Ok(()) => {}
+            Err(StoreError::RunLive(_)) => return Err(Error::AlreadyRunning(instance.instance)),
+            Err(error) => return Err(error.into()),
+        }
+        // Those of a run that was stopped may be on their way out, and write down how they ended.
+        self.end_workers(&WorkerSelector::Instance(instance.id), WorkerStopReason::Stopped).await;
+        for run in runs {
+            if let Err(error) = self.runner.run_log_erase(run.id).await {
+                tracing::error!(run = %run.id, %error, "the logs of a removed run could not be deleted");
+            }
+        }
+        Ok(InstanceRemoved { instance: instance.instance, project: instance.project.into() })
+    }
+
+    /// Looks through the whole store.
+    pub async fn store_check(&self, who: &Principal) -> Result<StoreReport> {
+        who.require_user("only the user looks through the store")?;
+        let found = self.store.integrity_check().await?;
+        let instances = self.store.instance_list(InstanceQuery::All).await?;
+        let mut problems = found.problems;
+        problems.extend(found.damaged.iter().map(|row| describe_damaged_row(row, &instances)));
+        let (rows, unhashed) = (found.rows, found.unhashed);
+        let mut report = StoreReport { instances: 0, messages: 0, rows, unhashed, problems };
+        for instance in instances {
+            report.instances += 1;
+            match self.store.instance_verify(instance.id).await {
+                Ok(last) => report.messages += u64::try_from(last.get()).unwrap_or(0),
+                // It was removed meanwhile.
+                Err(StoreError::NotFound(_)) => report.instances -= 1,
+                Err(error) => report.problems.push(format!("@{}: {error}", instance.instance)),
+            }
+        }
+        Ok(report)
+    }
+
+    /// Returns the stored rows that are known to be damaged, one line each.
+    pub async fn damaged_rows(&self) -> Vec<String> {
+        let damaged = self.store.damage_list().await.unwrap_or_default();
+        if damaged.is_empty() {
+            return Vec::new();
+        }
+        // Without their names the rows are named by the numbers of their instances.
+        let instances = self.store.instance_list(InstanceQuery::All).await.unwrap_or_default();
+        damaged.iter().map(|row| describe_damaged_row(row, &instances)).collect()
+    }
+
+    /// Keeps what somebody says about the program itself; what an agent says, once per key.
+    pub async fn feedback_submit(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        request: FeedbackRequest,
+    ) -> Result<FeedbackView> {
+        who.require(Permission::Send)?;
+        let by = who.sender()?.to_string();
+        if request.message.trim().is_empty() {
+            return Err(Error::BadRequest("empty feedback says nothing".into()));
+        }
+        size_limits::check("this feedback", request.message.len(), MAX_FEEDBACK_BYTES)?;
+        let (now, message) = (self.now(), request.message);
+        let ts = now.wall;
+        match who {
+            Principal::Agent(attempt) => {
+                let run_context = self.run_context(attempt.run).await?;
+                let instance = Some(run_context.instance.clone());
+                let said = FeedbackView { ts, by, instance, message };
+                let once = self
+                    .store
+                    .feedback_submit(who.author_with_key(key)?, run_context.workflow, said, now)
+                    .await?;
+                Ok(once.value())
+            }
+            Principal::User | Principal::Client(_) | Principal::Anonymous if key.is_some() => {
+                Err(Error::BadRequest("only what an agent says is kept once per key".into()))
+            }
+            Principal::User | Principal::Client(_) | Principal::Anonymous => {
+                let said = FeedbackView { ts, by, instance: None, message };
+                self.store.feedback_put(said.clone()).await?;
+                Ok(said)
+            }
+        }
+    }
+
+    /// Lists what was said, newest first.
+    pub async fn feedback_list(&self, who: &Principal) -> Result<Vec<FeedbackView>> {
+        who.require_user("only the user reads feedback")?;
+        Ok(self.store.feedback_list(MAX_FEEDBACK_ENTRIES).await?)
+    }
+}
+
+/// Names a damaged row by its table, its key and the name of its instance.
+fn describe_damaged_row(row: &DamagedRow, instances: &[Instance]) -> String {
+    match instances.iter().find(|instance| Some(instance.id) == row.workflow) {
+        Some(instance) => {
+            let (table, key, instance) = (row.table, &row.key, &instance.instance);
+            format!("{table} `{key}` of @{instance} is damaged: it does not match its checksum")
+        }
+        None => row.to_string(),
+    }
+}

@@ -1,0 +1,168 @@
+//! What a person does with an agent of a live run: stopping it, waking it again, taking it out.
+
+use std::collections::BTreeMap;
+
+use agent_worker_protocol::{
+    AgentName, Permission, RunId,
+    api::{AgentStopped, AgentView},
+};
+use agent_worker_store::{Error as StoreError, Instance};
+
+use crate::{
+    access::instance_resolution::InstanceSelector,
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+    scheduling::retry_policy::WorkerStopReason,
+    scheduling::shutdown::WorkerSelector,
+};
+
+/// Whether somebody wants to wait until processes have ended by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StopUrgency {
+    Graceful,
+    Immediate,
+}
+
+impl Kernel {
+    /// Wakes an agent no more and ends its worker; answers when every process of it is gone. Carried out even if whoever
+    /// asked goes away.
+    pub async fn agent_stop(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<AgentStopped> {
+        self.stop_agent(who, selector, StopUrgency::Graceful).await
+    }
+
+    /// The same for somebody who does not want to wait: its processes get no time to end by themselves, also where they are
+    /// being ended already.
+    pub async fn agent_stop_now(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<AgentStopped> {
+        self.stop_agent(who, selector, StopUrgency::Immediate).await
+    }
+
+    async fn stop_agent(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        haste: StopUrgency,
+    ) -> Result<AgentStopped> {
+        who.require(Permission::Agents)?;
+        let (kernel, who, selector) = (self.clone(), who.clone(), selector.clone());
+        self.scheduler
+            .run_to_completion(async move {
+                let (instance, _, agent) = kernel.resolve_member(&who, &selector).await?;
+                kernel.end_agent(&who, &instance, &agent, haste).await
+            })
+            .await
+    }
+
+    /// Takes an agent out of its run, its processes and its open mail with it.
+    pub async fn agent_remove(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<AgentStopped> {
+        who.require(Permission::Agents)?;
+        let (kernel, who, selector) = (self.clone(), who.clone(), selector.clone());
+        self.scheduler
+            .run_to_completion(async move { kernel.remove_agent(&who, &selector).await })
+            .await
+    }
+
+    /// Wakes a stopped agent again; one that waits after a failure is tried at once.
+    pub async fn agent_resume(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<AgentView> {
+        who.require(Permission::Agents)?;
+        let (instance, run, agent) = self.resolve_member(who, selector).await?;
+        let now = self.now();
+        self.store
+            .agent_resume(who.author_with_key(None)?, instance.id, agent.clone(), now)
+            .await?;
+        self.agent_view(run, &agent).await
+    }
+
+    async fn remove_agent(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<AgentStopped> {
+        let (instance, run, agent) = self.resolve_member(who, selector).await?;
+        let stopped = self.end_agent(who, &instance, &agent, StopUrgency::Graceful).await?;
+        let _alone = self.membership_lock.acquire().await;
+        let now = self.now();
+        let gone = self
+            .store
+            .agent_remove(who.author_with_key(None)?, instance.id, agent.clone(), now)
+            .await;
+        self.run_context_evict(run);
+        match gone {
+            Ok(()) if instance.instance.is_global() => {
+                if let Err(error) = self.agent_env_save(run, &agent, BTreeMap::new()).await {
+                    tracing::error!(%agent, %error, "the environment of an agent that left is still kept");
+                }
+            }
+            // Or it was the last who had anything to do, and its run is over.
+            Ok(()) | Err(StoreError::NoRun) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(stopped)
+    }
+
+    /// The agent a target names, its instance and its live run.
+    async fn resolve_member(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<(Instance, RunId, AgentName)> {
+        let (instance, agent) = self.resolve_agent(who, selector).await?;
+        match instance.live {
+            Some(run) => Ok((instance, run, agent)),
+            None => Err(Error::NoRun(instance.instance)),
+        }
+    }
+
+    /// The agent a target names, and its instance.
+    pub(crate) async fn resolve_agent(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<(Instance, AgentName)> {
+        let named = selector.target.as_ref().and_then(|target| target.agent.clone());
+        let agent = named.ok_or_else(|| {
+            Error::BadRequest("name an agent: agent or agent@workflow:tag".into())
+        })?;
+        let instance = self.resolve_instance(who, selector).await?;
+        let rows = self.store.agent_list(instance.id).await?;
+        match rows.into_iter().find(|row| row.name == agent) {
+            Some(row) => Ok((instance, row.name)),
+            None => Err(Error::NoInstance(format!("agent `{agent}` in @{}", instance.instance))),
+        }
+    }
+
+    async fn end_agent(
+        &self,
+        who: &Principal,
+        instance: &Instance,
+        agent: &AgentName,
+        haste: StopUrgency,
+    ) -> Result<AgentStopped> {
+        let (by, now) = (who.author_with_key(None)?, self.now());
+        let why = format!("stopped by {}", who.display_name());
+        self.store.agent_stop(by, instance.id, agent.clone(), why, now).await?;
+        // Whoever was leased before that has a leash by now; after it nobody is.
+        let whose = WorkerSelector::Agent(instance.id, agent.clone());
+        if haste == StopUrgency::Immediate {
+            self.skip_workers_grace(&whose);
+        }
+        let (_, processes) = self.end_workers(&whose, WorkerStopReason::Stopped).await;
+        let (agent, instance) = (agent.clone(), instance.instance.clone());
+        Ok(AgentStopped { agent, instance, processes })
+    }
+}

@@ -1,0 +1,59 @@
+//! What workers report.
+
+use agent_worker_protocol::{
+    AttemptId, Event, EventKind, EventsReply, EventsRequest, LiveEvent, Order,
+};
+use agent_worker_store::AttemptRow;
+use serde_json::json;
+
+use crate::{
+    error::Result,
+    kernel::{Kernel, Principal, RunContext},
+};
+
+impl Kernel {
+    /// Stores a worker's events, shows its live ones, and tells it whether to go on.
+    pub async fn attempt_report(
+        &self,
+        who: &Principal,
+        attempt: AttemptId,
+        request: EventsRequest,
+    ) -> Result<EventsReply> {
+        let row = who.require_own_attempt(attempt)?;
+        self.live_state.record_report(attempt);
+        let stored = if request.events.is_empty() {
+            row.last_no
+        } else {
+            self.store.attempt_events(attempt, request.events, self.now()).await?
+        };
+        if !request.live.is_empty() {
+            let run_context = self.run_context(row.run).await?;
+            for live in request.live {
+                self.live_state
+                    .publish(run_context.workflow, self.live_event(&run_context, row, live));
+            }
+        }
+        let order = if self.scheduler.is_stopping(attempt) { Order::Stop } else { Order::Continue };
+        Ok(EventsReply { stored, order })
+    }
+
+    fn live_event(&self, run_context: &RunContext, row: &AttemptRow, live: LiveEvent) -> Event {
+        let (kind, data) = match live {
+            LiveEvent::Text { text } => (EventKind::Text, json!({ "text": text })),
+            LiveEvent::Heartbeat => (EventKind::Heartbeat, serde_json::Value::Null),
+        };
+        Event {
+            pos: None,
+            ts: self.now().wall,
+            instance: run_context.instance.clone(),
+            run: Some(run_context.run),
+            kind,
+            agent: Some(row.fence.agent.clone()),
+            attempt: Some(row.id),
+            cause: None,
+            by: None,
+            next: None,
+            data,
+        }
+    }
+}

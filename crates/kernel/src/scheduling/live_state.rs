@@ -1,0 +1,140 @@
+//! What is shown while it happens and never stored: a model's words, a worker's heartbeat.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use agent_worker_protocol::{AttemptId, Event, WorkflowId};
+use tokio::{sync::broadcast, time::Instant};
+
+/// How far a slow reader may fall behind before it misses some; what is stored is never missed.
+const LIVE_EVENT_CAPACITY: usize = 256;
+
+/// Carries live events to whoever watches, and remembers when each worker was last heard.
+#[derive(Clone)]
+pub(crate) struct LiveState {
+    events: broadcast::Sender<(WorkflowId, Arc<Event>)>,
+    last_reports: Arc<Mutex<HashMap<AttemptId, Instant>>>,
+    human_waits: Arc<Mutex<HashMap<AttemptId, HumanWait>>>,
+    last_store_write: Arc<Mutex<Option<Instant>>>,
+}
+
+/// How long a worker has waited for a person.
+#[derive(Clone, Copy, Default)]
+struct HumanWait {
+    total: Duration,
+    /// How often it waits now, and since when.
+    active: usize,
+    since: Option<Instant>,
+}
+
+/// A worker that waits for a person, until dropped.
+pub(crate) struct HumanWaitGuard {
+    live: LiveState,
+    attempt: AttemptId,
+}
+
+/// One reader's end.
+pub(crate) struct LiveReader(broadcast::Receiver<(WorkflowId, Arc<Event>)>);
+
+impl Default for LiveState {
+    fn default() -> Self {
+        let events = broadcast::channel(LIVE_EVENT_CAPACITY).0;
+        Self {
+            events,
+            last_reports: Arc::default(),
+            human_waits: Arc::default(),
+            last_store_write: Arc::default(),
+        }
+    }
+}
+
+impl LiveState {
+    pub(crate) fn publish(&self, workflow: WorkflowId, event: Event) {
+        // Nobody watching is fine.
+        let _ = self.events.send((workflow, Arc::new(event)));
+    }
+
+    pub(crate) fn subscribe(&self) -> LiveReader {
+        LiveReader(self.events.subscribe())
+    }
+
+    /// A worker said something.
+    pub(crate) fn record_report(&self, attempt: AttemptId) {
+        self.lock_last_reports().insert(attempt, Instant::now());
+    }
+
+    /// When a worker last said something to this daemon.
+    pub(crate) fn last_report(&self, attempt: AttemptId) -> Option<Instant> {
+        self.lock_last_reports().get(&attempt).copied()
+    }
+
+    /// A worker waits for a person: its clocks stand still.
+    pub(crate) fn begin_human_wait(&self, attempt: AttemptId) -> HumanWaitGuard {
+        let mut holds = self.lock_human_waits();
+        let hold = holds.entry(attempt).or_default();
+        hold.active += 1;
+        hold.since.get_or_insert_with(Instant::now);
+        drop(holds);
+        HumanWaitGuard { live: self.clone(), attempt }
+    }
+
+    /// How long a worker has waited for people in all.
+    pub(crate) fn human_wait_time(&self, attempt: AttemptId) -> Duration {
+        let hold = self.lock_human_waits().get(&attempt).copied().unwrap_or_default();
+        hold.total + hold.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// A worker is gone.
+    pub(crate) fn forget_attempt(&self, attempt: AttemptId) {
+        self.lock_human_waits().remove(&attempt);
+        self.lock_last_reports().remove(&attempt);
+    }
+
+    /// The store took a pulse.
+    pub(crate) fn record_store_write(&self) {
+        *self.last_store_write.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Instant::now());
+    }
+
+    /// Whether the store took a pulse less than `span` ago.
+    pub(crate) fn has_recent_store_write(&self, span: Duration) -> bool {
+        let last = *self.last_store_write.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| last.elapsed() < span)
+    }
+
+    fn lock_human_waits(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, HumanWait>> {
+        self.human_waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_last_reports(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, Instant>> {
+        self.last_reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for HumanWaitGuard {
+    fn drop(&mut self) {
+        let mut holds = self.live.lock_human_waits();
+        if let Some(hold) = holds.get_mut(&self.attempt) {
+            hold.active -= 1;
+            if hold.active == 0 {
+                hold.total += hold.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            }
+        }
+    }
+}
+
+impl LiveReader {
+    /// The next live event of `workflow`; waits for ever when there is none.
+    pub(crate) async fn next(&mut self, workflow: WorkflowId) -> Arc<Event> {
+        loop {
+            match self.0.recv().await {
+                Ok((from, event)) if from == workflow => return event,
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+}

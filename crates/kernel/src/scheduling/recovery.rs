@@ -1,0 +1,309 @@
+//! What a daemon does before it opens its doors: find the workers of the one before, and go on with every run.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use agent_worker_protocol::{AttemptId, PauseCause, RunId, RunMode, RunState};
+use agent_worker_store::{
+    AgentRow, AttemptRow, Error as StoreError, InstanceQuery, Now, Retention, RunQuery, RunRow,
+    RunStep, StoreTime,
+};
+
+use super::{run_loop::BusyAgents, worker_handle::WorkerHandle};
+use crate::{
+    error::Result,
+    kernel::{Kernel, RunContext},
+    scheduling::{
+        retry_policy::WorkerStopReason,
+        runner::{ProcessMark, ProcessOrigin, WorkerExit, WorkerLiveness},
+    },
+};
+
+/// A `run` that was cut off longer ago than this waits for a person.
+const STALE_RUN_AGE: Duration = Duration::from_mins(10);
+/// Keys of users and clients are kept so long.
+const IDEMPOTENCY_KEY_RETENTION: Duration = Duration::from_hours(7 * 24);
+
+/// The logs of a run's workers are kept so long after its end.
+const LOG_RETENTION: Duration = Duration::from_hours(7 * 24);
+
+/// How often a takeover that the disk refused is tried again.
+const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What was found of the daemon before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoverySummary {
+    /// Runs that go on.
+    pub runs: usize,
+    /// Workers that still live.
+    pub adopted: usize,
+    /// Attempts that were settled from what their workers left.
+    pub settled: usize,
+}
+
+impl Kernel {
+    /// Takes over from the daemon before, before anybody can ask for anything. After a fault of the disk it is called
+    /// again, and skips the attempts and runs that are taken over already.
+    pub async fn recover(&self) -> Result<RecoverySummary> {
+        let now = self.now();
+        let last = self.store.heartbeat_last().await?;
+        // The same value again: it changes nothing, and shows whether the disk takes writes before any worker is touched.
+        self.store.heartbeat_put(last.unwrap_or(now.store)).await?;
+        self.store.effect_expire(now.store.minus(IDEMPOTENCY_KEY_RETENTION)).await?;
+        let mut recovered = RecoverySummary::default();
+        let nobody = || BusyAgents::new(self.scheduler.options.workers_per_instance);
+        let mut busy: HashMap<RunId, BusyAgents> = HashMap::new();
+        for attempt in self.store.attempt_live().await? {
+            if self.scheduler.has_worker(attempt.id) {
+                continue;
+            }
+            let Some(run_context) = self.readable_run_context(attempt.run).await else { continue };
+            match self.runner.attempt_probe(run_context.run, attempt.id).await {
+                WorkerLiveness::Alive => {
+                    let busy = busy.entry(run_context.run).or_insert_with(nobody);
+                    let stopped = self.is_agent_stopped(&attempt).await?;
+                    let worker = self.adopt_worker(run_context, attempt, busy);
+                    if stopped {
+                        // Somebody stopped the agent, and the daemon before had no time to end its worker.
+                        worker.request_stop(WorkerStopReason::Stopped);
+                    }
+                    recovered.adopted += 1;
+                }
+                WorkerLiveness::Gone => {
+                    self.runner.attempt_sweep(attempt.id).await;
+                    self.settle_attempt_once(&run_context, attempt.id).await?;
+                    recovered.settled += 1;
+                }
+            }
+        }
+        self.sweep_leftover_processes().await?;
+        for run in self.store.run_list(RunQuery::Live).await? {
+            if self.scheduler.has_run(run.id) {
+                continue;
+            }
+            let Some(run_context) = self.readable_run_context(run.id).await else { continue };
+            self.pause_stale_run(&run, last, now).await?;
+            if run.state == RunState::Setup {
+                // It begins again, so what its first try left must not run beside it.
+                self.runner.attempt_sweep(AttemptId::new(run.id.get())).await;
+            }
+            let busy = busy.remove(&run.id).unwrap_or_else(nobody);
+            self.spawn_run(run_context, busy);
+            recovered.runs += 1;
+        }
+        self.forget_ended_runs().await?;
+        self.erase_old_logs(now.store).await;
+        self.store.heartbeat_put(now.store).await?;
+        self.spawn_heartbeat();
+        self.spawn_indexer();
+        Ok(recovered)
+    }
+
+    /// Takes over as soon as the disk takes writes. Until then everything can be read, and nothing runs.
+    pub fn recover_in_background(&self) {
+        let kernel = self.clone();
+        self.scheduler.tracker.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = kernel.scheduler.closing.cancelled() => return,
+                    () = tokio::time::sleep(RECOVERY_INTERVAL) => {}
+                }
+                match kernel.recover().await {
+                    Ok(recovered) => {
+                        tracing::info!(?recovered, "the disk takes writes; taken over");
+                        return;
+                    }
+                    Err(error) if error.is_disk_fault() => {}
+                    Err(error) => tracing::error!(%error, "taking over failed; trying again"),
+                }
+            }
+        });
+    }
+
+    /// Settles an attempt whose worker is gone. A fault of the disk is returned: the start does not wait for its end.
+    async fn settle_attempt_once(
+        &self,
+        run_context: &RunContext,
+        attempt: AttemptId,
+    ) -> Result<()> {
+        match self.try_settle_attempt(run_context, attempt, &WorkerExit::default(), None).await {
+            Err(error) if error.is_disk_fault() => Err(error),
+            Err(_) => {
+                self.settle_attempt(run_context, attempt, &WorkerExit::default(), None).await;
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Waits for a worker of the daemon before, as if it were our own.
+    fn adopt_worker(
+        &self,
+        run_context: Arc<RunContext>,
+        attempt: AttemptRow,
+        busy: &BusyAgents,
+    ) -> Arc<WorkerHandle> {
+        let kernel = self.clone();
+        let place = busy.try_enter(&attempt.fence.agent);
+        // It lives, room or not: where the caps were lowered meanwhile, it has no slot and keeps nobody out.
+        let slots = [&busy.slots, &self.scheduler.worker_slots];
+        let slots = slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok());
+        let worker = WorkerHandle::new(&run_context, attempt.fence.agent.clone());
+        let worker = self.scheduler.register_worker(attempt.id, worker);
+        let held = Arc::clone(&worker);
+        self.scheduler.tracker.spawn(async move {
+            let closing = kernel.scheduler.closing.clone();
+            tokio::select! {
+                () = closing.cancelled() => {}
+                () = kernel.wait_for_adopted(&run_context, &attempt, &held) => {}
+            }
+            drop(slots);
+            drop(place);
+        });
+        worker
+    }
+
+    async fn is_agent_stopped(&self, attempt: &AttemptRow) -> Result<bool> {
+        let agents = self.store.agent_list(attempt.fence.workflow).await?;
+        let its = |agent: &&AgentRow| agent.name == attempt.fence.agent;
+        Ok(agents.iter().find(its).is_some_and(|agent| agent.stopped.is_some()))
+    }
+
+    async fn wait_for_adopted(
+        &self,
+        run_context: &RunContext,
+        attempt: &AttemptRow,
+        worker: &WorkerHandle,
+    ) {
+        let pull = worker.stop.clone();
+        let running = self.runner.attempt_adopt(run_context.run, attempt.id, pull);
+        let exit = match run_context.agent(&attempt.fence.agent) {
+            Ok(settings) => self.watch_worker(attempt.id, settings, worker, running).await,
+            Err(_) => running.await,
+        };
+        self.settle_attempt(run_context, attempt.id, &exit, worker.stop_reason()).await;
+        self.scheduler.unregister_worker(attempt.id);
+        self.live_state.forget_attempt(attempt.id);
+        worker.mark_stopped(exit.processes_ended);
+    }
+
+    async fn pause_stale_run(&self, run: &RunRow, last: Option<StoreTime>, now: Now) -> Result<()> {
+        let cut_off = last.is_some_and(|last| now.store.since(last) > STALE_RUN_AGE);
+        if run.mode == RunMode::Run && run.state.wakes_agents() && cut_off {
+            let decide = Box::new(|_: &_| RunStep::Pause(PauseCause::Interrupted));
+            self.store.run_settle(run.id, decide, now).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends what a daemon that was cut off while stopping something left behind.
+    async fn sweep_leftover_processes(&self) -> Result<()> {
+        for mark in self.runner.process_marks().await {
+            let ProcessMark { id, origin } = mark;
+            let over = match self.store.attempt_get(id).await {
+                Ok(attempt) => attempt.ended.is_some(),
+                Err(StoreError::NotFound(_)) => {
+                    match self.store.run_get(RunId::new(id.get())).await {
+                        Ok(run) => !run.state.is_live(),
+                        // Deleted from this store, or another daemon's.
+                        Err(StoreError::NotFound(_)) => origin == ProcessOrigin::ThisHome,
+                        Err(StoreError::Damaged(_)) => false,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                // A damaged row proves nothing, and must not keep the daemon from starting.
+                Err(StoreError::Damaged(_)) => false,
+                Err(error) => return Err(error.into()),
+            };
+            if over {
+                self.runner.attempt_sweep(id).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The `run_context` of a run, unless another version wrote what this one cannot read: that must not keep the others waiting.
+    async fn readable_run_context(&self, run: RunId) -> Option<Arc<RunContext>> {
+        let run_context = self.run_context(run).await;
+        run_context
+            .inspect_err(
+                |error| tracing::error!(%run, %error, "a run cannot be read and is left alone"),
+            )
+            .ok()
+    }
+
+    /// Puts away what runs that are over left: their environment at once, their workers' logs when they are old.
+    async fn erase_old_logs(&self, now: StoreTime) {
+        let leftovers = self.runner.run_log_list().await.unwrap_or_else(|error| {
+            tracing::error!(%error, "the folder of runs cannot be read");
+            Vec::new()
+        });
+        for run in leftovers {
+            let row = match self.store.run_get(run).await {
+                Ok(row) if row.state.is_live() => continue,
+                Ok(row) => Some(row),
+                Err(StoreError::NotFound(_)) => None,
+                Err(_) => continue,
+            };
+            // A daemon that was cut off may not have written all of its files.
+            if let Some(row) = &row
+                && self.runner.files_pending(run)
+            {
+                self.resume_file_sync(row).await;
+            }
+            // Nor have put the environment away.
+            if self.runner.run_env(run).await.is_ok() {
+                self.runner.run_close(run).await;
+            }
+            let ended = row.and_then(|row| row.store_ended);
+            let recent = ended.is_some_and(|ended| now.since(ended) <= LOG_RETENTION);
+            if !recent && let Err(error) = self.runner.run_log_erase(run).await {
+                tracing::error!(%run, %error, "old logs could not be deleted");
+            }
+        }
+    }
+
+    /// Lets files catch up with a run that is over. A later run of the instance does that with its own.
+    async fn resume_file_sync(&self, run: &RunRow) {
+        let newest = self.newest_run(run.workflow).await;
+        if newest.is_ok_and(|newest| newest == Some(run.id))
+            && let Some(run_context) = self.readable_run_context(run.id).await
+        {
+            self.spawn_file_sync(&run_context);
+        }
+    }
+
+    async fn forget_ended_runs(&self) -> Result<()> {
+        for instance in self.store.instance_list(InstanceQuery::All).await? {
+            let (None, Some(last)) = (instance.live, instance.last) else { continue };
+            match self.store.run_get(last).await {
+                Ok(run) if run.retention == Retention::WhileLive => {
+                    self.store.instance_forget(instance.id).await?;
+                }
+                // The damage is reported where the row is read; the daemon starts without it.
+                Ok(_) | Err(StoreError::Damaged(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes now and then that we live, for the next start.
+    fn spawn_heartbeat(&self) {
+        let kernel = self.clone();
+        self.scheduler.tracker.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = kernel.scheduler.closing.cancelled() => return,
+                    () = tokio::time::sleep(STALE_RUN_AGE / 10) => {}
+                }
+                let now = kernel.now();
+                if let Err(error) = kernel.report_clock_jump(now).await {
+                    tracing::error!(%error, "reporting a clock jump failed");
+                }
+                if let Err(error) = kernel.store.heartbeat_put(now.store).await {
+                    tracing::error!(%error, "the store takes no pulse");
+                }
+            }
+        });
+    }
+}

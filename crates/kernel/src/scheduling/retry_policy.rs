@@ -1,0 +1,488 @@
+//! What the end of an attempt means: whose fault it was, when to try again, when to give up. Pure.
+
+use std::time::Duration;
+
+use agent_worker_protocol::{
+    AgentName, AttemptEnd, FailureClass, Finished, RetryPolicy, Seq, WorkerOutcome,
+};
+use agent_worker_store::{Blame, NotBefore, Settlement, StoreTime, WaitReason};
+
+use crate::scheduling::runner::WorkerExit;
+
+/// Uncounted failures in a row after which a delivery is dead all the same.
+const MAX_SETBACKS: u32 = 10;
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(5);
+/// The longest pause between two tries to start a worker on a machine that has run out of something.
+const MAX_SHORTAGE_RETRY_DELAY: Duration = Duration::from_secs(30);
+
+/// Why the daemon itself ended a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WorkerStopReason {
+    /// It outlived its own clocks.
+    Overdue(String),
+    /// The daemon is stopping.
+    Drain,
+    /// Its run is over, or somebody stopped the agent; nobody asks how it ended.
+    Stopped,
+}
+
+/// What is known when a worker is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptEvidence<'a> {
+    /// The worker's last word.
+    pub(crate) finished: Option<&'a Finished>,
+    /// When its provider can be asked again.
+    pub(crate) retry_at: Option<StoreTime>,
+    /// Whether it ever reported.
+    pub(crate) started: bool,
+    /// Where its event file is damaged.
+    pub(crate) damaged: Option<&'a str>,
+    /// How it left.
+    pub(crate) exit: &'a WorkerExit,
+    /// Whether we ended it.
+    pub(crate) stop_reason: Option<&'a WorkerStopReason>,
+}
+
+/// What the failures so far say about the next pause.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RetryRecord {
+    /// Which try this was, from 1.
+    pub(crate) number: u32,
+    /// Uncounted failures in a row before this one.
+    pub(crate) setbacks: u32,
+    /// The agent's settings.
+    pub(crate) retry: RetryPolicy,
+    /// The current time.
+    pub(crate) now: StoreTime,
+    /// How long the machine has been unable to start workers.
+    pub(crate) shortage_time: Duration,
+}
+
+impl AttemptEvidence<'_> {
+    /// Why the worker or its program could not be started, where the machine had run out of something.
+    pub(crate) fn start_failure(&self) -> Option<&str> {
+        match self.finished.map(|finished| &finished.outcome) {
+            Some(WorkerOutcome::Unstarted { why }) => Some(why),
+            Some(WorkerOutcome::Ok | WorkerOutcome::Failed { .. }) => None,
+            Some(WorkerOutcome::Interrupted { .. }) | None => self.exit.start_failure.as_deref(),
+        }
+    }
+}
+
+/// Tells how an attempt ended. The worker's own word counts; without one, what was seen of it.
+pub(crate) fn attempt_end(evidence: &AttemptEvidence<'_>) -> AttemptEnd {
+    let outcome = evidence.finished.map(|finished| &finished.outcome);
+    match (outcome, evidence.stop_reason) {
+        (Some(WorkerOutcome::Ok), _) => AttemptEnd::Ok,
+        // It may have waited for a daemon that did not run: that proves nothing.
+        (Some(WorkerOutcome::Failed { class: FailureClass::Timeout, why, .. }), _)
+            if evidence.exit.daemon_suspended =>
+        {
+            AttemptEnd::Interrupted { why: format!("{why}, while the daemon was suspended") }
+        }
+        (Some(WorkerOutcome::Failed { class, why, .. }), _) => {
+            AttemptEnd::Failed { class: *class, why: why.clone() }
+        }
+        (_, Some(WorkerStopReason::Overdue(why))) => {
+            AttemptEnd::Failed { class: FailureClass::Timeout, why: why.clone() }
+        }
+        (_, Some(WorkerStopReason::Drain)) => {
+            AttemptEnd::Interrupted { why: "the daemon stopped".into() }
+        }
+        (_, Some(WorkerStopReason::Stopped)) => AttemptEnd::Stopped,
+        (Some(WorkerOutcome::Interrupted { why } | WorkerOutcome::Unstarted { why }), None) => {
+            AttemptEnd::Interrupted { why: why.clone() }
+        }
+        // It may have finished: nobody knows how.
+        (None, None) if let Some(damaged) = evidence.damaged => {
+            AttemptEnd::Interrupted { why: format!("its answer is not trusted: {damaged}") }
+        }
+        (None, None) if let Some(why) = evidence.start_failure() => {
+            AttemptEnd::Interrupted { why: format!("the worker could not be started: {why}") }
+        }
+        (None, None) if evidence.exit.seen_alive => {
+            let status = evidence.exit.status.as_deref().unwrap_or("nobody saw how");
+            let why = format!("the worker was gone without a word ({status})");
+            AttemptEnd::Failed { class: FailureClass::Crash, why }
+        }
+        (None, None) => {
+            AttemptEnd::Interrupted { why: "its worker was gone when the daemon looked".into() }
+        }
+    }
+}
+
+/// Tells what an end means for the deliveries and for the agent's next turn.
+pub(crate) fn settlement(
+    end: AttemptEnd,
+    evidence: &AttemptEvidence<'_>,
+    record: &RetryRecord,
+) -> Settlement {
+    let blame = blame(&end, evidence, record);
+    let pause = |wait, at, why: &str| NotBefore { at, wait, why: why.to_owned() };
+    let not_before = match (&end, blame) {
+        // What has just died need not be waited for.
+        (_, Blame::Counted { max: most }) if record.number >= most => None,
+        (_, Blame::Uncounted { max: most }) if record.setbacks + 1 >= most => None,
+        (AttemptEnd::Failed { class: FailureClass::RateLimited, why }, _) => {
+            let soonest = record.now.plus(backoff(&record.retry, record.setbacks));
+            Some(pause(
+                WaitReason::RateLimited,
+                evidence.retry_at.unwrap_or(soonest).max(soonest),
+                why,
+            ))
+        }
+        (AttemptEnd::Failed { why, .. }, Blame::Counted { .. }) => {
+            let at = record.now.plus(backoff(&record.retry, record.number.saturating_sub(1)));
+            Some(pause(WaitReason::BackOff, at, why))
+        }
+        (
+            AttemptEnd::Failed { why, .. } | AttemptEnd::Interrupted { why },
+            Blame::Uncounted { .. },
+        ) => {
+            let soonest = record.now.plus(backoff(&record.retry, record.setbacks));
+            // An overloaded provider may say when it can be asked again, too.
+            let at = evidence.retry_at.unwrap_or(soonest).max(soonest);
+            Some(pause(WaitReason::BackOff, at, why))
+        }
+        (AttemptEnd::Interrupted { why }, Blame::None)
+            if evidence.start_failure().is_some() && evidence.stop_reason.is_none() =>
+        {
+            // As long as the shortage has lasted: the pauses grow by themselves.
+            let soonest = backoff(&record.retry, 0);
+            let wait = record.shortage_time.min(MAX_SHORTAGE_RETRY_DELAY).max(soonest);
+            Some(pause(WaitReason::BackOff, record.now.plus(wait), why))
+        }
+        (
+            AttemptEnd::Ok
+            | AttemptEnd::Stopped
+            | AttemptEnd::Failed { .. }
+            | AttemptEnd::Interrupted { .. },
+            _,
+        ) => None,
+    };
+    let stop = match &end {
+        AttemptEnd::Failed { class: class @ (FailureClass::Auth | FailureClass::Billing), why } => {
+            Some(format!("{class}: {why}"))
+        }
+        AttemptEnd::Ok
+        | AttemptEnd::Failed { .. }
+        | AttemptEnd::Interrupted { .. }
+        | AttemptEnd::Stopped => None,
+    };
+    Settlement { end, blame, answer: None, not_before, stop, dead_letter_text: dead_letter_note }
+}
+
+fn blame(end: &AttemptEnd, evidence: &AttemptEvidence<'_>, record: &RetryRecord) -> Blame {
+    match end {
+        AttemptEnd::Ok
+        | AttemptEnd::Stopped
+        | AttemptEnd::Failed { class: FailureClass::Auth | FailureClass::Billing, .. } => {
+            Blame::None
+        }
+        AttemptEnd::Failed { class, .. } if class.is_counted() => {
+            Blame::Counted { max: record.retry.max_attempts }
+        }
+        // The daemon stopped it, it never began, the machine could not start it, or it gave up while no daemon ran: that
+        // proves nothing.
+        AttemptEnd::Interrupted { .. }
+            if evidence.stop_reason.is_some()
+                || evidence.start_failure().is_some()
+                || evidence.exit.daemon_suspended
+                || (!evidence.started && evidence.damaged.is_none())
+                || (evidence.finished.is_some() && !evidence.exit.seen_alive) =>
+        {
+            Blame::None
+        }
+        AttemptEnd::Failed { .. } | AttemptEnd::Interrupted { .. } => {
+            Blame::Uncounted { max: MAX_SETBACKS }
+        }
+    }
+}
+
+/// The pause after so many failures before this one.
+fn backoff(retry: &RetryPolicy, before: u32) -> Duration {
+    let factor = retry.multiplier.powi(i32::try_from(before).unwrap_or(i32::MAX));
+    let pause = retry.backoff.duration().as_secs_f64() * factor;
+    Duration::try_from_secs_f64(pause).map_or(MAX_RETRY_DELAY, |pause| pause.min(MAX_RETRY_DELAY))
+}
+
+fn dead_letter_note(agent: &AgentName, seq: Seq, why: &str) -> String {
+    format!("Message {seq} for {agent} is a dead letter: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(class: FailureClass) -> Finished {
+        let outcome = WorkerOutcome::Failed { class, why: "why".into(), retry_at: None };
+        Finished { text: String::new(), outcome }
+    }
+
+    fn interrupted() -> Finished {
+        let outcome = WorkerOutcome::Interrupted { why: "told to".into() };
+        Finished { text: String::new(), outcome }
+    }
+
+    fn short() -> Finished {
+        let outcome = WorkerOutcome::Unstarted { why: "could not start it: EAGAIN".into() };
+        Finished { text: String::new(), outcome }
+    }
+
+    fn done() -> Finished {
+        Finished { text: "done".into(), outcome: WorkerOutcome::Ok }
+    }
+
+    #[test]
+    fn the_workers_last_word_counts_and_without_one_what_was_seen() {
+        let status = Some("signal: 9".into());
+        let seen = WorkerExit { seen_alive: true, status, ..WorkerExit::default() };
+        let unseen = WorkerExit::default();
+        let unstarted = WorkerExit::not_started("EAGAIN".into());
+        let suspended = WorkerExit { daemon_suspended: true, ..seen.clone() };
+        let overdue = WorkerStopReason::Overdue("31 min".into());
+        for (finished, exit, stop_reason, expected) in [
+            (Some(done()), &seen, None, "ok"),
+            (Some(done()), &unseen, Some(&overdue), "ok"),
+            (Some(failed(FailureClass::Fatal)), &seen, None, "failed (fatal): why"),
+            (Some(interrupted()), &seen, None, "interrupted: told to"),
+            (Some(interrupted()), &seen, Some(&overdue), "failed (timeout): 31 min"),
+            (
+                Some(interrupted()),
+                &seen,
+                Some(&WorkerStopReason::Drain),
+                "interrupted: the daemon stopped",
+            ),
+            (None, &seen, Some(&WorkerStopReason::Stopped), "stopped"),
+            (None, &seen, None, "failed (crash): the worker was gone without a word (signal: 9)"),
+            (None, &unseen, None, "interrupted: its worker was gone when the daemon looked"),
+            (None, &unstarted, None, "interrupted: the worker could not be started: EAGAIN"),
+            (None, &unstarted, Some(&WorkerStopReason::Stopped), "stopped"),
+            (Some(short()), &seen, None, "interrupted: could not start it: EAGAIN"),
+            (
+                Some(failed(FailureClass::Timeout)),
+                &suspended,
+                None,
+                "interrupted: why, while the daemon was suspended",
+            ),
+            (Some(failed(FailureClass::Fatal)), &suspended, None, "failed (fatal): why"),
+        ] {
+            let finished = finished.as_ref();
+            let evidence = AttemptEvidence {
+                finished,
+                retry_at: None,
+                started: true,
+                damaged: None,
+                exit,
+                stop_reason,
+            };
+            assert_eq!(attempt_end(&evidence).to_string(), expected, "{evidence:?}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_whose_event_file_is_damaged_is_interrupted_and_tried_again() {
+        let exit = WorkerExit {
+            seen_alive: true,
+            status: Some("exit status: 0".into()),
+            ..WorkerExit::default()
+        };
+        let damaged = Some("line 2 of events.jsonl is damaged");
+        // Also where the damage hides that the worker started: else it would be tried for ever, without a pause.
+        for started in [true, false] {
+            let evidence = AttemptEvidence {
+                retry_at: None,
+                finished: None,
+                started,
+                damaged,
+                exit: &exit,
+                stop_reason: None,
+            };
+            let end = attempt_end(&evidence);
+            let why = "its answer is not trusted: line 2 of events.jsonl is damaged".to_owned();
+            assert_eq!(end, AttemptEnd::Interrupted { why });
+            let settlement = settlement(end, &evidence, &record(1, 0, Duration::ZERO));
+            assert!(matches!(settlement.blame, Blame::Uncounted { .. }), "{:?}", settlement.blame);
+        }
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum WorkerSeen {
+        Alive,
+        Never,
+    }
+
+    fn settled(
+        finished: Option<&Finished>,
+        seen: WorkerSeen,
+        number: u32,
+        setbacks: u32,
+    ) -> String {
+        settled_with(None, finished, seen, (number, setbacks))
+    }
+
+    fn settled_with(
+        retry_at: Option<StoreTime>,
+        finished: Option<&Finished>,
+        seen: WorkerSeen,
+        (number, setbacks): (u32, u32),
+    ) -> String {
+        let started = seen == WorkerSeen::Alive;
+        let exit = WorkerExit { seen_alive: started, ..WorkerExit::default() };
+        let exit = &exit;
+        let evidence =
+            AttemptEvidence { finished, retry_at, started, damaged: None, exit, stop_reason: None };
+        let lasts = Duration::ZERO;
+        settlement_text(&evidence, &record(number, setbacks, lasts))
+    }
+
+    fn record(number: u32, setbacks: u32, shortage: Duration) -> RetryRecord {
+        RetryRecord {
+            number,
+            setbacks,
+            retry: RetryPolicy::default(),
+            now: StoreTime::new(0),
+            shortage_time: shortage,
+        }
+    }
+
+    fn settlement_text(evidence: &AttemptEvidence<'_>, record: &RetryRecord) -> String {
+        let settlement = settlement(attempt_end(evidence), evidence, record);
+        let blame = match settlement.blame {
+            Blame::None => "none".to_owned(),
+            Blame::Uncounted { max: most } => format!("uncounted {most}"),
+            Blame::Counted { max: most } => format!("counted {most}"),
+        };
+        let wait = settlement.not_before.map(|wait| format!(" {:?} {}", wait.wait, wait.at.get()));
+        let stop = settlement.stop.map(|why| format!(" stop {why}"));
+        format!("{blame}{}{}", wait.unwrap_or_default(), stop.unwrap_or_default())
+    }
+
+    #[test]
+    fn each_end_has_its_blame_its_pause_and_its_stop() {
+        for (finished, seen, number, setbacks, expected) in [
+            (Some(done()), WorkerSeen::Alive, 1, 0, "none"),
+            (Some(failed(FailureClass::Fatal)), WorkerSeen::Alive, 1, 0, "counted 3 BackOff 1000"),
+            (Some(failed(FailureClass::Fatal)), WorkerSeen::Alive, 2, 0, "counted 3 BackOff 2000"),
+            (Some(failed(FailureClass::Fatal)), WorkerSeen::Alive, 3, 0, "counted 3"),
+            (
+                Some(failed(FailureClass::Permission)),
+                WorkerSeen::Alive,
+                1,
+                5,
+                "counted 3 BackOff 1000",
+            ),
+            (
+                Some(failed(FailureClass::Transient)),
+                WorkerSeen::Alive,
+                1,
+                0,
+                "uncounted 10 BackOff 1000",
+            ),
+            (
+                Some(failed(FailureClass::Transient)),
+                WorkerSeen::Alive,
+                1,
+                3,
+                "uncounted 10 BackOff 8000",
+            ),
+            (
+                Some(failed(FailureClass::Transient)),
+                WorkerSeen::Alive,
+                1,
+                8,
+                "uncounted 10 BackOff 256000",
+            ),
+            (Some(failed(FailureClass::Transient)), WorkerSeen::Alive, 1, 9, "uncounted 10"),
+            (Some(failed(FailureClass::RateLimited)), WorkerSeen::Alive, 1, 9, "uncounted 10"),
+            (
+                Some(failed(FailureClass::RateLimited)),
+                WorkerSeen::Alive,
+                1,
+                0,
+                "uncounted 10 Park 1000",
+            ),
+            (Some(failed(FailureClass::Auth)), WorkerSeen::Alive, 1, 0, "none stop auth: why"),
+            (
+                Some(failed(FailureClass::Billing)),
+                WorkerSeen::Alive,
+                1,
+                0,
+                "none stop billing: why",
+            ),
+            (Some(interrupted()), WorkerSeen::Alive, 1, 0, "uncounted 10 BackOff 1000"),
+            (Some(interrupted()), WorkerSeen::Never, 1, 0, "none"),
+            (None, WorkerSeen::Alive, 1, 0, "counted 3 BackOff 1000"),
+            (None, WorkerSeen::Never, 1, 0, "none"),
+        ] {
+            let shown = settled(finished.as_ref(), seen, number, setbacks);
+            assert_eq!(shown, expected, "{finished:?} {number} {setbacks}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_cannot_start_a_worker_is_no_failure_however_long_that_lasts() {
+        let exit = WorkerExit::not_started("EMFILE".into());
+        let (stop_reason, started) = (None, false);
+        for (lasts, expected) in [
+            (0, "none BackOff 1000"),
+            (5, "none BackOff 5000"),
+            (31, "none BackOff 30000"),
+            (9_000, "none BackOff 30000"),
+        ] {
+            let record = record(3, 9, Duration::from_secs(lasts));
+            let evidence = AttemptEvidence {
+                finished: None,
+                retry_at: None,
+                damaged: None,
+                started,
+                exit: &exit,
+                stop_reason,
+            };
+            assert_eq!(settlement_text(&evidence, &record), expected, "{lasts}");
+            let (short, seen) = (short(), WorkerExit { seen_alive: true, ..WorkerExit::default() });
+            let evidence = AttemptEvidence {
+                finished: Some(&short),
+                retry_at: None,
+                damaged: None,
+                started: true,
+                exit: &seen,
+                stop_reason,
+            };
+            assert_eq!(settlement_text(&evidence, &record), expected, "{lasts}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_was_cut_off_while_the_daemon_was_suspended_blames_nobody() {
+        let exit = WorkerExit { seen_alive: true, daemon_suspended: true, ..WorkerExit::default() };
+        for finished in [interrupted(), failed(FailureClass::Timeout)] {
+            let finished = Some(&finished);
+            let evidence = AttemptEvidence {
+                finished,
+                retry_at: None,
+                damaged: None,
+                started: true,
+                exit: &exit,
+                stop_reason: None,
+            };
+            assert_eq!(
+                settlement_text(&evidence, &record(2, 9, Duration::ZERO)),
+                "none",
+                "{finished:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_was_told_when_to_ask_again_does_not_ask_before() {
+        for (class, expected) in [
+            (FailureClass::RateLimited, "uncounted 10 Park 60000"),
+            (FailureClass::Transient, "uncounted 10 BackOff 60000"),
+        ] {
+            let retry_at = Some(StoreTime::new(60_000));
+            let settled = settled_with(retry_at, Some(&failed(class)), WorkerSeen::Alive, (1, 0));
+            assert_eq!(settled, expected);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The beginning of a run: its setup commands, its kickoff, and the first wake.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use agent_worker_protocol::{
+    EventKind, Outcome, ProposalKind, ProposalOption, Role, Rule, RunId, RunMode, RunState, Sender,
+    Terms, TieBreaker,
+    api::{RunError, RunErrorCode},
+};
+use agent_worker_store::{
+    Error as StoreError, HopContext, NewMessage, NewProposal, RunStep, WriteActor, WriteContext,
+};
+use agent_worker_workflow::{DocumentOwner, SetupStep, TemplateScope};
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::run_loop::BusyAgents;
+use crate::{
+    documents::document_files::RunFiles,
+    error::{Error, Result},
+    kernel::{Kernel, RunContext},
+    messaging::{
+        recipients::{RecipientSpec, resolve_recipients},
+        size_limits::{self, MessageText},
+    },
+    scheduling::runner::{ShellCommand, ShellOutcome},
+    voting::proposals::default_electorate,
+};
+
+/// How much of a failing command's complaint is shown.
+const MAX_STDERR_BYTES: usize = 2000;
+/// How long the agents may take to elect who owns the documents.
+const ELECTION_DURATION: Duration = Duration::from_mins(10);
+
+impl Kernel {
+    /// Cares for a run from wherever it stands. `busy` are agents that already have a turn.
+    pub(crate) fn spawn_run(&self, run_context: Arc<RunContext>, busy: BusyAgents) {
+        let kernel = self.clone();
+        let Some(stop) = self.scheduler.adopt_run(run_context.run) else { return };
+        self.spawn_file_sync(&run_context);
+        self.scheduler.tracker.spawn(async move {
+            let settled = tokio::select! {
+                // First, so that a command that ends because of the stop tells nothing of a run that is over.
+                biased;
+                () = stop.cancelled() => return,
+                settled = kernel.run_setup(&run_context, &stop) => settled,
+                () = kernel.wait_for_wall_limit(&run_context) => Err(wall_limit_error()),
+            };
+            if let Err(failure) = settled {
+                kernel.fail_run(run_context.run, failure).await;
+                kernel.cleanup_run(&run_context).await;
+                return;
+            }
+            kernel.reconcile_run(&run_context, busy, stop).await;
+        });
+    }
+
+    /// Lets files follow a run, from wherever they are.
+    pub(super) fn spawn_file_sync(&self, run_context: &RunContext) {
+        let Some(files) = RunFiles::of(self, run_context) else { return };
+        let (runner, closing) = (Arc::clone(&self.runner), self.scheduler.closing.clone());
+        runner.files_mark_pending(run_context.run);
+        self.scheduler.tracker.spawn(async move { runner.files_sync(files, closing).await });
+    }
+
+    /// Waits until a run's time is up; for ever, if it has as long as it likes.
+    async fn wait_for_wall_limit(&self, run_context: &RunContext) {
+        match run_context.limits.wall {
+            Some(wall) => {
+                let left = run_context.started.plus(wall.duration()).since(self.now().store);
+                tokio::time::sleep(left).await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn run_setup(
+        &self,
+        run_context: &Arc<RunContext>,
+        stop: &CancellationToken,
+    ) -> Result<(), RunError> {
+        let broken = |error: Error| RunError {
+            code: RunErrorCode::SetupFailed,
+            message: agent_worker_protocol::Problem::from(&error).message,
+        };
+        let row =
+            self.store.run_get(run_context.run).await.map_err(|error| broken(error.into()))?;
+        if row.state != RunState::Setup {
+            return Ok(());
+        }
+        let mut scope = self.template_scope(run_context).await.map_err(broken)?;
+        for step in &run_context.script.workflow.setup {
+            self.run_setup_step(run_context, step, &mut scope, stop).await?;
+        }
+        // Somebody may have joined meanwhile.
+        let run_context = &self.run_context(run_context.run).await.map_err(broken)?;
+        let kickoff = self.kickoff_message(run_context, &scope, row.mode).await?;
+        let now = self.now();
+        let started = match election_proposal(run_context) {
+            Some(election) => self.store.run_elect(run_context.run, election, kickoff, now).await,
+            None => self.store.run_start(run_context.run, kickoff, now).await,
+        };
+        started.map_err(|error| broken(error.into()))
+    }
+
+    async fn template_scope(&self, run_context: &RunContext) -> Result<TemplateScope> {
+        let env = self.runner.run_env(run_context.run).await.map_err(Error::RunFolder)?;
+        let script = &run_context.script;
+        let folder = script.file.as_deref().and_then(Path::parent).unwrap_or(&script.cwd);
+        Ok(script.workflow.scope(&script.params, &env, &script.tag, folder)?)
+    }
+
+    async fn run_setup_step(
+        &self,
+        run_context: &RunContext,
+        step: &SetupStep,
+        scope: &mut TemplateScope,
+        halt: &CancellationToken,
+    ) -> Result<(), RunError> {
+        let began = Instant::now();
+        let failed = |message| RunError { code: RunErrorCode::SetupFailed, message };
+        let line = step.line;
+        let prepared = step.shell.prepare(scope).map_err(|error| failed(error.summary()))?;
+        let env = self.runner.run_env(run_context.run).await;
+        let env = env.map_err(|error| failed(format!("the run's environment is gone: {error}")))?;
+        let (program, options) = step.interpreter();
+        let command = ShellCommand {
+            run: run_context.run,
+            prepared,
+            program: program.to_owned(),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+            cwd: step
+                .cwd
+                .as_ref()
+                .map_or(run_context.script.cwd.clone(), |cwd| run_context.script.cwd.join(cwd)),
+            env,
+        };
+        let end = self.runner.shell_run(command, halt.clone()).await;
+        let end = end.map_err(|error| {
+            failed(format!("the setup command on line {line} could not be started: {error}"))
+        })?;
+        self.record_setup_step(run_context.run, step, &end, began.elapsed()).await;
+        if end.status != Some(0) {
+            return Err(failed(setup_failure_text(line, &end)));
+        }
+        size_limits::check(
+            "what a setup command printed",
+            end.stdout.len(),
+            size_limits::MAX_RESOURCE_BYTES,
+        )
+        .map_err(|error| failed(format!("line {line}: {error}")))?;
+        if let Some(name) = &step.name {
+            let value = String::from_utf8_lossy(&end.stdout);
+            scope.insert_output(name.clone(), value.trim_end_matches('\n').to_owned());
+        }
+        Ok(())
+    }
+
+    async fn record_setup_step(
+        &self,
+        run: RunId,
+        step: &SetupStep,
+        end: &ShellOutcome,
+        took: Duration,
+    ) {
+        let data = json!({
+            "line": step.line, "as": step.name, "status": end.status,
+            "bytes": end.stdout.len(), "ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        });
+        let now = self.now();
+        let told = self.store.event_append(run, EventKind::SetupRan, None, data, now).await;
+        match told {
+            // The run was stopped while its setup ran.
+            Ok(()) | Err(StoreError::NoRun) => {}
+            Err(error) => tracing::error!(%run, %error, "a setup command was not noted"),
+        }
+    }
+
+    /// The first message of a run. A `run` that would wake nobody fails here, before anything else happens.
+    async fn kickoff_message(
+        &self,
+        run_context: &RunContext,
+        scope: &TemplateScope,
+        mode: RunMode,
+    ) -> Result<Option<NewMessage>, RunError> {
+        let nobody = |message: String| RunError { code: RunErrorCode::NobodyWoken, message };
+        let Some(template) = &run_context.script.workflow.kickoff else {
+            return match mode {
+                RunMode::Start => Ok(None),
+                RunMode::Run => Err(nobody("the file has no kickoff, so nobody is woken".into())),
+            };
+        };
+        let bad = |message: String| RunError { code: RunErrorCode::BadFile, message };
+        let rendered = template.render(scope).map_err(|error| bad(error.summary()))?;
+        let (body, data) = (rendered.text, rendered.data);
+        let address = RecipientSpec { text: &body, data: &data, ..RecipientSpec::default() };
+        let reached = resolve_recipients(&address, &Sender::User, &run_context.team)
+            .map_err(|unknown| bad(format!("there is no agent `{}`", unknown.name)))?;
+        if mode == RunMode::Run && reached.woken().is_empty() {
+            let meant = reached.unknown.iter().map(|unknown| match &unknown.suggestion {
+                Some(name) => format!("; `@{}` is nobody, did you mean `@{name}`?", unknown.name),
+                None => format!("; `@{}` is nobody", unknown.name),
+            });
+            let meant: String = meant.collect();
+            return Err(nobody(format!(
+                "the kickoff mentions no agent, so nobody is woken{meant}"
+            )));
+        }
+        let by = WriteContext::new(WriteActor::User);
+        let message = self
+            .prepare_message(&by, run_context, MessageText { body, data }, &reached, 0, None)
+            .await;
+        message.map(Some).map_err(|error| bad(error.to_string()))
+    }
+
+    /// Ends a run that did not get as far as its agents.
+    pub(super) async fn fail_run(&self, run: RunId, failure: RunError) {
+        let decide = Box::new(move |_: &_| RunStep::End {
+            outcome: Outcome::Failed,
+            why: failure.message.clone(),
+            error: Some(failure.clone()),
+        });
+        if let Err(error) = self.store.run_settle(run, decide, self.now()).await {
+            tracing::error!(%run, %error, "a failed run could not be ended");
+        }
+    }
+}
+
+/// The vote that comes before the kickoff: who owns the documents. If nobody is elected in time, the file's first agent is.
+fn election_proposal(run_context: &RunContext) -> Option<NewProposal> {
+    match run_context.script.workflow.context.document_owner {
+        DocumentOwner::Elect if run_context.team.len() > 1 => {}
+        DocumentOwner::Elect | DocumentOwner::Everybody | DocumentOwner::Agent(_) => return None,
+    }
+    let terms = Terms {
+        kind: ProposalKind::Election,
+        title: "Who owns the team's documents?".to_owned(),
+        description: None,
+        options: run_context.team.iter().map(|name| ProposalOption::new(name.as_str())).collect(),
+        rule: Rule::Plurality,
+        quorum: None,
+        tie_breaker: TieBreaker::First,
+        binding: true,
+        role: Some(Role::DocumentOwner),
+        work: None,
+        gate: None,
+        electorate: default_electorate(&run_context.team),
+        fallback: run_context.team.first().map(ToString::to_string),
+    };
+    Some(NewProposal {
+        terms,
+        voting_period: ELECTION_DURATION,
+        hop_context: HopContext::default(),
+    })
+}
+
+fn wall_limit_error() -> RunError {
+    let message = "its setup took longer than the run may last (`limits: wall`)".to_owned();
+    RunError { code: RunErrorCode::SetupFailed, message }
+}
+
+fn setup_failure_text(line: usize, end: &ShellOutcome) -> String {
+    let how = match end.status {
+        Some(status) => format!("ended with status {status}"),
+        None => "was ended by a signal".to_owned(),
+    };
+    let from = end.stderr.ceil_char_boundary(end.stderr.len().saturating_sub(MAX_STDERR_BYTES));
+    let said = end.stderr[from..].trim();
+    let said = if said.is_empty() { "it printed no error".to_owned() } else { said.to_owned() };
+    format!("the setup command on line {line} {how}: {said}")
+}

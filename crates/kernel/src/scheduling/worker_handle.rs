@@ -1,0 +1,62 @@
+//! How the daemon holds a worker: to end it, to say why, and to know when it is gone.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU32, Ordering},
+};
+
+use agent_worker_protocol::{AgentName, RunId, WorkflowId};
+use tokio_util::sync::CancellationToken;
+
+use crate::{kernel::RunContext, scheduling::retry_policy::WorkerStopReason};
+
+pub(crate) struct WorkerHandle {
+    pub(crate) workflow: WorkflowId,
+    pub(crate) run: RunId,
+    pub(crate) agent: AgentName,
+    /// Cancelled when the worker is to end.
+    pub(crate) stop: CancellationToken,
+    stop_reason: OnceLock<WorkerStopReason>,
+    stopped: CancellationToken,
+    processes_ended: AtomicU32,
+}
+
+impl WorkerHandle {
+    pub(crate) fn new(run_context: &RunContext, agent: AgentName) -> Self {
+        Self {
+            workflow: run_context.workflow,
+            run: run_context.run,
+            agent,
+            stop: CancellationToken::new(),
+            stop_reason: OnceLock::new(),
+            stopped: CancellationToken::new(),
+            processes_ended: AtomicU32::new(0),
+        }
+    }
+
+    /// Ends the worker; the first reason counts.
+    pub(crate) fn request_stop(&self, why: WorkerStopReason) {
+        let _ = self.stop_reason.set(why);
+        self.stop.cancel();
+    }
+
+    pub(crate) fn is_stop_requested(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    pub(crate) fn stop_reason(&self) -> Option<&WorkerStopReason> {
+        self.stop_reason.get()
+    }
+
+    /// The worker is gone and this many processes had to be ended.
+    pub(crate) fn mark_stopped(&self, ended: u32) {
+        self.processes_ended.store(ended, Ordering::Relaxed);
+        self.stopped.cancel();
+    }
+
+    /// Waits until the worker is gone; answers with how many processes had to be ended.
+    pub(crate) async fn wait_stopped(&self) -> u32 {
+        self.stopped.cancelled().await;
+        self.processes_ended.load(Ordering::Relaxed)
+    }
+}

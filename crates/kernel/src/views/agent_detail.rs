@@ -1,0 +1,370 @@
+//! One agent, with what explains its state: what waits for it, how its last attempts went, what would wake it.
+
+use agent_worker_protocol::{
+    AgentName, AgentState, AttemptId, Millis, Permission, RunId, RunState, Target,
+    api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail, ResumeRequest},
+};
+use agent_worker_store::{AgentRow, AttemptRow, Now, RunRow, ShownMessage};
+
+use crate::{
+    access::instance_resolution::InstanceSelector,
+    error::{Error, Result},
+    kernel::{Kernel, Principal},
+    views,
+};
+
+const MAX_DETAIL_MESSAGES: u32 = 20;
+const MAX_DETAIL_ATTEMPTS: u32 = 5;
+/// The most of a log that is told at once.
+const MAX_LOG_BYTES: usize = 1024 * 1024;
+
+impl Kernel {
+    /// Explains an agent.
+    pub async fn agent_detail(
+        &self,
+        who: &Principal,
+        place: &InstanceSelector,
+    ) -> Result<AgentDetail> {
+        who.require(Permission::Read)?;
+        let (instance, agent) = self.resolve_agent(who, place).await?;
+        if let Principal::Agent(attempt) = who
+            && attempt.fence.agent != agent
+        {
+            return Err(Error::Forbidden("an agent has only itself explained"));
+        }
+        let run = instance.live.or(instance.last);
+        let run = run.ok_or_else(|| Error::NoRun(instance.instance.clone()))?;
+        let row = self.store.run_get(run).await?;
+        let view = self.agent_view(run, &agent).await?;
+        let rows = self.store.agent_list(instance.id).await?;
+        let own = rows.iter().find(|row| row.name == agent);
+        let system =
+            own.and_then(views::agent_settings).and_then(|settings| settings.system_prompt);
+        let inbox =
+            self.store.inbox_pending(instance.id, agent.clone(), MAX_DETAIL_MESSAGES).await?;
+        let attempts = self.store.attempt_list(instance.id, agent, MAX_DETAIL_ATTEMPTS).await?;
+        let times = StateTimes {
+            last_attempt_ended: attempts.first().and_then(|last| last.ended_at),
+            oldest_wake: oldest_wake(&inbox, view.waiting),
+            now: self.now(),
+        };
+        Ok(AgentDetail {
+            wakes_when: wake_condition(&view, &row.state, &self.resume_needs(&row).await?),
+            state_since: own.and_then(|own| state_since(&view.state, own, &row, times)),
+            view,
+            run,
+            run_state: row.state,
+            system,
+            inbox: inbox.into_iter().map(mail_view).collect(),
+            attempts: attempts.into_iter().map(attempt_view).collect(),
+        })
+    }
+
+    /// What waits for an agent; looking acks nothing. Only what the agent itself looks at has been shown to it.
+    pub async fn inbox_peek(
+        &self,
+        who: &Principal,
+        place: &InstanceSelector,
+    ) -> Result<InboxReply> {
+        who.require(Permission::Read)?;
+        let own = match who {
+            Principal::Agent(attempt) => Some(attempt.fence.agent.clone()),
+            Principal::User | Principal::Client(_) | Principal::Anonymous => None,
+        };
+        let named = place.target.as_ref().and_then(|target| target.agent.clone());
+        if let (Some(own), Some(named)) = (&own, &named)
+            && own != named
+        {
+            return Err(Error::Forbidden("an agent looks into its own inbox only"));
+        }
+        let agent = own.or(named).ok_or_else(|| Error::BadRequest("whose inbox?".into()))?;
+        let instance = self.resolve_instance(who, place).await?;
+        let rows = self.store.agent_list(instance.id).await?;
+        let Some(row) = rows.into_iter().find(|row| row.name == agent) else {
+            return Err(Error::NoInstance(format!("agent `{agent}` in @{}", instance.instance)));
+        };
+        let inbox = match who {
+            // What an agent has seen of its own it may ack.
+            Principal::Agent(attempt) => {
+                self.store.inbox_show(attempt.fence.clone(), MAX_DETAIL_MESSAGES).await?
+            }
+            Principal::User | Principal::Client(_) | Principal::Anonymous => {
+                self.store.inbox_pending(instance.id, row.name.clone(), MAX_DETAIL_MESSAGES).await?
+            }
+        };
+        let messages = inbox.into_iter().map(mail_view).collect();
+        Ok(InboxReply { agent: row.name, instance: instance.instance, messages })
+    }
+
+    /// What the worker of an agent's attempt printed, from byte `after` on.
+    /// Without `attempt`, of its last one.
+    pub async fn log_read(
+        &self,
+        who: &Principal,
+        place: &InstanceSelector,
+        attempt: Option<AttemptId>,
+        after: u64,
+    ) -> Result<LogReply> {
+        who.require_user("only the user reads what workers print")?;
+        let (instance, agent) = self.resolve_agent(who, place).await?;
+        let found = match attempt {
+            Some(attempt) => Some(self.store.attempt_get(attempt).await?),
+            None => self.store.attempt_list(instance.id, agent.clone(), 1).await?.pop(),
+        };
+        let own = |row: &AttemptRow| row.fence.workflow == instance.id && row.fence.agent == agent;
+        let Some(last) = found.filter(own) else {
+            return Err(Error::NoInstance(match attempt {
+                Some(attempt) => format!("attempt {attempt} of `{agent}`"),
+                None => format!("attempt of `{agent}` yet"),
+            }));
+        };
+        // Looked at before the log is read: whatever it printed by its end is in there.
+        let ended = last.ended.is_some();
+        let log = self.runner.attempt_log(last.run, last.id, after, MAX_LOG_BYTES).await;
+        let mut bytes = log.map_err(Error::RunFolder)?;
+        // The rest of a character may not be there yet; of one that is over nothing more comes.
+        if !ended || bytes.len() == MAX_LOG_BYTES {
+            bytes.truncate(complete_utf8_len(&bytes));
+        }
+        Ok(LogReply {
+            attempt: last.id,
+            agent,
+            started: last.started,
+            ended,
+            next: after + bytes.len() as u64,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        })
+    }
+
+    /// One agent of a run, as lists show it.
+    pub(crate) async fn agent_view(&self, run: RunId, agent: &AgentName) -> Result<AgentView> {
+        let mut agents = self.agent_views_of(&self.store.run_snapshot(run).await?);
+        agents.retain(|view| view.name == *agent);
+        agents.pop().ok_or_else(|| Error::NoInstance(format!("agent `{agent}`")))
+    }
+}
+
+/// How much of a text there is up to the end of its last whole character.
+pub(crate) fn complete_utf8_len(bytes: &[u8]) -> usize {
+    let is_cut = |tail: &&[u8]| match std::str::from_utf8(tail) {
+        Ok(_) => false,
+        Err(error) => error.valid_up_to() == 0 && error.error_len().is_none(),
+    };
+    let starts = (1..=3).filter_map(|length| bytes.len().checked_sub(length));
+    let mut tails = starts.map(|start| &bytes[start..]);
+    bytes.len() - tails.find(is_cut).map_or(0, <[u8]>::len)
+}
+
+/// When the oldest of what wakes an agent was sent, unless there is more than was read.
+fn oldest_wake(inbox: &[ShownMessage], waiting: u32) -> Option<Millis> {
+    let waking = || inbox.iter().filter(|mail| mail.wakes);
+    let is_all = waking().count() == waiting as usize;
+    waking().map(|mail| mail.message.ts).min().filter(|_| is_all)
+}
+
+/// What the start of an agent's state is derived from, beside the stored rows.
+#[derive(Clone, Copy)]
+struct StateTimes {
+    /// The end of its last attempt.
+    last_attempt_ended: Option<Millis>,
+    /// The time of the oldest message that wakes it.
+    oldest_wake: Option<Millis>,
+    now: Now,
+}
+
+/// Since when an agent is what it is: since the last thing that made it so.
+fn state_since(
+    state: &AgentState,
+    agent: &AgentRow,
+    run: &RunRow,
+    StateTimes { last_attempt_ended: rested, oldest_wake: woken, now }: StateTimes,
+) -> Option<Millis> {
+    let free = run.since.max(agent.since).max(rested.unwrap_or(run.since));
+    match state {
+        AgentState::Running { since, .. } => Some(*since),
+        AgentState::Stopping | AgentState::Stopped { .. } if !run.state.is_live() => {
+            Some(run.since)
+        }
+        AgentState::Stopping | AgentState::Stopped { .. } => Some(agent.since),
+        AgentState::Idle | AgentState::Paused { .. } => Some(free),
+        AgentState::Waiting { asked, approvals, .. } if !approvals.is_empty() => Some(*asked),
+        // However its run stood meanwhile, it has waited since the turn it asked in.
+        AgentState::Waiting { asked, .. } => Some(agent.since.max(rested.unwrap_or(*asked))),
+        AgentState::BackingOff { .. } | AgentState::Parked { .. } => Some(free.max(woken?)),
+        AgentState::Queued => {
+            let due = agent.not_before.as_ref().map_or(free, |wait| now.wall_at(wait.at));
+            Some(free.max(woken?).max(due))
+        }
+    }
+}
+
+fn mail_view(shown: ShownMessage) -> Mail {
+    Mail { wakes: shown.wakes, message: shown.message }
+}
+
+fn attempt_view(row: AttemptRow) -> AttemptView {
+    AttemptView {
+        attempt: row.id,
+        number: row.number,
+        oldest: row.oldest,
+        started: row.started,
+        ended: row.ended,
+        ended_at: row.ended_at,
+        usage: row.usage,
+    }
+}
+
+/// What would wake an agent, as a whole sentence's end.
+fn wake_condition(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> String {
+    let own = Target::agent(agent.name.clone(), &agent.instance);
+    let team = Target::instance(&agent.instance);
+    match (&agent.state, run) {
+        (_, RunState::Ended { .. }) => format!("a new run of {team}"),
+        (_, RunState::Setup) => "its run's setup is done".to_owned(),
+        (AgentState::Idle, RunState::Electing) => "its team has elected an owner".to_owned(),
+        (AgentState::Waiting { approvals, .. }, _) if !approvals.is_empty() => {
+            let number = approvals.first().map(ToString::to_string).unwrap_or_default();
+            format!("somebody approves or denies: agent-worker approve {number} --target {team}")
+        }
+        (AgentState::Waiting { questions, .. }, _) => {
+            let number = questions.first().map(ToString::to_string).unwrap_or_default();
+            format!("somebody answers: agent-worker answer {number} TEXT --target {team}")
+        }
+        (AgentState::Paused { .. }, _) => format!("its run goes on: {}", needs.to_command(&team)),
+        (AgentState::Stopped { .. }, _) => format!("it is resumed: agent-worker resume {own}"),
+        (AgentState::Stopping, _) => {
+            format!("its processes are gone and it is resumed: agent-worker resume {own}")
+        }
+        (AgentState::BackingOff { until, .. } | AgentState::Parked { until, .. }, _) => {
+            format!("it is {until}, or at once with agent-worker resume {own}")
+        }
+        (AgentState::Running { .. }, _) => {
+            "it works already; what comes meanwhile is shown in its next turn".to_owned()
+        }
+        (AgentState::Queued, _) => "a worker's place is free".to_owned(),
+        (AgentState::Idle, _) => format!("somebody mentions @{}", agent.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{
+        InstanceRef, Limits, Outcome, PauseCause, QuestionId, RunMode, Usage, WorkflowId,
+    };
+    use agent_worker_store::{NotBefore, Retention, StoreTime, WaitReason};
+
+    use super::*;
+
+    fn at(second: i64) -> Millis {
+        Millis::new(second * 1_000)
+    }
+
+    fn run(state: RunState, since: Millis) -> RunRow {
+        RunRow {
+            id: RunId::new(uuid::Uuid::nil()),
+            workflow: WorkflowId::new(1),
+            instance: "team".parse::<InstanceRef>().unwrap(),
+            project: "/p".into(),
+            mode: RunMode::Start,
+            state,
+            since,
+            error: None,
+            limits: Limits { hops: 50, turns: None, wall: None },
+            script: String::new(),
+            retention: Retention::Always,
+            started: at(0),
+            ended: None,
+            store_started: StoreTime::new(0),
+            store_ended: None,
+            turns: 0,
+            messages: 0,
+            usage: Usage::default(),
+        }
+    }
+
+    /// The wall clock is ahead of the store's by 1000 s.
+    const NOW: Now = Now { store: StoreTime::new(0), wall: Millis::new(1_000_000) };
+
+    fn agent(since: Millis, not_before: Option<StoreTime>) -> AgentRow {
+        let wait = |at| NotBefore { at, wait: WaitReason::BackOff, why: "gone".into() };
+        AgentRow {
+            name: "coder".parse().unwrap(),
+            settings: String::new(),
+            stopped: None,
+            since,
+            not_before: not_before.map(wait),
+            live: None,
+            waiting: 0,
+            turns: 0,
+            messages: 0,
+            usage: Usage::default(),
+        }
+    }
+
+    #[test]
+    fn an_agent_is_what_it_is_since_the_last_thing_that_made_it_so() {
+        let attempt = AttemptId::new(uuid::Uuid::nil());
+        let why = String::new;
+        let running = AgentState::Running { attempt, since: at(7) };
+        let backs_off = AgentState::BackingOff { until: at(99), why: why() };
+        let paused = AgentState::Paused { why: why() };
+        let stopped = AgentState::Stopped { why: why() };
+        let waits = AgentState::Waiting {
+            questions: vec![QuestionId::new(1)],
+            approvals: Vec::new(),
+            asked: at(29),
+        };
+        let people = || run(RunState::Paused { cause: PauseCause::Human }, at(40));
+        let live = || run(RunState::Running, at(10));
+        let over = || run(RunState::Ended { outcome: Outcome::Done }, at(90));
+        // Each: joined, stopped or resumed; free again; the last turn's end; the oldest mail.
+        for (state, run, joined, due, rested, woken, expected) in [
+            (&running, live(), 5, None, None, Some(6), Some(7)),
+            (&AgentState::Idle, live(), 5, None, None, None, Some(10)),
+            (&AgentState::Idle, live(), 20, None, None, None, Some(20)),
+            (&AgentState::Idle, live(), 5, None, Some(30), None, Some(30)),
+            (&AgentState::Idle, live(), 5, None, Some(8), None, Some(10)),
+            (&waits, live(), 5, None, Some(30), None, Some(30)),
+            (&waits, people(), 5, None, Some(30), None, Some(30)),
+            (&paused, live(), 5, None, Some(30), Some(40), Some(30)),
+            (&backs_off, live(), 5, Some(99), Some(30), Some(20), Some(30)),
+            (&backs_off, live(), 5, Some(99), Some(30), Some(40), Some(40)),
+            (&AgentState::Queued, live(), 5, None, Some(30), Some(20), Some(30)),
+            (&AgentState::Queued, live(), 5, None, Some(30), Some(40), Some(40)),
+            (&AgentState::Queued, live(), 5, Some(50), Some(30), Some(40), Some(50)),
+            // There is more mail than was looked at.
+            (&AgentState::Queued, live(), 5, None, Some(30), None, None),
+            (&stopped, live(), 60, None, Some(61), Some(62), Some(60)),
+            (&AgentState::Stopping, live(), 60, None, None, None, Some(60)),
+            (&stopped, over(), 60, None, Some(61), None, Some(90)),
+        ] {
+            let row = agent(at(joined), due.map(|due| NOW.store_at(at(due))));
+            let times = StateTimes {
+                last_attempt_ended: rested.map(at),
+                oldest_wake: woken.map(at),
+                now: NOW,
+            };
+            let found = state_since(state, &row, &run, times);
+            assert_eq!(found, expected.map(at), "{state} {joined} {due:?} {rested:?} {woken:?}");
+        }
+    }
+
+    #[test]
+    fn a_character_that_is_cut_waits_for_its_rest() {
+        for (bytes, expected) in [
+            (&b""[..], 0),
+            (b"abc", 3),
+            ("a\u{e9}".as_bytes(), 3),
+            (&"a\u{e9}".as_bytes()[..2], 1),
+            ("a\u{770b}".as_bytes(), 4),
+            (&"a\u{770b}".as_bytes()[..3], 1),
+            ("a\u{1f980}".as_bytes(), 5),
+            (&"a\u{1f980}".as_bytes()[..4], 1),
+            // What was never text is not waited for.
+            (b"a\xff", 2),
+            (b"a\x80\x80\x80", 4),
+        ] {
+            assert_eq!(complete_utf8_len(bytes), expected, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Proposals and votes: creating, casting, counting, and the effects of a decision.
+
+pub(crate) mod proposals;
+pub(crate) mod tally;
+pub(crate) mod terms;

@@ -1,0 +1,271 @@
+//! Proposals: made, voted on, taken back, looked at. Counting is in `tally`, what follows from it in the store.
+
+use std::fmt::Write as _;
+
+use agent_worker_protocol::{
+    AgentName, EffectKey, Millis, Permission, Proposal, ProposalId, Sender, ToolName, WorkflowId,
+    api::{CancelRequest, ProposalOutcome, ProposalRequest, ProposalsReply, VoteRequest},
+};
+use agent_worker_store::{
+    Error as StoreError, HopContext, Instance, NewBallot, NewCancellation, NewProposal, Now,
+    ProposalAuthority, ProposalQuery, StoreTime, TallyRule,
+};
+
+use crate::{
+    access::instance_resolution::InstanceSelector,
+    error::{Error, Result},
+    kernel::{Kernel, Principal, RunContext},
+    scheduling::limits,
+    voting::{
+        tally,
+        terms::{self, terms},
+    },
+};
+
+/// So many decisions stand before every prompt.
+const MAX_PROMPT_DECISIONS: u32 = 20;
+
+/// Which proposals of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProposalFilter {
+    /// Those that are voted on.
+    Open,
+    /// All there ever were.
+    All,
+}
+
+/// What was decided in an instance, as a document. Invariant: nothing in it ever changes, and what is decided comes at
+/// its end.
+pub(crate) struct DecisionsDocument {
+    /// How many there are.
+    pub(crate) count: i64,
+    /// What they were, in the order in which they were over.
+    pub(crate) content: String,
+    /// When the last one was.
+    pub(crate) last: Option<Millis>,
+}
+
+impl Kernel {
+    /// Makes a proposal; those who vote are woken.
+    pub async fn propose(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        request: ProposalRequest,
+    ) -> Result<ProposalOutcome> {
+        who.require(Permission::Send)?;
+        let by = who.author_with_key(key)?;
+        self.pass_gate(who, ToolName::ProposalCreate).await?;
+        let selector =
+            InstanceSelector { target: request.target.clone(), project: request.project.clone() };
+        let (instance, run) = self.live_instance(who, &selector).await?;
+        let run_context = self.run_context(run).await?;
+        if let Some(work) = request.work {
+            self.store.message_receipts(instance.id, work).await?;
+        }
+        let lasts = terms::voting_duration(request.deadline).map_err(Error::BadRequest)?;
+        let terms = terms(request, &run_context.team).map_err(Error::BadRequest)?;
+        let now = self.now();
+        let new = NewProposal {
+            terms,
+            voting_period: lasts,
+            hop_context: proposal_hops(who, &run_context),
+        };
+        let once = self.store.proposal_create(by, instance.id, new, now).await?;
+        let deduplicated = once.is_deduplicated();
+        let proposal = once.value();
+        let state = self.proposal_of(&instance, proposal).await?.state;
+        Ok(ProposalOutcome { proposal, state, deduplicated })
+    }
+
+    /// Votes, or votes anew.
+    pub async fn vote(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        id: ProposalId,
+        request: VoteRequest,
+    ) -> Result<ProposalOutcome> {
+        who.require(Permission::Approve)?;
+        let by = who.author_with_key(key)?;
+        self.pass_gate(who, ToolName::Vote).await?;
+        let selector = InstanceSelector { target: request.target, project: request.project };
+        let (instance, run) = self.live_instance(who, &selector).await?;
+        let run_context = self.run_context(run).await?;
+        let proposal = self.proposal_of(&instance, id).await?;
+        let choice =
+            terms::resolve_choice(&proposal, &request.choice).map_err(Error::BadRequest)?;
+        let reason = request.reason.map(|why| terms::single_line(&why, "a reason")).transpose();
+        let reason = reason.map_err(Error::BadRequest)?;
+        let (right, said) = (voting_right(who), proposal_hops(who, &run_context));
+        let ballot =
+            NewBallot { proposal: id, choice, reason, authority: right, hop_context: said };
+        let (deciding, now) = (self.new_deciding()?, self.now());
+        let once = self.store.ballot_cast(by, instance.id, ballot, deciding, now).await?;
+        let deduplicated = once.is_deduplicated();
+        Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
+    }
+
+    /// Takes a proposal back: whoever made it, or a person, whose word against it is a veto.
+    pub async fn proposal_cancel(
+        &self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        id: ProposalId,
+        request: CancelRequest,
+    ) -> Result<ProposalOutcome> {
+        who.require_either(Permission::Send, Permission::Approve)?;
+        let by = who.author_with_key(key)?;
+        self.pass_gate(who, ToolName::ProposalCancel).await?;
+        let selector = InstanceSelector { target: request.target, project: request.project };
+        let (instance, run) = self.live_instance(who, &selector).await?;
+        let said = proposal_hops(who, &*self.run_context(run).await?);
+        let why = request.why.map(|why| terms::single_line(&why, "a reason")).transpose();
+        let why = why.map_err(Error::BadRequest)?;
+        let cancel =
+            NewCancellation { proposal: id, why, authority: voting_right(who), hop_context: said };
+        let now = self.now();
+        let once = self.store.proposal_cancel(by, instance.id, cancel, now).await?;
+        let deduplicated = once.is_deduplicated();
+        Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
+    }
+
+    /// Lists what is voted on, or every proposal there was.
+    pub async fn proposals(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        which: ProposalFilter,
+    ) -> Result<ProposalsReply> {
+        who.require(Permission::Read)?;
+        let instance = self.resolve_instance(who, selector).await?;
+        let which = match which {
+            ProposalFilter::Open => ProposalQuery::Active,
+            ProposalFilter::All => ProposalQuery::All,
+        };
+        let proposals = self.store.proposal_list(instance.id, which, self.now()).await?;
+        Ok(ProposalsReply { instance: instance.instance, proposals })
+    }
+
+    /// Shows one proposal with its votes.
+    pub async fn proposal(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        id: ProposalId,
+    ) -> Result<Proposal> {
+        who.require(Permission::Read)?;
+        let instance = self.resolve_instance(who, selector).await?;
+        self.proposal_of(&instance, id).await
+    }
+
+    async fn proposal_of(&self, instance: &Instance, id: ProposalId) -> Result<Proposal> {
+        let found = self.store.proposal_get(instance.id, id, self.now()).await?;
+        found.ok_or(Error::Store(StoreError::NotFound("proposal")))
+    }
+
+    /// Decides what is due, and tells when something is due next.
+    pub(crate) async fn settle_proposals(
+        &self,
+        run_context: &RunContext,
+        now: Now,
+    ) -> Result<Option<StoreTime>> {
+        let due = self.store.proposal_due(run_context.workflow).await?;
+        if due.is_none_or(|due| due > now.store) {
+            return Ok(due);
+        }
+        self.store.proposal_settle(run_context.workflow, self.new_deciding()?, now).await?;
+        Ok(self.store.proposal_due(run_context.workflow).await?)
+    }
+
+    /// The last decisions of a run, a line for each.
+    pub(crate) async fn recent_decisions(&self, run_context: &RunContext) -> Result<Vec<String>> {
+        let which = ProposalQuery::Decided(run_context.run, MAX_PROMPT_DECISIONS);
+        let decided = self.store.proposal_list(run_context.workflow, which, self.now()).await?;
+        Ok(decided.iter().filter_map(Proposal::decision_line).collect())
+    }
+
+    /// Everything that was ever decided in an instance.
+    pub(crate) async fn decisions_document(
+        &self,
+        workflow: WorkflowId,
+    ) -> Result<DecisionsDocument> {
+        let proposals = self.store.proposal_list(workflow, ProposalQuery::All, self.now()).await?;
+        let mut over: Vec<_> = proposals.iter().filter(|one| one.ended.is_some()).collect();
+        over.sort_by_key(|one| (one.ended, one.id));
+        Ok(DecisionsDocument {
+            count: i64::try_from(over.len()).unwrap_or(i64::MAX),
+            content: decisions_text(&over),
+            last: over.last().and_then(|one| one.ended),
+        })
+    }
+
+    /// Lets an agent call a tool unless its file names a gate for it that no vote has opened. An open gate stays open.
+    pub(crate) async fn pass_gate(&self, who: &Principal, tool: ToolName) -> Result<()> {
+        let Principal::Agent(attempt) = who else { return Ok(()) };
+        let run_context = self.run_context(attempt.run).await?;
+        let Some(gate) = run_context.agent(&attempt.fence.agent)?.requires.get(tool.word()) else {
+            return Ok(());
+        };
+        if self.store.run_gates(attempt.run).await?.contains(gate) {
+            return Ok(());
+        }
+        Err(Error::GateClosed { tool: tool.word(), gate: gate.clone() })
+    }
+
+    fn new_deciding(&self) -> Result<TallyRule> {
+        let secret = self.random.random_bytes()?;
+        let dice = secret.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        Ok(TallyRule { tally: tally::tally, tie_break_seed: dice })
+    }
+}
+
+/// By what right they vote and take back: an agent by its own, whatever else it may.
+fn voting_right(who: &Principal) -> ProposalAuthority {
+    match who {
+        Principal::User => ProposalAuthority::Person,
+        Principal::Client(_) if who.may(Permission::Approve) => ProposalAuthority::Person,
+        Principal::Client(_) | Principal::Agent(_) | Principal::Anonymous => ProposalAuthority::Own,
+    }
+}
+
+/// What an attempt causes carries its hops, whoever says it.
+pub(crate) fn proposal_hops(who: &Principal, run_context: &RunContext) -> HopContext {
+    let hops = match who {
+        Principal::Agent(attempt) => limits::hop_count(&attempt.shown, None),
+        Principal::User | Principal::Client(_) | Principal::Anonymous => 0,
+    };
+    HopContext { hops, pause: limits::hop_limit_cause(hops, &run_context.limits) }
+}
+
+fn decisions_text(over: &[&Proposal]) -> String {
+    let mut text = String::from("# Decisions\n");
+    if over.is_empty() {
+        text.push_str("\nNothing was decided yet.\n");
+    }
+    for proposal in over {
+        let title = proposal.terms.title.replace('\n', " ");
+        let when = proposal.ended.map(|at| at.to_string()).unwrap_or_default();
+        let binding = if proposal.terms.binding { "binding" } else { "advisory" };
+        let _ = writeln!(
+            text,
+            "\n## #{} {title}\n\n{} ({}, {binding})",
+            proposal.id, proposal.state, proposal.terms.kind
+        );
+        if let Some(effect) = proposal.state.effect() {
+            let _ = writeln!(text, "{effect}");
+        }
+        let _ = writeln!(text, "made by {}, ended {when}", proposal.created_by);
+        for ballot in &proposal.ballots {
+            let why = ballot.reason.as_ref().map(|why| format!(": {}", why.replace('\n', " ")));
+            let _ =
+                writeln!(text, "- {} {}{}", ballot.voter, ballot.choice, why.unwrap_or_default());
+        }
+    }
+    text
+}
+
+/// Whose votes are asked for when nobody is named.
+pub(crate) fn default_electorate(team: &[AgentName]) -> Vec<Sender> {
+    team.iter().cloned().map(Sender::Agent).collect()
+}

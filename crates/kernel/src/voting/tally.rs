@@ -1,0 +1,307 @@
+//! Counting votes: when a proposal is decided, and for what. Pure; called inside the store's transaction.
+//!
+//! A proposal is decided as soon as everybody of its electorate has voted, or a winner is certain whatever those who
+//! are missing would say. Nothing is ever decided early against all options: a vote can still be changed.
+//! When the time is up the votes count if a quorum was declared and is there; else the proposal has expired.
+
+#[cfg(test)]
+mod model_test;
+
+use agent_worker_protocol::{Proposal, Rule, TieBreaker, VoteOutcome, hash};
+use agent_worker_store::{DeadlineStatus, ProposalStep};
+
+/// What the votes say, before anybody asks whether that is enough.
+#[derive(Debug, PartialEq, Eq)]
+enum VoteCount<'a> {
+    Winner(&'a str),
+    Tie(Vec<&'a str>),
+    NoWinner,
+}
+
+/// Decides about a proposal from the votes there are. `dice` is looked at only where chance decides a tie.
+pub(crate) fn tally(proposal: &Proposal, dice: u64, deadline: DeadlineStatus) -> ProposalStep {
+    let up = deadline == DeadlineStatus::Passed;
+    let missing = u32::try_from(proposal.missing_voters().len()).unwrap_or(u32::MAX);
+    if missing > 0 && !up {
+        return match certain_winner(proposal, missing) {
+            Some(winner) if quorum_reached(proposal) != Some(false) => winner_step(winner),
+            Some(_) | None => ProposalStep::Stay,
+        };
+    }
+    if missing > 0 && quorum_reached(proposal) != Some(true) {
+        return ProposalStep::Expire;
+    }
+    match count_votes(proposal) {
+        VoteCount::Winner(winner) => winner_step(winner),
+        VoteCount::NoWinner => ProposalStep::Resolve(VoteOutcome::NoDecision),
+        VoteCount::Tie(tied) => match break_tie(proposal, &tied, dice) {
+            Some(winner) => winner_step(winner),
+            None if up => ProposalStep::Expire,
+            None => ProposalStep::Tied,
+        },
+    }
+}
+
+fn winner_step(winner: &str) -> ProposalStep {
+    ProposalStep::Resolve(VoteOutcome::Winner { winner: winner.to_owned() })
+}
+
+/// Whether the declared quorum is there. Unanimity has none but everybody.
+fn quorum_reached(proposal: &Proposal) -> Option<bool> {
+    match proposal.terms.rule {
+        Rule::Plurality | Rule::Majority => {
+            proposal.terms.quorum.map(|needed| votes_cast(proposal) >= needed)
+        }
+        Rule::Unanimous => None,
+    }
+}
+
+fn votes_cast(proposal: &Proposal) -> u32 {
+    proposal.vote_counts().iter().map(|(_, votes)| votes).sum()
+}
+
+/// The option that wins whatever those who are missing vote for.
+fn certain_winner(proposal: &Proposal, missing: u32) -> Option<&str> {
+    let (winner, most, second) = leader(proposal)?;
+    let wins = match proposal.terms.rule {
+        Rule::Plurality => most > second + missing,
+        Rule::Majority => most * 2 > votes_cast(proposal) + missing,
+        Rule::Unanimous => false,
+    };
+    wins.then_some(winner)
+}
+
+fn count_votes(proposal: &Proposal) -> VoteCount<'_> {
+    let Some((winner, most, second)) = leader(proposal) else { return VoteCount::NoWinner };
+    let all = votes_cast(proposal);
+    match proposal.terms.rule {
+        Rule::Plurality if most > second => VoteCount::Winner(winner),
+        Rule::Plurality => {
+            let tied = proposal.vote_counts().into_iter().filter(|(_, votes)| *votes == most);
+            VoteCount::Tie(tied.map(|(id, _)| id).collect())
+        }
+        Rule::Majority if most * 2 > all => VoteCount::Winner(winner),
+        Rule::Unanimous if most == all => VoteCount::Winner(winner),
+        Rule::Majority | Rule::Unanimous => VoteCount::NoWinner,
+    }
+}
+
+/// The first option with the most votes, how many these are, and how many the next one has; none if nobody voted.
+fn leader(proposal: &Proposal) -> Option<(&str, u32, u32)> {
+    let mut counts = proposal.vote_counts();
+    // Stable: of equals, the one that stands first stays first.
+    counts.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
+    let (winner, most) = counts.first().copied().filter(|(_, votes)| *votes > 0)?;
+    Some((winner, most, counts.get(1).map_or(0, |(_, votes)| *votes)))
+}
+
+/// The one of the tied options that wins; none while its creator's vote is waited for.
+fn break_tie<'a>(proposal: &Proposal, tied: &[&'a str], dice: u64) -> Option<&'a str> {
+    match proposal.terms.tie_breaker {
+        TieBreaker::First => tied.first().copied(),
+        TieBreaker::Random => {
+            // Each proposal throws its own dice, also where several are decided in one step.
+            let thrown = hash(&[&dice.to_le_bytes(), &proposal.id.get().to_le_bytes()]);
+            let thrown = u64::from_le_bytes(*thrown.first_chunk()?);
+            let at = thrown % u64::try_from(tied.len()).ok()?;
+            tied.get(usize::try_from(at).ok()?).copied()
+        }
+        TieBreaker::CreatorDecides => {
+            let vote = proposal.ballot_of(&proposal.created_by)?;
+            tied.iter().copied().find(|id| *id == vote.choice)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{
+        Ballot, Millis, ProposalId, ProposalKind, ProposalOption, ProposalState, RunId, Sender,
+        Terms,
+    };
+
+    use super::*;
+
+    /// A proposal of `lead` with options x, y, z and five voters; `cast` is `a=x b=y`.
+    fn proposal(rule: Rule, cast: &str) -> Proposal {
+        let sender = |name: &str| Sender::from(name.to_owned());
+        let ballot = |vote: &str| {
+            let (voter, choice) = vote.split_once('=').unwrap();
+            let (voter, choice) = (sender(voter), choice.to_owned());
+            Ballot { voter, choice, reason: None, at: Millis::new(0) }
+        };
+        Proposal {
+            id: ProposalId::new(1),
+            run: RunId::new(uuid::Uuid::nil()),
+            created_by: sender("lead"),
+            created: Millis::new(0),
+            deadline: Millis::new(1_000),
+            ended: None,
+            hops: 0,
+            terms: Terms {
+                kind: ProposalKind::Decision,
+                title: "which".into(),
+                description: None,
+                options: ["x", "y", "z"].map(ProposalOption::new).into(),
+                rule,
+                quorum: None,
+                tie_breaker: TieBreaker::First,
+                binding: false,
+                role: None,
+                work: None,
+                gate: None,
+                electorate: ["a", "b", "c", "d", "e"].map(sender).into(),
+                fallback: None,
+            },
+            state: ProposalState::Active,
+            ballots: cast.split_whitespace().map(ballot).collect(),
+        }
+    }
+
+    fn step_text(proposal: &Proposal, deadline: DeadlineStatus) -> String {
+        match tally(proposal, 7, deadline) {
+            ProposalStep::Stay => "stay".into(),
+            ProposalStep::Tied => "tied".into(),
+            ProposalStep::Expire => "expire".into(),
+            ProposalStep::Resolve(verdict) => verdict.to_string(),
+        }
+    }
+
+    #[test]
+    fn everybodys_votes_decide_at_once_and_a_certain_winner_before_that() {
+        use Rule::{Majority, Plurality, Unanimous};
+        for (rule, votes, expected) in [
+            (Plurality, "", "stay"),
+            (Plurality, "a=x b=x", "stay"),
+            (Plurality, "a=x b=x c=x", "x"),
+            (Plurality, "a=x b=x c=y d=x", "x"),
+            (Plurality, "a=x b=x c=y d=z", "stay"),
+            (Plurality, "a=x b=x c=y d=z e=y", "x"),
+            (Plurality, "a=x b=y c=y d=z e=y", "y"),
+            (Majority, "a=x b=x", "stay"),
+            (Majority, "a=x b=x c=x", "x"),
+            (Majority, "a=x b=x c=y d=y", "stay"),
+            (Majority, "a=x b=x c=y d=y e=z", "no_decision"),
+            (Majority, "a=x b=x c=y d=y e=y", "y"),
+            (Unanimous, "a=x b=x c=x d=x", "stay"),
+            (Unanimous, "a=x b=y", "stay"),
+            (Unanimous, "a=x b=x c=x d=x e=x", "x"),
+            (Unanimous, "a=x b=x c=x d=x e=y", "no_decision"),
+        ] {
+            assert_eq!(
+                step_text(&proposal(rule, votes), DeadlineStatus::Ahead),
+                expected,
+                "{rule} {votes}"
+            );
+        }
+    }
+
+    #[test]
+    fn when_the_time_is_up_a_quorum_counts_and_nothing_else_does() {
+        use Rule::{Majority, Plurality, Unanimous};
+        for (rule, quorum, votes, expected) in [
+            (Plurality, None, "a=x b=x", "expire"),
+            (Plurality, Some(3), "a=x b=x", "expire"),
+            (Plurality, Some(2), "a=x b=x", "x"),
+            (Plurality, Some(2), "a=x b=y", "x"),
+            (Majority, Some(2), "a=x b=y", "no_decision"),
+            (Majority, Some(3), "a=x b=x c=y", "x"),
+            (Unanimous, Some(2), "a=x b=x", "expire"),
+            (Plurality, Some(1), "", "expire"),
+        ] {
+            let mut proposal = proposal(rule, votes);
+            proposal.terms.quorum = quorum;
+            assert_eq!(
+                step_text(&proposal, DeadlineStatus::Passed),
+                expected,
+                "{rule} {quorum:?} {votes}"
+            );
+            assert_ne!(step_text(&proposal, DeadlineStatus::Passed), "stay");
+        }
+        let mut early = proposal(Majority, "a=x b=x c=x");
+        early.terms.quorum = Some(4);
+        assert_eq!(
+            step_text(&early, DeadlineStatus::Ahead),
+            "stay",
+            "a quorum that is not there decides nothing"
+        );
+    }
+
+    #[test]
+    fn the_users_vote_counts_and_is_not_waited_for() {
+        use Rule::{Majority, Plurality, Unanimous};
+        for (rule, votes, expected) in [
+            (Plurality, "a=x b=x c=y d=y e=z user=y", "y"),
+            (Majority, "a=x b=x c=x d=y e=y user=y", "no_decision"),
+            (Majority, "user=x a=x b=x", "stay"),
+            (Unanimous, "a=x b=x c=x d=x e=x user=y", "no_decision"),
+            (Unanimous, "a=x b=x c=x d=x user=x", "stay"),
+        ] {
+            assert_eq!(
+                step_text(&proposal(rule, votes), DeadlineStatus::Ahead),
+                expected,
+                "{rule} {votes}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_tie_is_broken_as_was_declared() {
+        let tie = |tie_breaker, votes: &str| {
+            let mut proposal = proposal(Rule::Plurality, votes);
+            proposal.terms.tie_breaker = tie_breaker;
+            proposal
+        };
+        let all = "a=y b=y c=x d=x e=z";
+        assert_eq!(
+            step_text(&tie(TieBreaker::First, all), DeadlineStatus::Ahead),
+            "x",
+            "it stands first"
+        );
+        let asks = TieBreaker::CreatorDecides;
+        for (votes, deadline, expected) in [
+            (all.to_owned(), DeadlineStatus::Ahead, "tied"),
+            (all.to_owned(), DeadlineStatus::Passed, "expire"),
+            (format!("{all} lead=y"), DeadlineStatus::Ahead, "y"),
+            (format!("{all} lead=z"), DeadlineStatus::Ahead, "tied"),
+            ("a=y b=y c=y d=x e=z lead=x".to_owned(), DeadlineStatus::Ahead, "y"),
+        ] {
+            assert_eq!(step_text(&tie(asks, &votes), deadline), expected, "{votes}");
+        }
+        let mut own = tie(asks, all);
+        own.created_by = Sender::from("a".to_owned());
+        assert_eq!(
+            step_text(&own, DeadlineStatus::Ahead),
+            "y",
+            "its own vote among the others' decides"
+        );
+    }
+
+    #[test]
+    fn chance_is_the_same_for_every_tied_option_and_the_same_again_for_the_same_dice() {
+        let mut proposal = proposal(Rule::Plurality, "a=x b=y c=z d=x e=y user=z");
+        proposal.terms.tie_breaker = TieBreaker::Random;
+        let mut seen = [0_u32; 3];
+        for dice in 0..30_000 {
+            let ProposalStep::Resolve(VoteOutcome::Winner { winner }) =
+                tally(&proposal, dice, DeadlineStatus::Ahead)
+            else {
+                panic!("a tie that chance decides is decided")
+            };
+            let again = tally(&proposal, dice, DeadlineStatus::Ahead);
+            assert_eq!(again, winner_step(&winner));
+            seen[["x", "y", "z"].iter().position(|id| *id == winner).unwrap()] += 1;
+        }
+        // Each is expected 10,000 times; 400 is nearly five standard deviations.
+        assert!(seen.iter().all(|times| times.abs_diff(10_000) < 400), "{seen:?}");
+        proposal.id = ProposalId::new(2);
+        let differs = (0..64).any(|dice| {
+            let other = tally(&proposal, dice, DeadlineStatus::Ahead);
+            proposal.id = ProposalId::new(1);
+            let one = tally(&proposal, dice, DeadlineStatus::Ahead);
+            proposal.id = ProposalId::new(2);
+            one != other
+        });
+        assert!(differs, "two proposals that are decided together do not share one throw");
+    }
+}

@@ -1,0 +1,280 @@
+//! What a proposal fixes: checked and filled in before it is made. Pure.
+
+use std::time::Duration;
+
+use agent_worker_protocol::{
+    APPROVE, AgentName, Proposal, ProposalKind, ProposalOption, REJECT, Rule, Sender, Span, Terms,
+    api::ProposalRequest,
+};
+use agent_worker_workflow::nearest;
+
+use crate::voting::proposals::default_electorate;
+
+/// The longest a title or a reason is.
+const MAX_LINE_BYTES: usize = 1_000;
+/// The longest a description is.
+const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
+const MAX_OPTIONS: usize = 50;
+const MAX_OPTION_BYTES: usize = 100;
+/// Votes are taken so long unless told otherwise.
+const DEFAULT_VOTING_DURATION: Duration = Duration::from_mins(10);
+const MAX_VOTING_DURATION: Duration = Duration::from_hours(24 * 30);
+
+/// The terms of a proposal in this team; what makes no sense is told in words.
+pub(crate) fn terms(request: ProposalRequest, team: &[AgentName]) -> Result<Terms, String> {
+    let kind = proposal_kind(&request)?;
+    let title = single_line(&request.title, "a title")?;
+    if title.is_empty() {
+        return Err("a proposal needs a title".into());
+    }
+    let description = request.description.filter(|text| !text.trim().is_empty());
+    if description.as_ref().is_some_and(|text| text.len() > MAX_DESCRIPTION_BYTES) {
+        return Err(format!("a description has at most {MAX_DESCRIPTION_BYTES} bytes"));
+    }
+    let wanted = match (request.role, request.work) {
+        (None, None) => ProposalOptionKind::Anything,
+        (Some(_), _) | (_, Some(_)) => ProposalOptionKind::Agent,
+    };
+    let options = options(request.options, kind, wanted, team)?;
+    let gate = request.gate.map(|gate| single_line(&gate, "a gate's name")).transpose()?;
+    if gate.is_some() && !options.iter().any(|option| option.id == APPROVE) {
+        return Err(format!("a gate is opened by the option `{APPROVE}`, which is not there"));
+    }
+    let electorate = electorate(request.electorate, team)?;
+    if let Some(quorum) = request.quorum
+        && (quorum == 0 || usize::try_from(quorum).is_ok_and(|quorum| quorum > electorate.len()))
+    {
+        return Err(format!("the quorum is between 1 and {}, all who vote", electorate.len()));
+    }
+    let fallback = request.fallback.map(|fallback| find_option(&options, &fallback)).transpose()?;
+    let rule = request.rule.unwrap_or(match kind {
+        ProposalKind::Approval => Rule::Majority,
+        ProposalKind::Election | ProposalKind::Decision | ProposalKind::Assignment => {
+            Rule::Plurality
+        }
+    });
+    Ok(Terms {
+        kind,
+        title,
+        description,
+        options,
+        rule,
+        quorum: request.quorum,
+        tie_breaker: request.tie_breaker.unwrap_or_default(),
+        binding: request.binding,
+        role: request.role,
+        work: request.work,
+        gate,
+        electorate,
+        fallback,
+    })
+}
+
+/// How long votes are taken.
+pub(crate) fn voting_duration(asked: Option<Span>) -> Result<Duration, String> {
+    match asked.map(Span::duration) {
+        None => Ok(DEFAULT_VOTING_DURATION),
+        Some(span) if span.is_zero() || span > MAX_VOTING_DURATION => {
+            Err("a proposal's deadline is at most 30 days away, and later than now".into())
+        }
+        Some(span) => Ok(span),
+    }
+}
+
+/// The option somebody votes for, as its proposal spells it.
+pub(crate) fn resolve_choice(proposal: &Proposal, typed: &str) -> Result<String, String> {
+    find_option(&proposal.terms.options, typed)
+        .map_err(|why| format!("proposal #{}: {why}", proposal.id))
+}
+
+/// One line, without what surrounds it.
+pub(crate) fn single_line(text: &str, what: &str) -> Result<String, String> {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() > MAX_LINE_BYTES {
+        return Err(format!("{what} has at most {MAX_LINE_BYTES} bytes"));
+    }
+    Ok(line)
+}
+
+fn find_option(options: &[ProposalOption], typed: &str) -> Result<String, String> {
+    let typed = typed.trim();
+    let name = typed.strip_prefix('@').unwrap_or(typed);
+    let exact = options.iter().find(|option| option.id == typed);
+    let meant = || options.iter().find(|option| option.id.eq_ignore_ascii_case(name));
+    let found = exact.or_else(meant).map(|option| option.id.clone());
+    found.ok_or_else(|| {
+        let ids = || options.iter().map(|option| option.id.as_str());
+        let near = nearest(typed, ids()).map(|near| format!("; did you mean `{near}`?"));
+        let all = ids().collect::<Vec<_>>().join(", ");
+        format!("there is no option `{typed}`; there are {all}{}", near.unwrap_or_default())
+    })
+}
+
+fn proposal_kind(request: &ProposalRequest) -> Result<ProposalKind, String> {
+    let meant = match (request.role, request.work, &request.gate) {
+        (None, None, None) => return Ok(request.kind.unwrap_or_default()),
+        (Some(_), None, None) => (ProposalKind::Election, "role"),
+        (None, Some(_), None) => (ProposalKind::Assignment, "work"),
+        (None, None, Some(_)) => (ProposalKind::Approval, "gate"),
+        _ => return Err("a proposal is about one of `role`, `work` and `gate`".into()),
+    };
+    match request.kind {
+        Some(kind) if kind != meant.0 => {
+            Err(format!("`{}` is for an {}, not for {kind}", meant.1, meant.0))
+        }
+        Some(_) | None => Ok(meant.0),
+    }
+}
+
+/// What the options stand for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ProposalOptionKind {
+    Agent,
+    Anything,
+}
+
+/// What can be voted for. Where an agent is wanted, every option is one.
+fn options(
+    asked: Option<Vec<ProposalOption>>,
+    kind: ProposalKind,
+    wanted: ProposalOptionKind,
+    team: &[AgentName],
+) -> Result<Vec<ProposalOption>, String> {
+    let of_agents = matches!(kind, ProposalKind::Election | ProposalKind::Assignment);
+    let Some(mut options) = asked else {
+        return Ok(match kind {
+            _ if of_agents => team.iter().map(|name| ProposalOption::new(name.as_str())).collect(),
+            _ => [APPROVE, REJECT].map(ProposalOption::new).into(),
+        });
+    };
+    if options.is_empty() || options.len() > MAX_OPTIONS {
+        return Err(format!("a proposal has 1 to {MAX_OPTIONS} options"));
+    }
+    for option in &mut options {
+        option.id = single_line(&option.id, "an option")?;
+        if option.id.is_empty() || option.id.len() > MAX_OPTION_BYTES {
+            return Err(format!("an option is a text of 1 to {MAX_OPTION_BYTES} bytes"));
+        }
+        if wanted == ProposalOptionKind::Agent {
+            let name = option.id.strip_prefix('@').unwrap_or(&option.id);
+            let known = team.iter().find(|agent| agent.as_str().eq_ignore_ascii_case(name));
+            let known = known.ok_or_else(|| format!("there is no agent `{name}` to vote for"))?;
+            option.id = known.to_string();
+        }
+    }
+    for (at, option) in options.iter().enumerate() {
+        if options[..at].iter().any(|other| other.id.eq_ignore_ascii_case(&option.id)) {
+            return Err(format!("the option `{}` is there twice", option.id));
+        }
+    }
+    Ok(options)
+}
+
+fn electorate(asked: Option<Vec<Sender>>, team: &[AgentName]) -> Result<Vec<Sender>, String> {
+    let Some(named) = asked else { return Ok(default_electorate(team)) };
+    let mut voters: Vec<Sender> = Vec::new();
+    for voter in named {
+        let known = match &voter {
+            Sender::User => Some(Sender::User),
+            Sender::Agent(name) => {
+                team.iter().find(|agent| *agent == name).cloned().map(Sender::Agent)
+            }
+            Sender::System | Sender::Client(_) => None,
+        };
+        let known = known.ok_or_else(|| format!("`{voter}` is no agent here, and cannot vote"))?;
+        if !voters.contains(&known) {
+            voters.push(known);
+        }
+    }
+    if voters.is_empty() {
+        return Err("somebody has to vote".into());
+    }
+    Ok(voters)
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{Role, Seq};
+
+    use super::*;
+
+    fn team() -> Vec<AgentName> {
+        ["lead", "Coder"].map(|name| name.parse().unwrap()).into()
+    }
+
+    fn asks(change: impl FnOnce(&mut ProposalRequest)) -> Result<Terms, String> {
+        let mut request = ProposalRequest { title: " ship\n it ".into(), ..Default::default() };
+        change(&mut request);
+        terms(request, &team())
+    }
+
+    fn ids(terms: &Terms) -> Vec<&str> {
+        terms.options.iter().map(|option| option.id.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_not_said_follows_from_what_is() {
+        let plain = asks(|_| {}).unwrap();
+        assert_eq!((plain.title.as_str(), plain.kind), ("ship it", ProposalKind::Decision));
+        assert_eq!((ids(&plain), plain.rule), (vec!["approve", "reject"], Rule::Plurality));
+        assert!(!plain.binding);
+        assert_eq!(plain.electorate, default_electorate(&team()));
+        let elected = asks(|request| request.role = Some(Role::Coordinator)).unwrap();
+        assert_eq!((elected.kind, ids(&elected)), (ProposalKind::Election, vec!["lead", "Coder"]));
+        let assigned = asks(|request| {
+            request.work = Some(Seq::new(3));
+            request.options = Some(vec![ProposalOption::new("@coder")]);
+            request.fallback = Some("CODER".into());
+        })
+        .unwrap();
+        assert_eq!((assigned.kind, ids(&assigned)), (ProposalKind::Assignment, vec!["Coder"]));
+        assert_eq!(assigned.fallback.as_deref(), Some("Coder"));
+        let approved = asks(|request| request.gate = Some("release".into())).unwrap();
+        assert_eq!((approved.kind, approved.rule), (ProposalKind::Approval, Rule::Majority));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told() {
+        type RequestEdit = fn(&mut ProposalRequest);
+        let cases: [(RequestEdit, &str); 11] = [
+            (|request| request.title = "  ".into(), "needs a title"),
+            (|request| request.title = "x".repeat(2_000), "at most 1000 bytes"),
+            (|request| request.options = Some(Vec::new()), "1 to 50 options"),
+            (
+                |request| request.options = Some(["a", "A"].map(ProposalOption::new).into()),
+                "there twice",
+            ),
+            (|request| request.quorum = Some(3), "between 1 and 2"),
+            (|request| request.quorum = Some(0), "between 1 and 2"),
+            (|request| request.fallback = Some("aprove".into()), "did you mean `approve`?"),
+            (
+                |request| {
+                    request.role = Some(Role::Coordinator);
+                    request.work = Some(Seq::new(1));
+                },
+                "one of",
+            ),
+            (
+                |request| {
+                    request.role = Some(Role::Coordinator);
+                    request.options = Some(vec![ProposalOption::new("zoe")]);
+                },
+                "no agent `zoe`",
+            ),
+            (
+                |request| {
+                    request.gate = Some("g".into());
+                    request.options = Some(vec![ProposalOption::new("yes")]);
+                },
+                "`approve`",
+            ),
+            (|request| request.electorate = Some(vec![Sender::System]), "cannot vote"),
+        ];
+        for (change, expected) in cases {
+            let told = asks(change).unwrap_err();
+            assert!(told.contains(expected), "{told}");
+        }
+        assert!(voting_duration(Some(Span::from_secs(0))).is_err());
+        assert_eq!(voting_duration(None), Ok(DEFAULT_VOTING_DURATION));
+    }
+}

@@ -1,0 +1,198 @@
+//! A scripted worker: it reports and calls tools as a real one does, through its token, and leaves as its script says.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use agent_worker_kernel::{Error, InboxAckResult, Kernel, Principal};
+use agent_worker_protocol::{
+    EffectKey, EventsReply, EventsRequest, FailureClass, Finished, LiveEvent, Message, Millis,
+    NumberedEvent, Priority, Seq, WorkerEvent, WorkerJob, WorkerOutcome,
+    api::{SendReply, SendRequest},
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::machine::{Machine, SimulatedProcess};
+
+/// How a script ends.
+#[derive(Clone, Debug)]
+pub(crate) enum ScriptEnd {
+    /// With a last word.
+    Says(Finished),
+    /// Without one.
+    Crashes,
+}
+
+impl ScriptEnd {
+    /// The work is done, and this is the final text.
+    pub(crate) fn done(text: &str) -> Self {
+        Self::Says(Finished { text: text.to_owned(), outcome: WorkerOutcome::Ok })
+    }
+
+    /// The work is done; nothing is left to say.
+    pub(crate) fn quiet() -> Self {
+        Self::done("")
+    }
+
+    /// It failed in this way.
+    pub(crate) fn fails(class: FailureClass) -> Self {
+        Self::failed(class, None)
+    }
+
+    /// The provider said to come back at `at`.
+    pub(crate) fn rate_limited(at: Millis) -> Self {
+        Self::failed(FailureClass::RateLimited, Some(at))
+    }
+
+    fn failed(class: FailureClass, retry_at: Option<Millis>) -> Self {
+        let why = format!("scripted {class}");
+        let outcome = WorkerOutcome::Failed { class, why, retry_at };
+        Self::Says(Finished { text: String::new(), outcome })
+    }
+}
+
+/// What a script has in hand.
+#[derive(Clone)]
+pub(crate) struct ScriptedWorker {
+    /// What the kernel gave it.
+    pub(crate) job: Arc<WorkerJob>,
+    /// The how manieth attempt of its agent this is, from 1.
+    pub(crate) nth: usize,
+    machine: Machine,
+    process: Arc<SimulatedProcess>,
+    calls: Arc<Mutex<HashMap<String, u32>>>,
+}
+
+impl ScriptedWorker {
+    pub(crate) fn new(
+        job: WorkerJob,
+        nth: usize,
+        machine: Machine,
+        process: Arc<SimulatedProcess>,
+    ) -> Self {
+        Self { job: Arc::new(job), nth, machine, process, calls: Arc::default() }
+    }
+
+    /// Who it is, asked anew for every call, as a door does.
+    pub(crate) async fn principal(&self) -> Result<(Kernel, Principal), Error> {
+        let kernel = self.machine.daemon().await;
+        let principal = kernel.principal_by_token(&self.job.token).await?;
+        Ok((kernel, principal))
+    }
+
+    /// Says something in its channel, under the key of this call.
+    pub(crate) async fn send(&self, message: &str) -> Result<SendReply, Error> {
+        self.send_as(SendRequest {
+            target: None,
+            project: None,
+            message: message.to_owned(),
+            to: Vec::new(),
+            cc: Vec::new(),
+            reply_to: None,
+            alone: false,
+            priority: Priority::Normal,
+        })
+        .await
+    }
+
+    /// The same with everything that can be said about a message.
+    pub(crate) async fn send_as(&self, request: SendRequest) -> Result<SendReply, Error> {
+        let args = json!({ "message": request.message, "reply_to": request.reply_to });
+        let n = {
+            let mut calls = self.calls.lock().unwrap();
+            let n = calls.entry(args.to_string()).or_default();
+            *n += 1;
+            *n
+        };
+        let key = EffectKey::nth_call_key("channel_send", &args, n);
+        let key = EffectKey::new(key, "channel_send", &args);
+        let (kernel, principal) = self.principal().await?;
+        kernel.send(&principal, Some(key), request).await
+    }
+
+    /// Looks at mail that came since it began.
+    pub(crate) async fn inbox(&self) -> Result<Vec<Message>, Error> {
+        let (kernel, principal) = self.principal().await?;
+        Ok(kernel.inbox_check(&principal).await?.messages)
+    }
+
+    /// Lets mail it was shown be done with this turn.
+    pub(crate) async fn ack(&self, until: Seq) -> Result<InboxAckResult, Error> {
+        let (kernel, principal) = self.principal().await?;
+        kernel.inbox_ack(&principal, until).await
+    }
+
+    /// Says that it is still there.
+    pub(crate) async fn heartbeat(&self) -> Result<EventsReply, Error> {
+        let live = vec![LiveEvent::Heartbeat];
+        self.report(EventsRequest { events: Vec::new(), live }).await
+    }
+
+    /// Takes its time.
+    pub(crate) async fn pass_time(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Never ends by itself.
+    pub(crate) async fn hang(&self) -> ScriptEnd {
+        std::future::pending().await
+    }
+
+    /// What it knows of the time.
+    pub(crate) fn now(&self) -> Millis {
+        self.machine.now().wall
+    }
+
+    /// Writes an event down and posts what is not acknowledged yet.
+    pub(crate) async fn post_event(&self, event: WorkerEvent) -> Result<EventsReply, Error> {
+        self.process.write(event, self.now());
+        let events = self.process.written_after(0);
+        self.report(EventsRequest { events, live: Vec::new() }).await
+    }
+
+    /// Writes its last word down and posts it if there is anybody to post it to.
+    pub(crate) async fn finish(&self, finished: Finished) {
+        if self.machine.has_kernel() {
+            // Refused when its run is over by now: then nobody asks how it ended.
+            let _ = self.post_event(WorkerEvent::Finished(finished)).await;
+        } else {
+            self.process.write(WorkerEvent::Finished(finished), self.now());
+        }
+    }
+
+    async fn report(&self, request: EventsRequest) -> Result<EventsReply, Error> {
+        let (kernel, principal) = self.principal().await?;
+        kernel.attempt_report(&principal, self.job.attempt, request).await
+    }
+}
+
+/// Where scripts wait until the test lets them go on.
+#[derive(Clone, Default)]
+pub(crate) struct ScriptGate(CancellationToken);
+
+impl ScriptGate {
+    pub(crate) fn open(&self) {
+        self.0.cancel();
+    }
+
+    pub(crate) async fn wait_open(&self) {
+        self.0.cancelled().await;
+    }
+}
+
+impl SimulatedProcess {
+    fn write(&self, event: WorkerEvent, ts: Millis) {
+        let mut journal = self.journal.lock().unwrap();
+        let no = i64::try_from(journal.len()).unwrap() + 1;
+        journal.push(NumberedEvent { no, ts, event });
+    }
+
+    /// What it wrote down after event `after`.
+    pub(crate) fn written_after(&self, after: i64) -> Vec<NumberedEvent> {
+        let journal = self.journal.lock().unwrap();
+        journal.iter().filter(|event| event.no > after).cloned().collect()
+    }
+}

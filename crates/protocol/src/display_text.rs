@@ -1,0 +1,49 @@
+//! Text that somebody else wrote, on its way to a person's eyes.
+
+/// Shows what a terminal would obey: control characters, invisible text and changes of direction.
+/// Newline and tab stay.
+pub fn sanitize_for_display(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.replace("\r\n", "\n").chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            '\0'..='\x1f' => shown.extend(char::from_u32(0x2400 + u32::from(c))),
+            '\x7f' => shown.push('␡'),
+            _ if is_deceptive(c) => shown.extend(c.escape_unicode()),
+            _ => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// C1 controls, marks and overrides of writing direction, separators that break lines, tag characters nobody sees.
+fn is_deceptive(c: char) -> bool {
+    matches!(c,
+        '\u{80}'..='\u{9f}'
+        | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        | '\u{2028}' | '\u{2029}' | '\u{feff}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_instead() {
+        for (text, shown) in [
+            ("plain, ünïcode, 请看 👍🏽", "plain, ünïcode, 请看 👍🏽"),
+            ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+            ("\x1b[2J\x1b]0;title\x07", "␛[2J␛]0;title␇"),
+            ("\x1b]52;c;ZXZpbA==\x1b\\", "␛]52;c;ZXZpbA==␛\\"),
+            ("safe\rmalicious", "safe␍malicious"),
+            ("from windows\r\n", "from windows\n"),
+            ("back\x08space del\x7f nul\0", "back␈space del␡ nul␀"),
+            ("c1 \u{9b}31m", "c1 \\u{9b}31m"),
+            ("\u{202e}txt.exe\u{2066}", "\\u{202e}txt.exe\\u{2066}"),
+            ("un\u{e0041}seen\u{2028}", "un\\u{e0041}seen\\u{2028}"),
+        ] {
+            assert_eq!(sanitize_for_display(text), shown);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Several databases behind one door: the home's, and one for each file that a workflow names for its team.
+//!
+//! Invariant: an instance is in one database, whole. Which one its number says: it begins with the database's own.
+
+mod methods;
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+use agent_worker_protocol::{AttemptId, InstanceRef, RunId, WorkflowId};
+use sha2::{Digest, Sha256};
+use tokio::{sync::Mutex, task::spawn_blocking};
+
+use crate::{
+    error::{Error, Result},
+    model::InstanceQuery,
+    sqlite::{Sqlite, rescue, team_databases},
+    store::Store as _,
+};
+
+/// The lock of a daemon that was killed may be held for a moment longer, by a process it was about to start.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// All of a home's databases. Cloning it is cheap.
+#[derive(Clone)]
+pub struct MultiStore(Arc<MultiStoreInner>);
+
+struct MultiStoreInner {
+    home: Sqlite,
+    databases: RwLock<BTreeMap<i64, TeamDatabase>>,
+    /// Those that could not be opened when the daemon began, and why: what is in them is not seen.
+    unavailable: Mutex<BTreeMap<PathBuf, String>>,
+    /// Held by whoever opens or removes one, so that no file is opened twice.
+    open_lock: Mutex<()>,
+}
+
+/// A database beside the home's.
+#[derive(Clone)]
+struct TeamDatabase {
+    path: PathBuf,
+    store: Sqlite,
+    /// Held for as long as it is open.
+    _lock: Arc<File>,
+}
+
+impl MultiStore {
+    /// Opens the database in `folder`, making it if need be, and those that were opened beside it before. One that was
+    /// deleted is forgotten; one that cannot be opened, or whose whole folder is away, is left alone until the next time.
+    pub async fn open(folder: &Path) -> std::result::Result<Self, Error> {
+        let home = Sqlite::open(folder)?;
+        let (databases, unavailable, changing) =
+            (RwLock::default(), Mutex::default(), Mutex::default());
+        let multi_store =
+            Self(Arc::new(MultiStoreInner { home, databases, unavailable, open_lock: changing }));
+        for path in multi_store.0.home.team_database_list().await? {
+            match database_presence(&path) {
+                Ok(DatabasePresence::Present) => {
+                    match multi_store.open_database(path.clone()).await {
+                        Ok(_) => {}
+                        Err(error) => multi_store.mark_unavailable(path, &error).await,
+                    }
+                }
+                Ok(DatabasePresence::Deleted) => {
+                    tracing::warn!(database = %path.display(), "is gone, and its teams with it");
+                    if let Err(error) = multi_store.0.home.team_database_remove(path).await {
+                        tracing::warn!(%error, "it will be looked for again at the next start");
+                    }
+                }
+                Err(error) => multi_store.mark_unavailable(path, &error.into()).await,
+            }
+        }
+        Ok(multi_store)
+    }
+
+    /// The databases beside the home's that are open.
+    fn open_databases(&self) -> Vec<TeamDatabase> {
+        let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+        databases.values().cloned().collect()
+    }
+
+    async fn mark_unavailable(&self, path: PathBuf, why: &Error) {
+        let why = match why {
+            Error::File(why) => why.to_string(),
+            other => other.to_string(),
+        };
+        tracing::error!(database = %path.display(), why, "cannot be opened");
+        self.0.unavailable.lock().await.insert(path, why);
+    }
+
+    /// Waits until everything asked for is done and the files are closed.
+    pub async fn close(self) {
+        for store in self.all_stores() {
+            store.close().await;
+        }
+    }
+
+    /// The home's database and all others, in the order of their numbers.
+    fn all_stores(&self) -> Vec<Sqlite> {
+        let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let others = databases.values().map(|database| database.store.clone());
+        std::iter::once(self.0.home.clone()).chain(others).collect()
+    }
+
+    /// Where an instance is.
+    fn store_for(&self, workflow: WorkflowId) -> Result<Sqlite> {
+        match workflow.get() >> team_databases::DATABASE_NUMBER_SHIFT {
+            0 => Ok(self.0.home.clone()),
+            number => {
+                let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+                let database = databases.get(&number).ok_or(Error::NotFound("instance"))?;
+                Ok(database.store.clone())
+            }
+        }
+    }
+
+    /// Where everything is that belongs to no instance.
+    #[expect(clippy::unnecessary_wraps, reason = "as the others are asked")]
+    fn home_store(&self) -> Result<Sqlite> {
+        Ok(self.0.home.clone())
+    }
+
+    /// The database at `path`, if it is open.
+    fn find_open(&self, path: &Path) -> Option<Sqlite> {
+        let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+        databases
+            .values()
+            .find(|database| database.path == path)
+            .map(|database| database.store.clone())
+    }
+
+    /// Where a run is; the home's where there is no such run.
+    async fn store_for_run(&self, run: RunId) -> Result<Sqlite> {
+        let mut stores = self.all_stores();
+        while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
+            match store.run_get(run).await {
+                Err(Error::NotFound(_)) => {}
+                found => return found.map(|_| store),
+            }
+        }
+        Ok(self.0.home.clone())
+    }
+
+    /// Where an attempt is; the home's where there is none.
+    async fn store_for_attempt(&self, attempt: AttemptId) -> Result<Sqlite> {
+        let mut stores = self.all_stores();
+        while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
+            match store.attempt_get(attempt).await {
+                Err(Error::NotFound(_)) => {}
+                found => return found.map(|_| store),
+            }
+        }
+        Ok(self.0.home.clone())
+    }
+
+    /// Refuses a team that is kept in another database than `wanted` (none: the home's).
+    async fn refuse_other_database(
+        &self,
+        project: &str,
+        instance: &InstanceRef,
+        wanted: Option<&Path>,
+    ) -> Result<()> {
+        let others =
+            self.open_databases().into_iter().map(|database| (Some(database.path), database.store));
+        for (path, store) in std::iter::once((None, self.0.home.clone())).chain(others) {
+            if path.as_deref() == wanted {
+                continue;
+            }
+            let namesakes = store.instance_list(InstanceQuery::Named(instance.clone())).await?;
+            if namesakes.iter().any(|namesake| namesake.project == project) {
+                let place = path
+                    .map_or_else(|| "the daemon's own database".into(), |path| path_text(&path));
+                return Err(Error::InOtherDatabase(place));
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the database at `path`, making it if need be, and remembers it.
+    async fn open_database(&self, path: PathBuf) -> Result<Sqlite> {
+        let text = path.to_str().ok_or_else(|| {
+            let why = format!("the path of {} is not Unicode", path.display());
+            io::Error::new(io::ErrorKind::InvalidInput, why)
+        })?;
+        let text = text.to_owned();
+        let (file, home) = (path.clone(), self.0.home.clone());
+        let opened = spawn_blocking(move || {
+            let lock = lock_database(&file)?;
+            home.open_sibling(&file, &companion_folder(&file)).map(|store| (store, lock))
+        });
+        let (store, lock) = opened.await.map_err(|_| Error::Closed)??;
+        // Nothing is written into one that the next daemon would not look for.
+        let known = async {
+            let number = self.ensure_database_number(&store, &text).await?;
+            self.0.home.team_database_add(text).await?;
+            Ok(number)
+        };
+        match known.await {
+            Ok(number) => {
+                self.0.unavailable.lock().await.remove(&path);
+                let database = TeamDatabase { path, store: store.clone(), _lock: Arc::new(lock) };
+                let mut databases =
+                    self.0.databases.write().unwrap_or_else(PoisonError::into_inner);
+                databases.insert(number, database);
+                Ok(store)
+            }
+            Err(error) => {
+                store.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The number of a database that was opened just now, none of those that are open already.
+    async fn ensure_database_number(&self, store: &Sqlite, path: &str) -> Result<i64> {
+        let taken = |number: i64| {
+            self.0.databases.read().unwrap_or_else(PoisonError::into_inner).contains_key(&number)
+        };
+        match store.database_number().await? {
+            0 => {
+                // By its path, so that files of different homes rarely have the same one.
+                let digest = Sha256::digest(path);
+                let drawn = i64::from(u16::from_be_bytes([digest[0], digest[1]]))
+                    % team_databases::MAX_TEAM_DATABASES;
+                let numbers = (drawn..team_databases::MAX_TEAM_DATABASES)
+                    .chain(0..drawn)
+                    .map(|number| number + 1);
+                let number = numbers.into_iter().find(|number| !taken(*number));
+                let number = number.ok_or(Error::Exists("number of a database"))?;
+                store.set_database_number(number).await?;
+                Ok(number)
+            }
+            number if taken(number) => Err(Error::Exists("number of a database")),
+            number => Ok(number),
+        }
+    }
+
+    /// Removes a database without instances, its file too.
+    async fn remove_if_empty(&self, number: i64) -> Result<()> {
+        let database = {
+            let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+            databases.get(&number).cloned()
+        };
+        let Some(TeamDatabase { path, store, .. }) = database else { return Ok(()) };
+        if !store.instance_list(InstanceQuery::All).await?.is_empty() {
+            return Ok(());
+        }
+        self.0.home.team_database_remove(path.clone()).await?;
+        self.0.databases.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        store.close().await;
+        for ending in ["", "-wal", "-shm"] {
+            ignore_not_found(fs::remove_file(format!("{}{ending}", path.display())))?;
+        }
+        ignore_not_found(fs::remove_dir_all(companion_folder(&path)))
+    }
+}
+
+/// What became of a database since it was last open.
+enum DatabasePresence {
+    Present,
+    Deleted,
+}
+
+/// Returns an error if the folder is missing: the disk may not be mounted, and the database must not be created again. A
+/// database whose data was rescued counts as present.
+fn database_presence(database: &Path) -> io::Result<DatabasePresence> {
+    if database.try_exists()? || rescue::newest_copy(&companion_folder(database))?.is_some() {
+        return Ok(DatabasePresence::Present);
+    }
+    fs::read_dir(database.parent().unwrap_or(database))?;
+    Ok(DatabasePresence::Deleted)
+}
+
+fn ignore_not_found(removed: io::Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The folder of what belongs to a database and is not in it.
+fn companion_folder(database: &Path) -> PathBuf {
+    let mut folder = database.as_os_str().to_owned();
+    folder.push(".d");
+    folder.into()
+}
+
+/// Keeps every other daemon from a database: two that write would not know of each other.
+fn lock_database(database: &Path) -> Result<File> {
+    let folder = companion_folder(database);
+    // A daemon's own, for example.
+    if database.exists() && !folder.exists() {
+        return Err(Error::NotTeamDatabase(path_text(database)));
+    }
+    if let Some(project) = folder.parent() {
+        fs::create_dir_all(project)?;
+    }
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
+        Ok(()) | Err(_) => {}
+    }
+    let options = OpenOptions::new().write(true).create(true).mode(0o600).clone();
+    let file = options.open(folder.join("lock"))?;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                return Err(Error::InUse(path_text(database)));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL_INTERVAL),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Whether a call of the program may happen: asked of the daemon, and waited for.
+//!
+//! The program asks here by itself, before it carries out what its model wants; its model has no business here. Invariant:
+//! nothing is allowed here that the daemon has not allowed for exactly these arguments. What a model says here by itself opens
+//! a request and no more.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use agent_worker_host::{DaemonSocket, DialError};
+use agent_worker_protocol::{
+    AttemptId, FailureClass,
+    api::{PermitReply, PermitRequest},
+};
+use axum::response::sse::Event;
+use futures_core::Stream;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+
+use crate::{event_reporter::EventReporter, model::TurnFailure};
+
+/// What programs call this server, and its only tool.
+pub(crate) const GATE_SERVER_NAME: &str = "gate";
+pub(crate) const APPROVE_TOOL_NAME: &str = "approve";
+
+const ASK_RETRY_INTERVAL: Duration = Duration::from_millis(250);
+/// The daemon holds a question for less.
+const ASK_TIMEOUT: Duration = Duration::from_mins(1);
+/// How often whoever waits is told that somebody is still there. Programs give up on silence.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Asks the daemon. Clones share it.
+#[derive(Clone)]
+pub(crate) struct ToolApprovalGate {
+    daemon: DaemonSocket,
+    path: String,
+    report: EventReporter,
+    /// How often it was asked. Every call is its own, whatever names its program gives: an answer is used once.
+    call_count: Arc<AtomicU64>,
+    /// Why the turn is over, once the daemon has said so.
+    failed: watch::Sender<Option<String>>,
+}
+
+/// What a program asks.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ApproveToolArguments {
+    tool_name: String,
+    #[serde(default)]
+    input: Value,
+}
+
+/// What it is told, as a stream: signs of life, then the answer.
+pub(crate) struct ApprovalEventStream(mpsc::Receiver<Event>);
+
+impl ToolApprovalGate {
+    pub(crate) fn new(daemon: DaemonSocket, attempt: AttemptId, report: EventReporter) -> Self {
+        let path = format!("/attempts/{attempt}/approvals");
+        Self { daemon, path, report, call_count: Arc::default(), failed: watch::Sender::default() }
+    }
+
+    /// Returns once the turn has failed for want of a person.
+    pub(crate) async fn wait_for_failure(&self) -> TurnFailure {
+        let mut failed = self.failed.subscribe();
+        loop {
+            if let Some(why) = failed.borrow_and_update().clone() {
+                return TurnFailure::new(FailureClass::Permission, why);
+            }
+            // The sender lives in `self`, so that it cannot be gone.
+            let _ = failed.changed().await;
+        }
+    }
+
+    /// Its one tool.
+    pub(crate) fn list_tools_result() -> Value {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "tool_name": {"type": "string"},
+                "input": {"type": "object"},
+                "tool_use_id": {"type": "string"},
+            },
+            "required": ["tool_name", "input"],
+        });
+        let about = "Asks whether a call may happen. For the program itself.";
+        json!({"tools": [{"name": APPROVE_TOOL_NAME, "description": about, "inputSchema": schema}]})
+    }
+
+    /// The answer to one call, told with signs of life; nobody is asked any more once nobody listens.
+    pub(crate) async fn handle_approve_call(
+        self,
+        id: Value,
+        params: Map<String, Value>,
+        tell: ApprovalEventSender,
+    ) {
+        let progress = params.get("_meta").and_then(|meta| meta.get("progressToken")).cloned();
+        let asked = params.get("arguments").cloned().unwrap_or_default();
+        let decided = self.approve_tool_result(asked);
+        tokio::pin!(decided);
+        let mut tick = interval(KEEPALIVE_INTERVAL);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sign = 0_u32;
+        let answer = loop {
+            tokio::select! {
+                answer = &mut decided => break answer,
+                () = tell.0.closed() => return,
+                _ = tick.tick() => {
+                    sign += 1;
+                    let event = match &progress {
+                        Some(token) => message_event(&json!({
+                            "jsonrpc": "2.0",
+                            "method": "notifications/progress",
+                            "params": {"progressToken": token, "progress": sign},
+                        })),
+                        None => Event::default().comment("waiting for a person"),
+                    };
+                    // Whoever is slow misses one.
+                    let _ = tell.0.try_send(event);
+                }
+            }
+        };
+        let result = json!({"content": [{"type": "text", "text": answer.to_string()}]});
+        let _ = tell
+            .0
+            .send(message_event(&json!({"jsonrpc": "2.0", "id": id, "result": result})))
+            .await;
+    }
+
+    /// What the program is told, in its own words.
+    async fn approve_tool_result(&self, asked: Value) -> Value {
+        let deny = |why: String| json!({"behavior": "deny", "message": why});
+        let petition = match ApproveToolArguments::deserialize(asked) {
+            Ok(petition) => petition,
+            Err(error) => return deny(format!("this cannot be asked: {error}")),
+        };
+        let ApproveToolArguments { tool_name, input } = petition;
+        if tool_name.starts_with(&format!("mcp__{GATE_SERVER_NAME}__")) {
+            return deny("nobody approves its own requests".to_owned());
+        }
+        let request = PermitRequest { call: self.next_call_id(), tool: tool_name, args: input };
+        match self.request_permit(&request).await {
+            Ok(()) => json!({"behavior": "allow", "updatedInput": request.args}),
+            Err(why) => deny(why),
+        }
+    }
+
+    /// Whether a call may happen, exactly so and once; else why not.
+    pub(crate) async fn request_permit(&self, request: &PermitRequest) -> Result<(), String> {
+        match self.ask_daemon(request).await {
+            PermitReply::Allow => Ok(()),
+            PermitReply::Deny { why } => Err(why),
+            PermitReply::Fail { why } => {
+                let failure = format!("{} was not approved: {why}", request.tool);
+                self.failed.send_replace(Some(failure));
+                Err(why)
+            }
+            // It is asked again for as long as it is open.
+            PermitReply::Open { .. } => Err("nobody has answered".to_owned()),
+        }
+    }
+
+    /// What tells a call from every other of its attempt.
+    pub(crate) fn next_call_id(&self) -> String {
+        self.call_count.fetch_add(1, Ordering::Relaxed).to_string()
+    }
+
+    /// Asks until there is an answer, however often the daemon restarts. The clocks stand still meanwhile.
+    async fn ask_daemon(&self, request: &PermitRequest) -> PermitReply {
+        let _held = self.report.pause_clocks();
+        loop {
+            let asked = self.daemon.post::<_, PermitReply>(&self.path, request);
+            match timeout(ASK_TIMEOUT, asked).await {
+                Ok(Ok(PermitReply::Open { .. })) | Err(_) => {}
+                Ok(Ok(reply)) => return reply,
+                Ok(Err(DialError::Refused(problem))) if problem.code.status() < 500 => {
+                    return PermitReply::Deny { why: problem.message };
+                }
+                Ok(Err(
+                    DialError::Refused(_)
+                    | DialError::Garbled { .. }
+                    | DialError::Absent { .. }
+                    | DialError::Impostor { .. }
+                    | DialError::Lost { .. }
+                    | DialError::PathTooLong { .. },
+                )) => sleep(ASK_RETRY_INTERVAL).await,
+            }
+        }
+    }
+}
+
+/// Where an answer is told.
+pub(crate) struct ApprovalEventSender(mpsc::Sender<Event>);
+
+/// Both ends of an answer.
+pub(crate) fn approval_event_channel() -> (ApprovalEventSender, ApprovalEventStream) {
+    let (tell, told) = mpsc::channel(2);
+    (ApprovalEventSender(tell), ApprovalEventStream(told))
+}
+
+fn message_event(message: &Value) -> Event {
+    Event::default().event("message").data(message.to_string())
+}
+
+impl Stream for ApprovalEventStream {
+    type Item = Result<Event, std::convert::Infallible>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().0.poll_recv(cx).map(|event| event.map(Ok))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::clocks::WorkerApprovalWait;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clocks_stand_still_while_an_answer_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let daemon = DaemonSocket::at(folder.path().join("daemon.sock"));
+        let attempt = AttemptId::new(uuid::Uuid::nil());
+        let hour = Duration::from_hours(1);
+        let report = EventReporter::open(folder.path(), attempt, daemon.clone(), hour).unwrap();
+        let gate = ToolApprovalGate::new(daemon, attempt, report.clone());
+        assert_eq!(report.paused_time(), (Duration::ZERO, WorkerApprovalWait::NotWaiting));
+        let waits = async {
+            let asked = json!({"tool_name": "Bash", "input": {"command": "ls"}});
+            timeout(hour, gate.approve_tool_result(asked)).await
+        };
+        let looks = async {
+            sleep(hour / 2).await;
+            report.paused_time().1
+        };
+        let (waited, meanwhile) = tokio::join!(waits, looks);
+        assert!(waited.is_err(), "no daemon, no answer: {waited:?}");
+        assert_eq!(meanwhile, WorkerApprovalWait::Waiting);
+        assert_eq!(report.paused_time(), (hour, WorkerApprovalWait::NotWaiting));
+        assert_eq!(report.last_activity_and_reply().0, Instant::now(), "silence counts from here");
+    }
+}

@@ -1,0 +1,269 @@
+//! One attempt, from the line on stdin to the last word.
+//!
+//! Lock, report `started`, work, end the tree, report `finished`. Whatever cuts the work short (a
+//! clock, TERM, the daemon's order) takes the same way out. Invariant: no backend starts before
+//! `started` is acknowledged, and `finished` is written when no process of the attempt is left.
+
+use std::{
+    io::{self, BufRead},
+    path::PathBuf,
+    pin::pin,
+    time::Duration,
+};
+
+use agent_worker_host::{DaemonSocket, LockFile, end_processes, own_descendants};
+use agent_worker_protocol::{
+    Backend, Finished, Problem, Span, SuspensionDetector, WorkerEvent, WorkerJob, WorkerOutcome,
+};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    approval_gate::ToolApprovalGate,
+    clocks::{AttemptClockReadings, Expiry, next_expiry},
+    event_reporter::EventReporter,
+    mcp_client::McpClient,
+    mock::MockModel,
+    model::{ModelConversation, TurnFailure},
+    program::{self, JobProgram},
+    shell::Shell,
+    tool_loop::tool_loop,
+    toolbox::Toolbox,
+    worker_log::WorkerLog,
+};
+
+/// How long an agent that is told to stop may take to say so.
+const ACP_CANCEL_GRACE: Duration = Duration::from_secs(2);
+
+/// Why a worker could not do what it is for. How an attempt went is no error: it is reported.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There was no job on stdin.
+    #[error("could not read the job from stdin")]
+    Job(#[source] io::Error),
+    /// The attempt's folder could not be used.
+    #[error("could not {doing} in {}", folder.display())]
+    Folder {
+        /// The attempt, as a verb phrase.
+        doing: &'static str,
+        /// Where.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system did not let it look after its children.
+    #[error("could not become the parent of its orphans, or hear signals")]
+    Process(#[source] io::Error),
+    /// The daemon knows no such attempt, or has ended it. Its processes are gone.
+    #[error("the daemon does not want this attempt any more")]
+    Rejected(#[source] Problem),
+}
+
+/// Carries out the job that is on the first line of `stdin`.
+///
+/// Reads it blocking, and then never again: nothing else is going on yet. Wants a runtime to itself.
+pub async fn run_worker(stdin: impl BufRead) -> Result<(), Error> {
+    let began = Instant::now();
+    let job = read_job(stdin).map_err(Error::Job)?;
+    let folder = |doing| {
+        let folder = job.folder.clone();
+        move |source| Error::Folder { doing, folder, source }
+    };
+    let lock = LockFile::acquire(&job.folder.join("worker.lock")).map_err(folder("lock"))?;
+    // Whoever loses its parent below us becomes our child: nobody leaves the tree.
+    let adopted = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    adopted.map_err(|errno| Error::Process(errno.into()))?;
+    let signals = WorkerSignals::catch().map_err(Error::Process)?;
+    let daemon = DaemonSocket::at(job.socket.clone()).with_token(job.token.clone());
+    let report = EventReporter::open(
+        &job.folder,
+        job.attempt,
+        daemon.clone(),
+        job.limits.orphan_grace.duration(),
+    )
+    .map_err(folder("begin events.jsonl"))?;
+    let stopping = CancellationToken::new();
+    let attempt = Attempt { job, daemon, report: report.clone(), began, stopping };
+    let ended = tokio::select! {
+        ended = attempt.run(signals) => ended,
+        never = report.post_forever() => match never {},
+    };
+    drop(lock);
+    ended
+}
+
+fn read_job(mut stdin: impl BufRead) -> io::Result<WorkerJob> {
+    let mut line = String::new();
+    stdin.read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// TERM, which stops an attempt; and those that are not for it.
+struct WorkerSignals {
+    term: Signal,
+    /// A terminal's signals are for whoever sits there. Caught, not ignored: children would inherit that.
+    _terminal: [Signal; 2],
+}
+
+impl WorkerSignals {
+    fn catch() -> io::Result<Self> {
+        let terminal = [signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?];
+        Ok(Self { term: signal(SignalKind::terminate())?, _terminal: terminal })
+    }
+}
+
+struct Attempt {
+    job: WorkerJob,
+    daemon: DaemonSocket,
+    report: EventReporter,
+    began: Instant,
+    /// The work is to end.
+    stopping: CancellationToken,
+}
+
+/// What ended the work.
+enum WorkerEnding {
+    Completed(Result<String, TurnFailure>),
+    Expired(Expiry),
+    Stopped,
+    Rejected(Problem),
+}
+
+impl Attempt {
+    async fn run(&self, mut signals: WorkerSignals) -> Result<(), Error> {
+        let started = self.report.record(WorkerEvent::Started { pid: std::process::id() });
+        let ending = {
+            let mut labour = pin!(self.run_backend(started));
+            let ending = tokio::select! {
+                ended = &mut labour => WorkerEnding::Completed(ended),
+                expiry = self.wait_for_expiry() => WorkerEnding::Expired(expiry),
+                problem = self.report.wait_rejected() => WorkerEnding::Rejected(problem),
+                () = self.report.wait_stop_order() => WorkerEnding::Stopped,
+                _ = signals.term.recv() => WorkerEnding::Stopped,
+            };
+            self.stopping.cancel();
+            if let (Backend::Acp(_), WorkerEnding::Expired(_) | WorkerEnding::Stopped) =
+                (&self.job.backend, &ending)
+            {
+                // It is told before it is ended, and may say what it has used.
+                let _ = timeout(ACP_CANCEL_GRACE, labour).await;
+            }
+            ending
+        };
+        end_processes(own_descendants, self.job.limits.kill_grace.duration()).await;
+        let finished = match ending {
+            WorkerEnding::Completed(Ok(text)) => Finished { text, outcome: WorkerOutcome::Ok },
+            WorkerEnding::Completed(Err(failure)) => finished_without_text(failure.outcome()),
+            WorkerEnding::Expired(expiry) => {
+                finished_without_text(expiry.outcome(&self.job.limits))
+            }
+            WorkerEnding::Stopped => {
+                finished_without_text(WorkerOutcome::Interrupted { why: "stopped".to_owned() })
+            }
+            WorkerEnding::Rejected(problem) => return Err(Error::Rejected(problem)),
+        };
+        self.report_finished(finished).await
+    }
+
+    /// Does what the job asks for, once the daemon knows that somebody is about to.
+    async fn run_backend(&self, started: i64) -> Result<String, TurnFailure> {
+        self.report.wait_acknowledged(started).await;
+        let (job, report) = (&self.job, &self.report);
+        let log = WorkerLog::new(&job.env);
+        let daemon = McpClient::new(self.daemon.clone());
+        let shell = match &job.backend {
+            Backend::Mock { .. } => Some(Shell::new(job)),
+            Backend::Native(_) | Backend::Acp(_) | Backend::Command { .. } => None,
+        };
+        let tools = Toolbox::new(daemon, shell, log.clone());
+        let unserved = tools.unserved();
+        let gate = ToolApprovalGate::new(self.daemon.clone(), job.attempt, report.clone());
+        let program = match &job.backend {
+            Backend::Mock { rules } => {
+                let conversation = ModelConversation {
+                    system_prompt: job.system_prompt.clone(),
+                    prompt: job.prompt.clone(),
+                    exchanges: Vec::new(),
+                };
+                let mut model = MockModel::new(rules, job);
+                let done = tool_loop(&mut model, &tools, conversation, job.max_steps, report).await;
+                return unserved.override_outcome(done);
+            }
+            Backend::Native(native) => JobProgram::native(native),
+            Backend::Acp(acp) => JobProgram::acp(acp),
+            Backend::Command { command } => JobProgram::executable(command),
+        };
+        let done =
+            program::run_turn(&program, job, (tools, gate), (report, &log), &self.stopping).await;
+        unserved.override_outcome(done)
+    }
+
+    /// Waits until a clock has run out. Time in which this process did not run does not count.
+    async fn wait_for_expiry(&self) -> Expiry {
+        let limits = &self.job.limits;
+        let limits = [limits.wall, limits.silence, limits.orphan_grace].map(Span::duration);
+        let shortest = limits.into_iter().min().unwrap_or_default();
+        let mut suspension = SuspensionDetector::new(shortest);
+        let started = Instant::now();
+        loop {
+            if let Some(gap) = suspension.observe(started.elapsed()) {
+                self.report.record_suspension(gap);
+            }
+            let (active, answered) = self.report.last_activity_and_reply();
+            let (held, waiting) = self.report.paused_time();
+            let times = AttemptClockReadings {
+                began: self.began + held,
+                last_activity: active,
+                last_reply: answered,
+                approval_wait: waiting,
+            };
+            let (at, expiry) = next_expiry(times, &self.job.limits);
+            if Instant::now() >= at {
+                return expiry;
+            }
+            tokio::select! {
+                () = sleep_until(at.min(Instant::now() + suspension.tick())) => {}
+                () = self.report.wait_clocks_resumed() => {}
+            }
+        }
+    }
+
+    /// Says the last word, and waits until it is heard: for as long as a daemon may be away.
+    ///
+    /// It is on disk by then. A daemon that comes later reads it there. Where the disk did not take it, this process has
+    /// the only copy, and waits for as long as a daemon answers.
+    async fn report_finished(&self, finished: Finished) -> Result<(), Error> {
+        let (_, answered) = self.report.last_activity_and_reply();
+        let last = self.report.record(WorkerEvent::Finished(finished));
+        let heard = async {
+            tokio::select! {
+                () = self.report.wait_acknowledged(last) => Ok(()),
+                problem = self.report.wait_rejected() => Err(Error::Rejected(problem)),
+            }
+        };
+        let mut heard = pin!(heard);
+        let mut answered = answered;
+        let heard = loop {
+            let deadline = answered + self.job.limits.orphan_grace.duration();
+            let heard = timeout_at(deadline, &mut heard).await;
+            let (_, latest) = self.report.last_activity_and_reply();
+            if heard.is_ok() || latest <= answered || !self.report.has_write_error() {
+                break heard;
+            }
+            answered = latest;
+        };
+        if let Some(source) = self.report.take_write_error() {
+            let folder = self.job.folder.clone();
+            return Err(Error::Folder { doing: "write events.jsonl", folder, source });
+        }
+        heard.unwrap_or(Ok(()))
+    }
+}
+
+/// A last word without words.
+fn finished_without_text(outcome: WorkerOutcome) -> Finished {
+    Finished { text: String::new(), outcome }
+}

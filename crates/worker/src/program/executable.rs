@@ -1,0 +1,177 @@
+//! Any executable: the turn as JSON on its stdin, the team's tools at a URL in its environment.
+//!
+//! It writes what it likes. Lines that are events of ours are taken as such; of the others the last one is its answer,
+//! unless it says `finished` itself.
+
+use std::io;
+
+use agent_worker_protocol::{
+    AgentName, FailureClass, Finished, InstanceRef, Millis, Usage, WorkerJob, WorkerOutcome,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
+};
+use crate::{model::TurnFailure, truncation::truncate};
+
+const TOOLS_URL: &str = "AGENT_WORKER_MCP_URL";
+const TOOLS_TOKEN: &str = "AGENT_WORKER_MCP_TOKEN";
+/// What programs exit with when it may work later (`EX_TEMPFAIL`).
+const EXIT_TEMPFAIL: i32 = 75;
+
+/// What it has said so far.
+#[derive(Default)]
+pub(super) struct Executable {
+    last_line: String,
+    finished: Option<Finished>,
+}
+
+/// What it reads.
+#[derive(Serialize)]
+struct ExecutableInput<'a> {
+    agent: &'a AgentName,
+    instance: &'a InstanceRef,
+    /// The same for every try: a key for what it does outside.
+    activation: &'a str,
+    /// From 1.
+    attempt: u32,
+    system_prompt: &'a str,
+    prompt: &'a str,
+    /// What woke it, alone.
+    woken_by: &'a str,
+    model: Option<&'a str>,
+    /// What it said itself in its last turn that ended well.
+    session: Option<&'a Value>,
+}
+
+/// What it may write.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum ExecutableEvent {
+    Text { text: String },
+    Usage(Usage),
+    Session { session: Value },
+    Retry { why: String },
+    Finished(ExecutableFinished),
+}
+
+/// The kinds of these.
+const EVENT_KINDS: [&str; 5] = ["text", "usage", "session", "retry", "finished"];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ExecutableOutcome {
+    Ok,
+    Failed,
+}
+
+/// Its last word. Without an outcome it is done.
+#[derive(Deserialize)]
+struct ExecutableFinished {
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    outcome: Option<ExecutableOutcome>,
+    class: Option<FailureClass>,
+    #[serde(default)]
+    why: String,
+    retry_at: Option<Millis>,
+}
+
+impl VendorAdapter for Executable {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
+        let WorkerJob {
+            agent,
+            instance,
+            activation,
+            number,
+            system_prompt,
+            prompt,
+            woken_by,
+            model,
+            ..
+        } = turn.job;
+        let task = ExecutableInput {
+            agent,
+            instance,
+            activation,
+            attempt: *number,
+            system_prompt,
+            prompt,
+            woken_by,
+            model: model.as_deref(),
+            session: turn.session.as_ref(),
+        };
+        let stdin = serde_json::to_string(&task)? + "\n";
+        let mut invocation = BackendInvocation { stdin, ..BackendInvocation::default() };
+        invocation.env(TOOLS_URL, &turn.tool_server.url);
+        invocation.env(TOOLS_TOKEN, &turn.tool_server.token);
+        Ok(invocation)
+    }
+
+    fn parse_line(&mut self, line: &str) -> Vec<ProgramEvent> {
+        let event = serde_json::from_str::<Value>(line).ok();
+        let Some(event) =
+            event.filter(|event| EVENT_KINDS.iter().any(|kind| event["kind"] == *kind))
+        else {
+            if !line.trim().is_empty() {
+                line.clone_into(&mut self.last_line);
+            }
+            return vec![ProgramEvent::Text(format!("{line}\n"))];
+        };
+        match serde_json::from_value(event) {
+            Ok(ExecutableEvent::Text { text }) => vec![ProgramEvent::Text(text)],
+            Ok(ExecutableEvent::Usage(usage)) => vec![ProgramEvent::Usage(usage)],
+            Ok(ExecutableEvent::Session { session }) => vec![ProgramEvent::Session(session)],
+            Ok(ExecutableEvent::Retry { why }) => vec![ProgramEvent::Retry(why)],
+            Ok(ExecutableEvent::Finished(last)) => {
+                self.finished = Some(last.into_finished());
+                Vec::new()
+            }
+            // A failure that is not understood must not pass for an answer.
+            Err(error) => {
+                let why = format!(
+                    "an event it wrote was not understood: {error}: {}",
+                    truncate(line, 200)
+                );
+                vec![ProgramEvent::GaveUp(TurnFailure::new(FailureClass::Fatal, why))]
+            }
+        }
+    }
+
+    fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome {
+        let failed = |class, why| ProgramOutcome::Failed(TurnFailure::new(class, why));
+        match (self.finished.take(), exit.status.code()) {
+            (Some(Finished { text, outcome: WorkerOutcome::Ok }), Some(0)) => {
+                ProgramOutcome::Answered(text)
+            }
+            (Some(Finished { outcome: WorkerOutcome::Failed { class, why, retry_at }, .. }), _) => {
+                ProgramOutcome::Failed(TurnFailure { retry_at, ..TurnFailure::new(class, why) })
+            }
+            (None, Some(0)) => ProgramOutcome::Answered(std::mem::take(&mut self.last_line)),
+            (_, Some(EXIT_TEMPFAIL)) => failed(FailureClass::Transient, exit.description()),
+            (_, _) => failed(FailureClass::Fatal, exit.description()),
+        }
+    }
+
+    fn needs_tools(&self) -> bool {
+        false
+    }
+}
+
+impl ExecutableFinished {
+    fn into_finished(self) -> Finished {
+        let Self { text, outcome, class, why, retry_at } = self;
+        let outcome = match outcome {
+            None | Some(ExecutableOutcome::Ok) => WorkerOutcome::Ok,
+            Some(ExecutableOutcome::Failed) => WorkerOutcome::Failed {
+                class: class.unwrap_or(FailureClass::Fatal),
+                why: if why.is_empty() { text.clone() } else { why },
+                retry_at,
+            },
+        };
+        Finished { text, outcome }
+    }
+}

@@ -1,0 +1,30 @@
+//! What a vendor's agent reads from a file: in the attempt's own folder, for its owner alone.
+
+use std::{
+    fs::{DirBuilder, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+/// Writes a file nobody else reads. Returns its path.
+pub(super) fn write_private_file(folder: &Path, name: &str, text: &str) -> io::Result<String> {
+    let path = folder.join(name);
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+    file.write_all(text.as_bytes())?;
+    path_text(&path)
+}
+
+/// Makes a folder nobody else looks into, with all that lead there. Returns its path.
+pub(super) fn create_private_folder(path: &Path) -> io::Result<String> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    path_text(path)
+}
+
+/// A path as an argument or a variable has it.
+fn path_text(path: &Path) -> io::Result<String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("{} is not UTF-8", path.display()))
+    })
+}

@@ -1,0 +1,50 @@
+//! How long texts are shown: their beginning.
+
+use serde_json::Value;
+
+/// How much of a string among a call's arguments, and of all of them, an event shows.
+const MAX_STRING_BYTES: usize = 1_000;
+const MAX_ARGS_BYTES: usize = 16_000;
+
+/// The first `most` bytes of a text, at a character's border, and a mark if there is more.
+pub(crate) fn truncate(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(most)])
+}
+
+/// Arguments as an event shows them: whole where they are short. A document's text is in its document.
+pub(crate) fn truncate_args(args: Value) -> Value {
+    let args = truncate_strings(args);
+    let text = args.to_string();
+    if text.len() <= MAX_ARGS_BYTES { args } else { Value::String(truncate(&text, MAX_ARGS_BYTES)) }
+}
+
+fn truncate_strings(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(truncate(&text, MAX_STRING_BYTES)),
+        Value::Array(items) => items.into_iter().map(truncate_strings).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (name, truncate_strings(value))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_event_shows_short_arguments_whole_and_long_ones_cut() {
+        let short = json!({"message": "hello", "to": ["a"], "n": 1});
+        assert_eq!(truncate_args(short.clone()), short);
+        let long = truncate_args(json!({"content": "é".repeat(2_000), "n": [1]}));
+        assert_eq!(long, json!({"content": format!("{}…", "é".repeat(500)), "n": [1]}));
+        let many = truncate_args(json!({"items": vec!["word"; 10_000]}));
+        assert!(many.as_str().is_some_and(|text| text.len() < MAX_ARGS_BYTES + 10));
+    }
+}

@@ -1,0 +1,138 @@
+//! `mock:` the script of an agent without a model, for tests and for trying a workflow out.
+//!
+//! The rules are those of [`MockRule`]; in the file a failure is a word (`fail: crash`), and an
+//! exit status is `exit: 3` or `fail: { exit: 3 }`.
+
+use agent_worker_protocol::{MockCall, MockFailure, MockRule, SHELL_TOOL, Span, ToolName};
+use serde_json::{Map, Value};
+
+use crate::{
+    diagnostics::{
+        diagnostic::{Diagnostic, Diagnostics},
+        spelling::nearest,
+    },
+    yaml::fields::{AllowedKeys, YamlField, YamlFields},
+    yaml::{Node, Yaml},
+};
+
+const RULE_KEYS: AllowedKeys = AllowedKeys {
+    known: &["on", "sleep", "calls", "run", "say", "fail", "exit", "times"],
+    planned: &[],
+};
+const CALL_KEYS: AllowedKeys = AllowedKeys { known: &["tool", "args"], planned: &[] };
+const EXIT_KEYS: AllowedKeys = AllowedKeys { known: &["exit"], planned: &[] };
+
+const FAILURES: [(&str, MockFailure); 5] = [
+    ("transient", MockFailure::Transient),
+    ("rate_limited", MockFailure::RateLimited),
+    ("fatal", MockFailure::Fatal),
+    ("crash", MockFailure::Crash),
+    ("hang", MockFailure::Hang),
+];
+
+pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Vec<MockRule> {
+    read_each(field, diagnostics, read_rule)
+}
+
+/// What `read` makes of each item of a list, as far as looking on makes sense.
+fn read_each<T>(
+    list: &YamlField<'_>,
+    diagnostics: &mut Diagnostics,
+    read: impl Fn(&YamlField<'_>, &mut Diagnostics) -> Option<T>,
+) -> Vec<T> {
+    let mut items = Vec::new();
+    for item in diagnostics.ok_or_add(list.list()).unwrap_or_default() {
+        if diagnostics.is_full() {
+            break;
+        }
+        items.extend(read(&item, diagnostics));
+    }
+    items
+}
+
+fn read_rule(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<MockRule> {
+    let fields = field.fields(&RULE_KEYS, diagnostics)?;
+    let text = |field: &YamlField<'_>| field.text().map(str::to_owned);
+    let longest = Span::from_secs(24 * 60 * 60);
+    let calls = fields.get("calls").map(|field| read_each(&field, diagnostics, read_call));
+    Some(MockRule {
+        on: fields.read_with("on", diagnostics, text),
+        sleep: fields
+            .read_with("sleep", diagnostics, |field| field.span(Span::default()..=longest)),
+        calls: calls.unwrap_or_default(),
+        run: fields.read_with("run", diagnostics, text),
+        say: fields.read_with("say", diagnostics, text),
+        fail: read_failure(&fields, diagnostics),
+        times: fields.read_with("times", diagnostics, |field| field.integer(1..=1_000)),
+    })
+}
+
+fn read_call(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<MockCall> {
+    let fields = field.fields(&CALL_KEYS, diagnostics)?;
+    let tool = fields.require("tool", diagnostics);
+    let tool = tool.and_then(|field| diagnostics.ok_or_add(known_tool(&field)));
+    let args = fields.read_with("args", diagnostics, YamlField::named_entries).unwrap_or_default();
+    let args = args.into_iter().map(|(key, field)| (key.text.to_owned(), to_json(field.node)));
+    Some(MockCall { tool: tool?.to_owned(), args: args.collect() })
+}
+
+/// The name of a tool there is.
+fn known_tool<'a>(field: &YamlField<'a>) -> Result<&'a str, Diagnostic> {
+    let word = field.text()?;
+    match unknown_tool(word) {
+        None => Ok(word),
+        Some((message, hint)) => Err(field.diagnostic(message).with_hint(hint)),
+    }
+}
+
+/// What is wrong with the name of a tool, and what to write instead; none if there is such a tool.
+pub(crate) fn unknown_tool(word: &str) -> Option<(String, String)> {
+    if word == SHELL_TOOL || ToolName::find(word).is_some() {
+        return None;
+    }
+    let words = || ToolName::ALL.iter().map(|tool| tool.word()).chain([SHELL_TOOL]);
+    let hint = match nearest(word, words()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", words().collect::<Vec<_>>().join(", ")),
+    };
+    Some((format!("there is no tool `{word}`"), hint))
+}
+
+fn read_failure(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> Option<MockFailure> {
+    match (fields.get("fail"), fields.get("exit")) {
+        (None, None) => None,
+        (Some(_), Some(exit)) => {
+            diagnostics.add(
+                exit.diagnostic("a rule has `fail` or `exit`, not both")
+                    .with_hint("remove one of the two"),
+            );
+            None
+        }
+        (None, Some(exit)) => diagnostics.ok_or_add(read_exit_status(&exit)),
+        (Some(fail), None) if matches!(fail.node.value, Yaml::Map(_)) => {
+            let exit = fail.fields(&EXIT_KEYS, diagnostics)?.require("exit", diagnostics)?;
+            diagnostics.ok_or_add(read_exit_status(&exit))
+        }
+        (Some(fail), None) => diagnostics.ok_or_add(fail.one_of(&FAILURES, &[])),
+    }
+}
+
+fn read_exit_status(field: &YamlField<'_>) -> Result<MockFailure, Diagnostic> {
+    let status = field.integer(0..=u32::from(u8::MAX))?;
+    u8::try_from(status).map(MockFailure::Exit).map_err(|_| field.must_be("between 0 and 255"))
+}
+
+fn to_json(node: &Node) -> Value {
+    match &node.value {
+        Yaml::Null => Value::Null,
+        Yaml::Bool(value) => (*value).into(),
+        Yaml::Whole(value) => (*value).into(),
+        Yaml::Decimal(value) => (*value).into(),
+        Yaml::Text(value) => value.as_str().into(),
+        Yaml::List(items) => items.iter().map(to_json).collect(),
+        Yaml::Map(entries) => {
+            let pairs = entries.iter().map(|entry| (entry.key.clone(), to_json(&entry.value)));
+            Value::Object(pairs.collect::<Map<_, _>>())
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Agents that belong to no file: made one by one, with the same defaults and the same words about what is wrong.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use agent_worker_protocol::{
+    AgentName, AgentSettings, MockRule, Permissions, RetryPolicy, WorkflowName,
+};
+
+use crate::{
+    agents::{DEFAULT_SILENCE, DEFAULT_STEPS, DEFAULT_TIMEOUT},
+    agents::{
+        backend::{self, BackendKind},
+        mock,
+    },
+    definition::{
+        context::{Documents, WorkflowContext},
+        limits::LimitSettings,
+        workflow::Workflow,
+    },
+    diagnostics::diagnostic::Diagnostics,
+    error::Error,
+    yaml,
+    yaml::{
+        fields::YamlField,
+        text_file::{FileReadError, MAX_FILE_BYTES},
+    },
+};
+
+/// What is said of an agent that is made by hand.
+#[derive(Clone, Debug)]
+pub struct AgentDraft {
+    /// Its name.
+    pub name: AgentName,
+    /// How its worker reaches a model, as written.
+    pub backend: Option<String>,
+    /// The model, as written.
+    pub model: Option<String>,
+    /// Who it is told it is.
+    pub system_prompt: Option<String>,
+    /// The script of a `mock` agent.
+    pub mock: Vec<MockRule>,
+    /// Where it works, if not in its run's folder.
+    pub cwd: Option<PathBuf>,
+}
+
+/// Why a draft is no agent.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{message}")]
+pub struct AgentDraftError {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// Reads the script of a `mock` agent by itself: the list that stands behind `mock:` in a file. `path` is its name in
+/// messages; it is not read.
+pub fn parse_mock_script(text: &str, path: &Path) -> Result<Vec<MockRule>, Error> {
+    if text.len() > MAX_FILE_BYTES {
+        return Err(Error::unreadable(path, &FileReadError::TooLarge));
+    }
+    let mut diagnostics = Diagnostics::default();
+    let root = diagnostics.ok_or_add(yaml::read(text));
+    let rules = root.map(|root| mock::read(&YamlField::root(&root), &mut diagnostics));
+    match rules {
+        Some(rules) if diagnostics.is_empty() => Ok(rules),
+        Some(_) | None => Err(Error::invalid(path, text, diagnostics)),
+    }
+}
+
+impl AgentDraft {
+    /// The agent, complete.
+    pub fn into_settings(self) -> Result<AgentSettings, AgentDraftError> {
+        let kind = match (self.backend.as_deref(), self.model.as_deref()) {
+            (Some(word), _) => BackendKind::from_word(word),
+            (None, _) if !self.mock.is_empty() => Ok(BackendKind::Mock),
+            (None, Some(model)) => BackendKind::from_model(model),
+            (None, None) => {
+                Err((format!("`{}` needs a backend", self.name), backend::backend_choices()))
+            }
+        };
+        let mut calls = self.mock.iter().flat_map(|rule| &rule.calls);
+        let strange = calls.find_map(|call| mock::unknown_tool(&call.tool));
+        let backend = kind.and_then(|kind| strange.map_or(Ok(kind), Err));
+        let backend = backend.and_then(|kind| kind.with_defaults(self.mock));
+        let backend = backend.map_err(|(message, hint)| AgentDraftError { message, hint })?;
+        Ok(AgentSettings {
+            name: self.name,
+            backend,
+            model: self.model,
+            system_prompt: self.system_prompt,
+            max_tokens: None,
+            max_steps: DEFAULT_STEPS,
+            timeout: DEFAULT_TIMEOUT,
+            silence: DEFAULT_SILENCE,
+            retry: RetryPolicy::default(),
+            cwd: self.cwd,
+            env: Vec::new(),
+            requires: BTreeMap::new(),
+            permissions: Permissions::default(),
+        })
+    }
+}
+
+impl Workflow {
+    /// What standalone agents take part in: a name, the usual limits, and nobody yet.
+    pub fn standalone(name: WorkflowName) -> Self {
+        Self {
+            name,
+            params: Vec::new(),
+            agents: Vec::new(),
+            // They have no folder to lie in.
+            context: WorkflowContext { documents: Documents::Store, ..WorkflowContext::default() },
+            setup: Vec::new(),
+            kickoff: None,
+            limits: LimitSettings::default(),
+            env_names: BTreeSet::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use agent_worker_protocol::MockCall;
+
+    use super::*;
+
+    const CHOICE: &str = "this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`";
+
+    fn draft(backend: Option<&str>, model: Option<&str>) -> AgentDraft {
+        AgentDraft {
+            name: "alice".parse().unwrap(),
+            backend: backend.map(str::to_owned),
+            model: model.map(str::to_owned),
+            system_prompt: None,
+            mock: Vec::new(),
+            cwd: None,
+        }
+    }
+
+    #[test]
+    fn a_script_by_itself_is_read_like_one_in_a_file() {
+        let here = Path::new("--mock");
+        let rules = parse_mock_script("[{ on: poison, exit: 3 }, { say: Hoo. }]", here).unwrap();
+        assert_eq!((rules.len(), rules[1].say.as_deref()), (2, Some("Hoo.")));
+        for (text, expected) in [
+            ("say: Hoo.", "the file must be a list, not a mapping"),
+            ("[{ sya: Hoo. }]", "unknown key `[0].sya`"),
+        ] {
+            assert_eq!(parse_mock_script(text, here).unwrap_err().mistakes()[0].message, expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_told_with_what_can() {
+        for (backend, model, message, hint) in [
+            (None, None, "`alice` needs a backend", CHOICE),
+            (Some("sdk"), None, "the backend `sdk` is not in this version", CHOICE),
+            (Some("mok"), None, "there is no backend `mok`", "did you mean `mock`?"),
+            (
+                None,
+                Some("gpt"),
+                "the model `gpt` does not say by which backend",
+                "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`",
+            ),
+            (
+                Some("command"),
+                None,
+                "`command` needs to know which one",
+                "write it in a file: `backend: command` and `command: [./agent.py]`",
+            ),
+            (
+                Some("acp"),
+                None,
+                "`acp` needs to know which agent",
+                "write it in a file: `backend: acp` and `agent: gemini`",
+            ),
+        ] {
+            let bad = draft(backend, model).into_settings().unwrap_err();
+            assert_eq!((bad.message.as_str(), bad.hint.as_str()), (message, hint));
+        }
+        let calls = vec![MockCall { tool: "inbox_chek".into(), args: BTreeMap::new() }];
+        let mock = vec![MockRule { calls, ..MockRule::default() }];
+        let bad = AgentDraft { mock, ..draft(None, None) }.into_settings().unwrap_err();
+        assert_eq!(bad.message, "there is no tool `inbox_chek`");
+        assert_eq!(bad.hint, "did you mean `inbox_check`?");
+        for good in [draft(Some("mock"), None), draft(None, Some("mock/echo"))] {
+            assert_eq!(good.into_settings().unwrap().backend.word(), "mock");
+        }
+        for good in [draft(Some("claude"), None), draft(None, Some("claude:opus"))] {
+            assert_eq!(good.into_settings().unwrap().backend.word(), "claude");
+        }
+    }
+}

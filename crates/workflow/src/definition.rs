@@ -1,0 +1,10 @@
+//! The workflow as a whole: loading a file and checking each of its sections.
+
+pub(crate) mod context;
+pub(crate) mod layout;
+pub(crate) mod limits;
+pub(crate) mod load;
+pub(crate) mod params;
+pub(crate) mod schema;
+pub(crate) mod setup;
+pub(crate) mod workflow;

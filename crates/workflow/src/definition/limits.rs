@@ -1,0 +1,77 @@
+//! `limits:` where a run stops by itself. What the file does not say depends on how it is run.
+
+use agent_worker_protocol::{Limits, RunMode, Span};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    diagnostics::diagnostic::Diagnostics,
+    yaml::fields::{AllowedKeys, YamlField},
+};
+
+const LIMIT_KEYS: AllowedKeys =
+    AllowedKeys { known: &["hops", "turns", "wall"], planned: &["cost_usd", "tokens", "repeats"] };
+
+const MAX_COUNT: u32 = 1_000_000;
+const MIN_WALL: Span = Span::from_millis(1);
+const MAX_WALL: Span = Span::from_secs(365 * 24 * 60 * 60);
+
+/// What the file says about limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitSettings {
+    /// How many messages may lead to a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u32>,
+    /// How many turns a run may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// How long a run may last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall: Option<Span>,
+}
+
+impl LimitSettings {
+    /// The limits of a run: what the file says wins, limits are on by default.
+    pub fn for_mode(&self, mode: RunMode) -> Limits {
+        let default = match mode {
+            RunMode::Run => {
+                Limits { hops: 50, turns: Some(200), wall: Some(Span::from_secs(2 * 60 * 60)) }
+            }
+            RunMode::Start => Limits { hops: 50, turns: Some(500), wall: None },
+        };
+        Limits {
+            hops: self.hops.unwrap_or(default.hops),
+            turns: self.turns.or(default.turns),
+            wall: self.wall.or(default.wall),
+        }
+    }
+}
+
+pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> LimitSettings {
+    let Some(fields) = field.fields(&LIMIT_KEYS, diagnostics) else {
+        return LimitSettings::default();
+    };
+    LimitSettings {
+        hops: fields.read_with("hops", diagnostics, |field| field.integer(1..=MAX_COUNT)),
+        turns: fields.read_with("turns", diagnostics, |field| field.integer(1..=MAX_COUNT)),
+        wall: fields.read_with("wall", diagnostics, |field| field.span(MIN_WALL..=MAX_WALL)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_on_by_default_and_the_file_wins() {
+        let hours = |n: u64| Some(Span::from_secs(n * 3600));
+        let said = LimitSettings { hops: Some(3), turns: None, wall: hours(5) };
+        for (settings, mode, hops, turns, wall) in [
+            (LimitSettings::default(), RunMode::Run, 50, 200, hours(2)),
+            (LimitSettings::default(), RunMode::Start, 50, 500, None),
+            (said, RunMode::Run, 3, 200, hours(5)),
+            (said, RunMode::Start, 3, 500, hours(5)),
+        ] {
+            assert_eq!(settings.for_mode(mode), Limits { hops, turns: Some(turns), wall });
+        }
+    }
+}

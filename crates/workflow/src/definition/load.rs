@@ -1,0 +1,159 @@
+//! From a path to a checked workflow: read, parse, take each section, say everything that is wrong.
+
+use std::{collections::BTreeSet, path::Path};
+
+use agent_worker_protocol::WorkflowName;
+
+use crate::{
+    agents,
+    definition::{
+        context::{self, Documents, Provider},
+        limits, params, setup,
+        workflow::Workflow,
+    },
+    diagnostics::diagnostic::{Diagnostic, Diagnostics},
+    error::Error,
+    template::reference::{KnownNames, Reference},
+    template::{FlawedReference, OPEN, Template},
+    yaml,
+    yaml::{
+        fields::{AllowedKeys, YamlField, YamlFields},
+        text_file::{self, FileReadError, MAX_FILE_BYTES},
+    },
+};
+
+const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
+    known: &["name", "params", "agents", "context", "setup", "kickoff", "limits"],
+    planned: &["tasks", "schedule", "idle_debounce"],
+};
+
+/// Reads and checks a workflow file and the prompt files it names.
+pub fn load(path: &Path) -> Result<Workflow, Error> {
+    let text = text_file::read(path).map_err(|why| Error::unreadable(path, &why))?;
+    parse(&text, path)
+}
+
+/// Checks a workflow's text. `path` gives its default name, the folder of its prompt files, and
+/// the name in messages; it is not read.
+pub fn parse(text: &str, path: &Path) -> Result<Workflow, Error> {
+    if text.len() > MAX_FILE_BYTES {
+        return Err(Error::unreadable(path, &FileReadError::TooLarge));
+    }
+    let mut diagnostics = Diagnostics::default();
+    let workflow = diagnostics
+        .ok_or_add(yaml::read(text))
+        .and_then(|root| read_sections(&YamlField::root(&root), text, path, &mut diagnostics));
+    match workflow {
+        Some(workflow) if diagnostics.is_empty() => Ok(workflow),
+        _ => Err(Error::invalid(path, text, diagnostics)),
+    }
+}
+
+/// Reads every section. Nothing is returned only if something was complained about.
+fn read_sections(
+    root: &YamlField<'_>,
+    text: &str,
+    path: &Path,
+    diagnostics: &mut Diagnostics,
+) -> Option<Workflow> {
+    let fields = root.fields_unchecked().map_err(|diagnostic| {
+        diagnostic.with_hint("it begins with `agents:` and the names of the agents")
+    });
+    let mut fields = diagnostics.ok_or_add(fields)?;
+    fields.reject_unknown_keys(&WORKFLOW_KEYS, diagnostics);
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let name = diagnostics.ok_or_add(read_name(&fields, path));
+    let params = fields.get("params");
+    let mut known = KnownNames::default();
+    known.params.extend(params.iter().flat_map(params::declared_names));
+    let params = params.map(|field| params::read(&field, diagnostics));
+    let agents = fields.require("agents", diagnostics);
+    let named = agents.as_ref().and_then(|field| field.named_entries().ok()).unwrap_or_default();
+    let agents = agents.map(|field| agents::read(&field, folder, diagnostics));
+    let team: Vec<&str> = named.iter().map(|(key, _)| key.text).collect();
+    let context = fields.get("context").map(|field| context::read(&field, &team, diagnostics));
+    let context = context.unwrap_or_default();
+    known.channel_file = context.provider == Provider::File;
+    known.document_file = context.documents == Documents::File;
+    let setup = fields.get("setup");
+    let setup = setup.map(|field| setup::read(&field, text, &mut known, diagnostics));
+    let kickoff = fields.get("kickoff");
+    let kickoff = kickoff.and_then(|field| read_kickoff(&field, text, &known, diagnostics));
+    let limits = fields.get("limits").map(|field| limits::read(&field, diagnostics));
+    let mut workflow = Workflow {
+        name: name?,
+        params: params.unwrap_or_default(),
+        agents: agents?,
+        context,
+        setup: setup.unwrap_or_default(),
+        kickoff,
+        limits: limits.unwrap_or_default(),
+        env_names: BTreeSet::new(),
+    };
+    workflow.env_names = env_names(&workflow);
+    Some(workflow)
+}
+
+fn env_names(workflow: &Workflow) -> BTreeSet<String> {
+    let referred = workflow.references().filter_map(|reference| match reference {
+        Reference::Env(name) => Some(name.clone()),
+        _ => None,
+    });
+    let passed = workflow.agents.iter().flat_map(|agent| agent.env.iter().cloned());
+    let needed = workflow.agents.iter().flat_map(|agent| agent.backend.variables());
+    referred.chain(passed).chain(needed.map(|name| (*name).to_owned())).collect()
+}
+
+fn read_name(fields: &YamlFields<'_>, path: &Path) -> Result<WorkflowName, Diagnostic> {
+    let Some(field) = fields.get("name") else {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        return checked_name(&stem).map_err(|why| {
+            Diagnostic::new(0..0, format!("the file's name does not name the workflow: {why}"))
+                .with_hint("add `name:` to the file")
+        });
+    };
+    checked_name(field.text()?).map_err(|why| field.diagnostic(why))
+}
+
+fn checked_name(text: &str) -> Result<WorkflowName, String> {
+    let name: WorkflowName = text.parse().map_err(|bad| format!("{bad}"))?;
+    if text.eq_ignore_ascii_case("global") {
+        return Err("`global` is where agents live that belong to no workflow".to_owned());
+    }
+    Ok(name)
+}
+
+fn read_kickoff(
+    field: &YamlField<'_>,
+    source: &str,
+    known: &KnownNames,
+    diagnostics: &mut Diagnostics,
+) -> Option<Template> {
+    let text = diagnostics.ok_or_add(field.text())?;
+    let read = Template::read(text, known);
+    read.map_err(|flaws| diagnostics.add_all(locate_flaws(field, text, source, flaws))).ok()
+}
+
+/// Points at the references themselves. YAML has no other way to write `${{` that anybody uses, so the
+/// nth of the text is the nth of the source; where the counts differ, the whole value is meant.
+pub(crate) fn locate_flaws(
+    field: &YamlField<'_>,
+    text: &str,
+    source: &str,
+    flaws: Vec<FlawedReference>,
+) -> impl Iterator<Item = Diagnostic> {
+    let whole = field.node.at.clone();
+    let written = source.get(whole.clone()).unwrap_or_default();
+    let opens: Vec<usize> = written.match_indices(OPEN).map(|(offset, _)| offset).collect();
+    let same = opens.len() == text.matches(OPEN).count();
+    flaws.into_iter().map(move |flawed| {
+        let at = match opens.get(flawed.nth).filter(|_| same) {
+            Some(offset) => {
+                let length = written[*offset..].find("}}").map_or(OPEN.len(), |close| close + 2);
+                whole.start + offset..whole.start + offset + length
+            }
+            None => whole.clone(),
+        };
+        Diagnostic { at, message: flawed.flaw.message, hint: flawed.flaw.hint }
+    })
+}

@@ -1,0 +1,87 @@
+//! `params:` what the user may or must give: `agent-worker run review.yaml --target main`.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    diagnostics::diagnostic::{Diagnostic, Diagnostics},
+    template::reference::{NAME_SHAPE, is_name},
+    yaml::fields::{AllowedKeys, YamlField},
+};
+
+const PARAM_KEYS: AllowedKeys =
+    AllowedKeys { known: &["name", "description", "required", "default"], planned: &[] };
+
+/// What `run` and `start` take themselves: a parameter of that name could never be given.
+pub const RESERVED_OPTIONS: [&str; 9] =
+    ["tag", "instance", "verbose", "detach", "background", "replace", "lazy", "json", "help"];
+
+/// One parameter of a workflow. Neither required nor given nor defaulted, it is empty text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Param {
+    /// `target`, for `--target` and `${{ params.target }}`.
+    pub name: String,
+    /// What it is for, in the author's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether a run without it is refused.
+    pub required: bool,
+    /// Its value when it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+}
+
+/// The names there would be if all were right: one mistake here is not one more at each use.
+pub(crate) fn declared_names(field: &YamlField<'_>) -> BTreeSet<String> {
+    let name = |item: &YamlField<'_>| {
+        item.fields_unchecked().ok()?.get("name")?.text().ok().map(str::to_owned)
+    };
+    field.list().unwrap_or_default().iter().filter_map(name).collect()
+}
+
+pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Vec<Param> {
+    let mut params = Vec::new();
+    let mut names = BTreeSet::new();
+    for item in diagnostics.ok_or_add(field.list()).unwrap_or_default() {
+        if diagnostics.is_full() {
+            break;
+        }
+        let Some(fields) = item.fields(&PARAM_KEYS, diagnostics) else { continue };
+        let name = fields.require("name", diagnostics);
+        let name = name.and_then(|field| diagnostics.ok_or_add(checked_name(&field, &mut names)));
+        let required =
+            fields.read_with("required", diagnostics, YamlField::boolean).unwrap_or_default();
+        let text = |field: &YamlField<'_>| field.text().map(str::to_owned);
+        let description = fields.read_with("description", diagnostics, text);
+        let default = fields.read_with("default", diagnostics, text);
+        if let (true, Some(field)) = (required, fields.get("default")) {
+            let whose = name.as_deref().unwrap_or("it");
+            diagnostics.add(
+                field
+                    .diagnostic(format!("`{whose}` is required, so its default is never used"))
+                    .with_hint("remove `required` or `default`"),
+            );
+        }
+        params.extend(name.map(|name| Param { name, description, required, default }));
+    }
+    params
+}
+
+fn checked_name(field: &YamlField<'_>, names: &mut BTreeSet<String>) -> Result<String, Diagnostic> {
+    let name = field.text()?;
+    if !is_name(name) {
+        return Err(field
+            .diagnostic(format!("`{name}` cannot be a parameter's name"))
+            .with_hint(NAME_SHAPE));
+    }
+    if RESERVED_OPTIONS.contains(&name) {
+        return Err(field
+            .diagnostic(format!("the parameter `{name}` is spelt like a switch of `run`"))
+            .with_hint("give it another name"));
+    }
+    if !names.insert(name.to_owned()) {
+        return Err(field.diagnostic(format!("there are two parameters `{name}`")));
+    }
+    Ok(name.to_owned())
+}

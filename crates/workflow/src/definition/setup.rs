@@ -1,0 +1,144 @@
+//! `setup:` commands that run before anybody is woken; what they print can be used by name.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    agents::folder_name,
+    definition::load::locate_flaws,
+    diagnostics::{
+        diagnostic::{Diagnostic, Diagnostics},
+        report::LineIndex,
+    },
+    shell::{Dialect, ShellTemplate},
+    template::reference::{KnownNames, NAME_SHAPE, RESERVED, is_name},
+    yaml::fields::{AllowedKeys, YamlField},
+};
+
+const STEP_KEYS: AllowedKeys = AllowedKeys {
+    known: &["shell", "as", "cwd", "shell_program"],
+    planned: &["send", "to", "if", "parallel", "timeout", "env"],
+};
+
+const BASH: &str = "bash";
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupStep {
+    /// What it runs.
+    pub shell: ShellTemplate,
+    /// What runs it (`shell_program:`), if not bash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// By which name its output is known (`as:`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where it runs, if not where the run does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// Its line in the file, for messages.
+    pub line: usize,
+}
+
+impl SetupStep {
+    /// The program and its options; the script follows as a file, or after `-c`.
+    pub fn interpreter(&self) -> (&str, &'static [&'static str]) {
+        let program = self.program.as_deref().unwrap_or(BASH);
+        match dialect(program) {
+            Some(Dialect::Bash) => (program, &["-euo", "pipefail"]),
+            Some(Dialect::Posix) => (program, &["-eu"]),
+            None => (program, &[]),
+        }
+    }
+}
+
+fn dialect(program: &str) -> Option<Dialect> {
+    match Path::new(program).file_name()?.to_str()? {
+        BASH => Some(Dialect::Bash),
+        "sh" | "dash" => Some(Dialect::Posix),
+        _ => None,
+    }
+}
+
+/// Reads every step and the names they make; a step that is wrong does not hide the next.
+pub(crate) fn read(
+    field: &YamlField<'_>,
+    source: &str,
+    known: &mut KnownNames,
+    diagnostics: &mut Diagnostics,
+) -> Vec<SetupStep> {
+    let Some(items) = diagnostics.ok_or_add(field.list()) else { return Vec::new() };
+    let lines = LineIndex::of(source);
+    let mut steps = Vec::new();
+    known.all_outputs = items.iter().filter_map(output_name).map(str::to_owned).collect();
+    for item in items {
+        if diagnostics.is_full() {
+            break;
+        }
+        let line = lines.number(item.node.at.start);
+        steps.extend(read_step(&item, line, source, known, diagnostics));
+        // Even a step with a mistake makes its output known: one mistake, one diagnostic.
+        known.outputs.extend(output_name(&item).map(str::to_owned));
+    }
+    steps
+}
+
+fn output_name<'a>(item: &YamlField<'a>) -> Option<&'a str> {
+    item.fields_unchecked().ok()?.get("as")?.text().ok()
+}
+
+fn read_step(
+    field: &YamlField<'_>,
+    line: usize,
+    source: &str,
+    known: &KnownNames,
+    diagnostics: &mut Diagnostics,
+) -> Option<SetupStep> {
+    let fields = field.fields(&STEP_KEYS, diagnostics)?;
+    let name = fields.read_with("as", diagnostics, |field| checked_name(field, known));
+    let program = fields.read_with("shell_program", diagnostics, read_program);
+    let cwd = fields.read_with("cwd", diagnostics, folder_name);
+    let shell = fields.require("shell", diagnostics)?;
+    let text = diagnostics.ok_or_add(shell.text())?;
+    if text.contains('\0') {
+        diagnostics.add(shell.must_be("text without NUL characters"));
+        return None;
+    }
+    let dialect = dialect(program.as_deref().unwrap_or(BASH));
+    match ShellTemplate::read(text, dialect, known) {
+        Ok(shell) => Some(SetupStep { shell, program, name, cwd, line }),
+        Err(flaws) => {
+            diagnostics.add_all(locate_flaws(&shell, text, source, flaws));
+            None
+        }
+    }
+}
+
+fn read_program(field: &YamlField<'_>) -> Result<String, Diagnostic> {
+    let text = field.literal_text()?;
+    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c == '\0') {
+        return Err(field
+            .must_be("the name or path of one program")
+            .with_hint("without options; such as `sh` or `/usr/bin/python3`"));
+    }
+    Ok(text.to_owned())
+}
+
+fn checked_name(field: &YamlField<'_>, known: &KnownNames) -> Result<String, Diagnostic> {
+    let name = field.text()?;
+    if RESERVED.contains(&name) {
+        return Err(field
+            .diagnostic(format!("`{name}` is reserved"))
+            .with_hint("choose another name"));
+    }
+    if !is_name(name) {
+        return Err(field
+            .diagnostic(format!("`{name}` cannot be the name of an output"))
+            .with_hint(NAME_SHAPE));
+    }
+    if known.outputs.contains(name) {
+        return Err(field.diagnostic(format!("there are two outputs called `{name}`")));
+    }
+    Ok(name.to_owned())
+}

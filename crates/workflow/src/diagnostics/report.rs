@@ -1,0 +1,184 @@
+//! A file's mistakes for people and for programs: file, line, column, the line itself with a caret.
+
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use serde::Serialize;
+
+use crate::{
+    diagnostics::diagnostic::{Diagnostic, Diagnostics},
+    error::escape_control_chars,
+};
+
+/// A longer line is shown around its mistake only.
+const MAX_LINE_BYTES: usize = 400;
+/// How much of a long line is shown before its mistake, and from it on.
+const EXCERPT_BYTES: (usize, usize) = (40, 80);
+
+/// A file's text and what is wrong with it.
+#[derive(Debug)]
+pub struct DiagnosticReport {
+    path: PathBuf,
+    text: String,
+    lines: LineIndex,
+    /// In the order of the file. There is at least one.
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// One mistake, for programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mistake {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Where each line of a text begins: found once, asked often.
+#[derive(Debug)]
+pub(crate) struct LineIndex(Vec<usize>);
+
+/// What is shown of a line, and where in that the mistake is.
+struct SourceExcerpt {
+    text: String,
+    span: Range<usize>,
+    start: ExcerptStart,
+}
+
+enum ExcerptStart {
+    LineStart,
+    MidLine,
+}
+
+impl LineIndex {
+    pub(crate) fn of(text: &str) -> Self {
+        let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self(std::iter::once(0).chain(breaks).collect())
+    }
+
+    /// The number, from 1, of the line that has the byte `at`.
+    pub(crate) fn number(&self, at: usize) -> usize {
+        self.0.partition_point(|start| *start <= at)
+    }
+
+    /// The bytes of the line that has the byte `at`, without its end.
+    fn line_range(&self, text: &str, at: usize) -> Range<usize> {
+        let number = self.number(at);
+        let start = self.0.get(number.saturating_sub(1)).copied().unwrap_or_default();
+        let end = self.0.get(number).map_or(text.len(), |next| next - 1);
+        start..end
+    }
+}
+
+impl DiagnosticReport {
+    pub(crate) fn new(path: &Path, text: &str, diagnostics: Diagnostics) -> Self {
+        Self {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            lines: LineIndex::of(text),
+            diagnostics: diagnostics.into_sorted(),
+        }
+    }
+
+    /// One line about the first mistake, and how many more there are.
+    pub(crate) fn summary(&self) -> String {
+        let Some(first) = self.diagnostics.first() else {
+            return format!("{} is not a workflow", self.path.display());
+        };
+        let (line, column) = self.line_and_column(first);
+        let more = match self.diagnostics.len() - 1 {
+            0 => String::new(),
+            more if more < Diagnostics::MAX_REPORTED => format!(" (and {more} more)"),
+            more => format!(" (and at least {more} more)"),
+        };
+        format!("{}:{line}:{column}: {}{more}", self.path.display(), first.message)
+    }
+
+    /// What to do about the first mistake.
+    pub(crate) fn hint(&self) -> Option<&str> {
+        self.diagnostics.first()?.hint.as_deref()
+    }
+
+    /// Every mistake, each with its line.
+    pub(crate) fn render(&self, renderer: &Renderer) -> String {
+        let mut parts: Vec<String> =
+            self.reported().map(|diagnostic| self.render_one(renderer, diagnostic)).collect();
+        if self.diagnostics.len() > Diagnostics::MAX_REPORTED {
+            parts.push("… and more: these are the first to put right".to_owned());
+        }
+        parts.join("\n\n")
+    }
+
+    pub(crate) fn mistakes(&self) -> Vec<Mistake> {
+        let mistake = |diagnostic: &Diagnostic| {
+            let (line, column) = self.line_and_column(diagnostic);
+            let hint = diagnostic.hint.as_deref().map(escape_control_chars);
+            Mistake { line, column, message: escape_control_chars(&diagnostic.message), hint }
+        };
+        self.reported().map(mistake).collect()
+    }
+
+    fn reported(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics.iter().take(Diagnostics::MAX_REPORTED)
+    }
+
+    /// Line and column, both from 1; the column counts characters.
+    fn line_and_column(&self, diagnostic: &Diagnostic) -> (usize, usize) {
+        let at = self.text.floor_char_boundary(diagnostic.at.start);
+        let line = self.lines.line_range(&self.text, at);
+        let before = self.text.get(line.start..at).unwrap_or_default();
+        (self.lines.number(at), before.chars().count() + 1)
+    }
+
+    /// Shows the one line the diagnostic begins on: a whole file is never copied to a terminal. The renderer counts
+    /// columns in what it is shown, so where the line's beginning is left out a note has the place.
+    fn render_one(&self, renderer: &Renderer, diagnostic: &Diagnostic) -> String {
+        let (line, column) = self.line_and_column(diagnostic);
+        let path = escape_control_chars(&self.path.display().to_string());
+        let shown = self.excerpt(diagnostic);
+        let snippet = Snippet::source(shown.text)
+            .line_start(line)
+            .annotation(AnnotationKind::Primary.span(shown.span));
+        let (snippet, note) = match shown.start {
+            ExcerptStart::LineStart => (snippet.path(path), None),
+            ExcerptStart::MidLine => {
+                let place = format!("at {path}:{line}:{column}");
+                (snippet, Some(Level::NOTE.message(place)))
+            }
+        };
+        let hint =
+            diagnostic.hint.as_deref().map(|hint| Level::HELP.message(escape_control_chars(hint)));
+        let title = Level::ERROR.primary_title(escape_control_chars(&diagnostic.message));
+        renderer.render(&[title.element(snippet).elements(note).elements(hint)])
+    }
+
+    fn excerpt(&self, diagnostic: &Diagnostic) -> SourceExcerpt {
+        let text = &self.text;
+        let at = text.floor_char_boundary(diagnostic.at.start);
+        let line = self.lines.line_range(text, at);
+        let mut seen = line.clone();
+        if line.len() > MAX_LINE_BYTES {
+            let (before, after) = EXCERPT_BYTES;
+            seen.start = text.floor_char_boundary(at.saturating_sub(before)).max(line.start);
+            seen.end = text.floor_char_boundary(at + after).min(line.end);
+        }
+        let (begins, left) = if seen.start > line.start {
+            (ExcerptStart::MidLine, "…")
+        } else {
+            (ExcerptStart::LineStart, "")
+        };
+        let right = if seen.end < line.end { "…" } else { "" };
+        let start = at.saturating_sub(seen.start);
+        let end = diagnostic.at.end.min(seen.end).saturating_sub(seen.start).max(start);
+        let text = format!("{left}{}{right}", &text[seen]);
+        SourceExcerpt { text, span: start + left.len()..end + left.len(), start: begins }
+    }
+}

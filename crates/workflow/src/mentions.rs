@@ -1,0 +1,293 @@
+//! Who a text is for: the one grammar of `@name`, as a pure function.
+//!
+//! Invariant: only the author's own words address anybody. Code spans, fenced blocks, quoted lines and interpolated
+//! data are read, never obeyed.
+
+pub(crate) mod kickoff_check;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+use agent_worker_protocol::AgentName;
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
+
+/// Everybody a text addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mentions {
+    /// Agents, in the order of their first mention.
+    pub agents: Vec<AgentName>,
+    /// Whether `@all` is among them.
+    pub everyone: bool,
+    /// What looks like a mention and is nobody, each once, as written.
+    pub unknown: Vec<String>,
+}
+
+/// Reads the mentions of `text`, whose byte ranges `data` came from elsewhere. `team` is everybody there is.
+pub fn mentions(text: &str, data: &[Range<usize>], team: &[AgentName]) -> Mentions {
+    if !text.contains('@') {
+        return Mentions::default();
+    }
+    let deaf = ignored_ranges(text, data);
+    let mut finding = MentionScan {
+        team: team.iter().map(|agent| (agent.folded(), agent)).collect(),
+        seen: BTreeSet::new(),
+        mentions: Mentions::default(),
+    };
+    for (at, _) in text.match_indices('@') {
+        let token = token_after(text, at);
+        let whole = at..at + 1 + token.len();
+        if !token.is_empty() && may_precede(&text[..at]) && !overlaps_any(&deaf, &whole) {
+            finding.add(token);
+        }
+    }
+    finding.mentions
+}
+
+/// What was found so far, and what is asked for each mention: both by name, for a text may be one long list of them.
+struct MentionScan<'a> {
+    team: BTreeMap<String, &'a AgentName>,
+    seen: BTreeSet<String>,
+    mentions: Mentions,
+}
+
+impl MentionScan<'_> {
+    fn add(&mut self, token: &str) {
+        // `_@reviewer_` and `@reviewer--` mean the reviewer, unless somebody is called exactly that.
+        let mut name = token.to_ascii_lowercase();
+        loop {
+            if let Some(agent) = self.team.get(&name).copied() {
+                if self.seen.insert(name) {
+                    self.mentions.agents.push(agent.clone());
+                }
+                return;
+            }
+            match name.as_str() {
+                "all" => {
+                    self.mentions.everyone = true;
+                    return;
+                }
+                // People and the daemon are spoken of, not woken.
+                "user" | "system" => return,
+                _ => {}
+            }
+            if !name.ends_with(['-', '_']) {
+                break;
+            }
+            name.pop();
+        }
+        let written = &token[..name.len()];
+        if !name.is_empty() && self.seen.insert(format!("@{written}")) {
+            self.mentions.unknown.push(written.to_owned());
+        }
+    }
+}
+
+fn token_after(text: &str, at: usize) -> &str {
+    let rest = &text[at + 1..];
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+    &rest[..end.unwrap_or(rest.len())]
+}
+
+/// What stands before an `@` tells a mention from an address, a path or an escape.
+fn may_precede(before: &str) -> bool {
+    let last = before.chars().next_back();
+    !last.is_some_and(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '@' | '/' | '\\'))
+}
+
+/// Whether `wanted` lies in any of `ranges`, which are in order and apart.
+fn overlaps_any(ranges: &[Range<usize>], wanted: &Range<usize>) -> bool {
+    let next = ranges.partition_point(|range| range.end <= wanted.start);
+    ranges.get(next).is_some_and(|range| range.start < wanted.end)
+}
+
+fn ignored_ranges(text: &str, data: &[Range<usize>]) -> Vec<Range<usize>> {
+    let own = mask_data(text, data);
+    let mut deaf = data.to_vec();
+    deaf.extend(Parser::new(&own).into_offset_iter().filter_map(|(event, range)| match event {
+        Event::Code(_) | Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Some(range),
+        _ => None,
+    }));
+    let mut start = 0;
+    for line in own.split_inclusive('\n') {
+        // Line by line, not CommonMark's lazy quotes: `@coder` on the line below a quote is the author's again.
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        if indent <= 3 && line[indent..].starts_with('>') {
+            deaf.push(start..start + line.len());
+        }
+        start += line.len();
+    }
+    merge_ranges(deaf)
+}
+
+/// The same bytes as ranges in order that do not touch.
+fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut apart: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match apart.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => apart.push(range),
+        }
+    }
+    apart
+}
+
+/// The author's text with data made neutral, so that a stray fence in a diff cannot swallow what follows it.
+fn mask_data(text: &str, data: &[Range<usize>]) -> String {
+    let mut own = String::with_capacity(text.len());
+    let mut from = 0;
+    for range in data {
+        own.push_str(&text[from..range.start]);
+        own.extend(text[range.clone()].bytes().map(|byte| if byte == b'\n' { '\n' } else { '.' }));
+        from = range.end;
+    }
+    own.push_str(&text[from..]);
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn team() -> Vec<AgentName> {
+        ["reviewer", "coder", "a_b", "a-b", "Lead", "x-"].map(|name| name.parse().unwrap()).into()
+    }
+
+    /// Spells a result as `coder reviewer @all ?codr`.
+    fn mentions_text(found: &Mentions) -> String {
+        let mut words: Vec<String> = found.agents.iter().map(ToString::to_string).collect();
+        words.extend(found.everyone.then(|| "@all".to_owned()));
+        words.extend(found.unknown.iter().map(|unknown| format!("?{unknown}")));
+        words.join(" ")
+    }
+
+    const TABLE: [(&str, &str); 68] = [
+        // plain
+        ("@reviewer", "reviewer"),
+        ("@reviewer please look", "reviewer"),
+        ("please look @reviewer", "reviewer"),
+        ("@coder and @reviewer", "coder reviewer"),
+        ("@reviewer @reviewer", "reviewer"),
+        ("@REVIEWER", "reviewer"),
+        ("@lead", "Lead"),
+        ("nobody here", ""),
+        ("", ""),
+        ("@", ""),
+        ("@ reviewer", ""),
+        // what may stand around it
+        ("请@reviewer看", "reviewer"),
+        ("(@reviewer)", "reviewer"),
+        ("_@reviewer_", "reviewer"),
+        ("**@reviewer**", "reviewer"),
+        ("@reviewer,", "reviewer"),
+        ("@reviewer.", "reviewer"),
+        ("@reviewer: fix", "reviewer"),
+        ("@reviewer's", "reviewer"),
+        ("@reviewer!", "reviewer"),
+        ("\"@reviewer\"", "reviewer"),
+        ("[@reviewer](x)", "reviewer"),
+        ("-@reviewer", "reviewer"),
+        ("@reviewer/@coder", "reviewer"),
+        ("@reviewer\n@coder", "reviewer coder"),
+        ("\t@coder", "coder"),
+        ("…@coder…", "coder"),
+        // what is not a mention
+        ("bob@reviewer.com", ""),
+        ("bob@reviewer", ""),
+        ("a.@reviewer", ""),
+        ("@@reviewer", ""),
+        ("path/@reviewer", ""),
+        ("\\@reviewer", ""),
+        ("9@reviewer", ""),
+        // whole tokens
+        ("@reviewers", "?reviewers"),
+        ("@review", "?review"),
+        ("@a_b", "a_b"),
+        ("@a-b", "a-b"),
+        ("@a_b_", "a_b"),
+        ("@a-b--", "a-b"),
+        ("@x-", "x-"),
+        ("@x--", "x-"),
+        ("@x", "?x"),
+        ("@reviewer-", "reviewer"),
+        ("@reviewer_x", "?reviewer_x"),
+        ("@codr and @codr", "?codr"),
+        ("@--", ""),
+        // everybody, people
+        ("@all", "@all"),
+        ("@ALL hands", "@all"),
+        ("@all_ @coder", "coder @all"),
+        ("@user done", ""),
+        ("@system", ""),
+        // code
+        ("`@reviewer`", ""),
+        ("``a ` @reviewer``", ""),
+        ("`open @reviewer", "reviewer"),
+        ("```\n@reviewer\n```", ""),
+        ("```\n@reviewer\n```\n@coder", "coder"),
+        ("~~~ text\n@reviewer\n~~~\n@coder", "coder"),
+        ("```\n@reviewer", ""),
+        ("````\n```\n@reviewer\n````\n@coder", "coder"),
+        ("- ```\n  @reviewer\n  ```\n\n@coder", "coder"),
+        ("    @reviewer", "reviewer"),
+        ("`a` @reviewer `b`", "reviewer"),
+        // quotes
+        ("> @reviewer", ""),
+        (">@reviewer", ""),
+        ("   > @reviewer", ""),
+        ("> said @reviewer\n@coder answer", "coder"),
+        ("a > b @reviewer", "reviewer"),
+    ];
+
+    #[test]
+    fn a_text_addresses_whom_its_author_names() {
+        for (text, expected) in TABLE {
+            assert_eq!(mentions_text(&mentions(text, &[], &team())), expected, "{text:?}");
+        }
+    }
+
+    /// Reads a text in which data stands between `⟨` and `⟩`.
+    fn with_data(marked: &str) -> Mentions {
+        let (mut text, mut data, mut start) = (String::new(), Vec::new(), 0);
+        for c in marked.chars() {
+            match c {
+                '⟨' => start = text.len(),
+                '⟩' => data.push(start..text.len()),
+                c => text.push(c),
+            }
+        }
+        mentions(&text, &data, &team())
+    }
+
+    #[test]
+    fn data_wakes_nobody_and_hides_nobody() {
+        for (text, expected) in [
+            ("⟨+@reviewer\n⟩@coder please", "coder"),
+            ("⟨```\n⟩\n@coder please", "coder"),
+            ("⟨`⟩ @coder ⟨`⟩", "coder"),
+            ("⟨> ⟩@coder", "coder"),
+            ("⟨bob⟩@coder", ""),
+            ("@⟨coder⟩", ""),
+            ("@cod⟨er⟩", ""),
+            ("@coder⟨x⟩", ""),
+            ("@coder ⟨x⟩", "coder"),
+            ("```\n⟨```\n@reviewer⟩\n```\n@coder", "coder"),
+            ("⟨请⟩@coder", "coder"),
+        ] {
+            assert_eq!(mentions_text(&with_data(text)), expected, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic_and_data_alone_addresses_nobody(text in "(?s).{0,200}") {
+            let whole = 0..text.len();
+            prop_assert_eq!(mentions(&text, &[whole], &team()), Mentions::default());
+            mentions(&text, &[], &team());
+        }
+    }
+}

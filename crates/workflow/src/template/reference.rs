@@ -1,0 +1,300 @@
+//! What may stand between `${{` and `}}`: the one place that reads and writes these names.
+
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::diagnostics::spelling::nearest;
+
+/// Names that begin a reference, and therefore cannot be the name of an output.
+pub(crate) const RESERVED: [&str; 5] = ["env", "params", "workflow", "instance", "context"];
+
+pub(crate) const NAME_SHAPE: &str =
+    "use up to 64 letters, digits and `_`, starting with a letter or `_`";
+
+/// So many names of a kind are compared with one that is not known, and listed beside it.
+const MAX_CANDIDATES: usize = 20;
+
+const SECRET_ENDINGS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+
+/// A value somebody will know when the workflow runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Reference {
+    /// `diff`: what a setup step printed.
+    Output(String),
+    /// `params.target`
+    Param(String),
+    /// `env.CI`
+    Env(String),
+    /// `workflow.name`
+    WorkflowName,
+    /// `workflow.tag`, also written `workflow.instance` and `instance`.
+    Tag,
+    /// `context.channel`: where the file of the channel is.
+    ChannelFile,
+    /// `context.document`: where the file of the document is that is meant when none is named.
+    DocumentFile,
+}
+
+/// What is wanted of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReferenceForm {
+    /// The value itself.
+    Value,
+    /// `.file`: the path of a private file that has it.
+    File,
+}
+
+/// What is wrong with a reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReferenceFlaw {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+/// Which names have a value at one place of the file.
+#[derive(Debug, Default)]
+pub(crate) struct KnownNames {
+    pub(crate) params: BTreeSet<String>,
+    /// Outputs of the steps before this place.
+    pub(crate) outputs: BTreeSet<String>,
+    /// Outputs of every step, also of those to come.
+    pub(crate) all_outputs: BTreeSet<String>,
+    /// The channel is kept as a file too.
+    pub(crate) channel_file: bool,
+    /// And so are documents.
+    pub(crate) document_file: bool,
+}
+
+impl ReferenceFlaw {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl fmt::Display for ReferenceFlaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Whether `text` can be the name of a parameter, an output or an environment variable.
+///
+/// No `-`: in the expressions of a later version it is a minus.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Reads the inside of `${{ … }}`.
+pub(crate) fn parse_reference(inner: &str) -> Result<(Reference, ReferenceForm), ReferenceFlaw> {
+    let inner = inner.trim();
+    if inner.is_empty() {
+        return Err(ReferenceFlaw::new("there is no name between `${{` and `}}`")
+            .with_hint("for the characters themselves write `$${{`"));
+    }
+    let (name, form) = match inner.strip_suffix(".file") {
+        Some(name) if !["env", "params"].contains(&name) => (name, ReferenceForm::File),
+        _ => (inner, ReferenceForm::Value),
+    };
+    Ok((name.parse()?, form))
+}
+
+impl FromStr for Reference {
+    type Err = ReferenceFlaw;
+
+    fn from_str(text: &str) -> Result<Self, ReferenceFlaw> {
+        let parts: Vec<&str> = text.split('.').collect();
+        if !parts.iter().all(|part| is_name(part)) {
+            return Err(not_a_name(text));
+        }
+        match parts.as_slice() {
+            ["params", name] => Ok(Self::Param((*name).to_owned())),
+            ["env", name] => Ok(Self::Env((*name).to_owned())),
+            ["workflow", "name"] => Ok(Self::WorkflowName),
+            ["workflow", "tag" | "instance"] | ["instance"] => Ok(Self::Tag),
+            ["context", "channel"] => Ok(Self::ChannelFile),
+            ["context", "document"] => Ok(Self::DocumentFile),
+            ["params" | "env"] => Err(ReferenceFlaw::new(format!("`{text}` needs a name"))
+                .with_hint(format!("`{text}.NAME`"))),
+            ["workflow", ..] => Err(ReferenceFlaw::new(format!("there is no `{text}`"))
+                .with_hint("there are `workflow.name` and `workflow.tag`")),
+            ["context", ..] => Err(ReferenceFlaw::new(format!("there is no `{text}`"))
+                .with_hint("there are `context.channel` and `context.document`")),
+            [name] => Ok(Self::Output((*name).to_owned())),
+            [name, ..] => Err(ReferenceFlaw::new(format!("there is no `{text}`"))
+                .with_hint(format!("there are `{name}` and `{name}.file`"))),
+            [] => Err(not_a_name(text)),
+        }
+    }
+}
+
+fn not_a_name(text: &str) -> ReferenceFlaw {
+    let dashed = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    let flaw =
+        ReferenceFlaw::new(format!("`{text}` is not a name; expressions are not in this version"));
+    if dashed && text.contains('-') {
+        return flaw.with_hint("names have `_` where others have `-`");
+    }
+    flaw.with_hint("write a plain name, such as `diff`, `params.target` or `workflow.tag`")
+}
+
+impl Reference {
+    /// Refuses what has no value at this place, or must not be shown there.
+    pub(crate) fn check(&self, known: &KnownNames) -> Result<(), ReferenceFlaw> {
+        match self {
+            Self::Env(name) if is_secret(name) => Err(ReferenceFlaw::new(format!(
+                "`env.{name}` is a secret by its name and is not put here"
+            ))
+            .with_hint("give it to an agent by `env:`; a command finds it in its environment")),
+            Self::ChannelFile if !known.channel_file => {
+                Err(ReferenceFlaw::new("the channel of this team is in no file")
+                    .with_hint("`context: { provider: file }` keeps it in one"))
+            }
+            Self::DocumentFile if !known.document_file => {
+                Err(ReferenceFlaw::new("the documents of this team are in no files")
+                    .with_hint("`context: { documents: file }` keeps them in files"))
+            }
+            Self::Env(_)
+            | Self::WorkflowName
+            | Self::Tag
+            | Self::ChannelFile
+            | Self::DocumentFile => Ok(()),
+            Self::Param(name) if known.params.contains(name) => Ok(()),
+            Self::Output(name) if known.outputs.contains(name) => Ok(()),
+            Self::Output(name) if known.all_outputs.contains(name) => Err(ReferenceFlaw::new(
+                format!("`{name}` has no value yet: the step that makes it comes later"),
+            )
+            .with_hint("move that step up")),
+            Self::Param(_) | Self::Output(_) => Err(self.unknown_name(known)),
+        }
+    }
+
+    fn unknown_name(&self, known: &KnownNames) -> ReferenceFlaw {
+        let flaw = ReferenceFlaw::new(format!("nothing is called `{self}`"));
+        if let Self::Output(name) = self
+            && known.params.contains(name)
+        {
+            return flaw.with_hint(format!("did you mean `params.{name}`?"));
+        }
+        let outputs = known.outputs.iter().take(MAX_CANDIDATES).cloned();
+        let params = known.params.iter().take(MAX_CANDIDATES).map(|name| format!("params.{name}"));
+        let fixed = ["workflow.name", "workflow.tag", "instance"].map(str::to_owned);
+        let names: Vec<String> = outputs.chain(params).chain(fixed).collect();
+        match nearest(&self.to_string(), names.iter().map(String::as_str)) {
+            Some(name) => flaw.with_hint(format!("did you mean `{name}`?")),
+            None => flaw.with_hint(format!("there are: {}", names.join(", "))),
+        }
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Output(name) => f.write_str(name),
+            Self::Param(name) => write!(f, "params.{name}"),
+            Self::Env(name) => write!(f, "env.{name}"),
+            Self::WorkflowName => f.write_str("workflow.name"),
+            Self::Tag => f.write_str("workflow.tag"),
+            Self::ChannelFile => f.write_str("context.channel"),
+            Self::DocumentFile => f.write_str("context.document"),
+        }
+    }
+}
+impl TryFrom<String> for Reference {
+    type Error = ReferenceFlaw;
+    fn try_from(text: String) -> Result<Self, ReferenceFlaw> {
+        text.parse()
+    }
+}
+impl From<Reference> for String {
+    fn from(reference: Reference) -> Self {
+        reference.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_reads_what_it_writes() {
+        for (written, shown, form) in [
+            (" diff ", "diff", ReferenceForm::Value),
+            ("diff.file", "diff", ReferenceForm::File),
+            ("params.target", "params.target", ReferenceForm::Value),
+            ("params.target.file", "params.target", ReferenceForm::File),
+            ("params.file", "params.file", ReferenceForm::Value),
+            ("env.CI", "env.CI", ReferenceForm::Value),
+            ("env.file", "env.file", ReferenceForm::Value),
+            ("workflow.name", "workflow.name", ReferenceForm::Value),
+            ("workflow.tag", "workflow.tag", ReferenceForm::Value),
+            ("workflow.instance", "workflow.tag", ReferenceForm::Value),
+            ("instance", "workflow.tag", ReferenceForm::Value),
+            ("context.channel", "context.channel", ReferenceForm::Value),
+            ("context.document", "context.document", ReferenceForm::Value),
+        ] {
+            let (reference, found) = parse_reference(written).unwrap();
+            assert_eq!((reference.to_string().as_str(), found), (shown, form), "{written}");
+            assert_eq!(shown.parse::<Reference>().unwrap(), reference);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_plain_name_says_why() {
+        for (written, part) in [
+            ("", "no name"),
+            ("a + b", "expressions are not in this version"),
+            ("review.contains('x')", "expressions"),
+            ("pr-diff", "expressions"),
+            ("context.agents", "there is no `context.agents`"),
+            ("params", "needs a name"),
+            ("workflow.id", "there is no `workflow.id`"),
+            ("diff.size", "there is no `diff.size`"),
+            ("1", "not a name"),
+            (".", "not a name"),
+            ("ünï", "not a name"),
+        ] {
+            let flaw = parse_reference(written).unwrap_err();
+            assert!(flaw.message.contains(part), "{written}: {flaw}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_value_is_refused_with_a_suggestion() {
+        let known = KnownNames {
+            params: ["target".into()].into(),
+            outputs: ["diff".into()].into(),
+            all_outputs: ["diff".into(), "log".into()].into(),
+            ..KnownNames::default()
+        };
+        for (written, message, hint) in [
+            ("dif", "nothing is called `dif`", "did you mean `diff`?"),
+            ("target", "nothing is called `target`", "did you mean `params.target`?"),
+            ("params.taget", "nothing is called `params.taget`", "did you mean `params.target`?"),
+            ("log", "comes later", "move that step up"),
+            ("zebra", "nothing is called `zebra`", "there are: diff, params.target"),
+            ("env.api_key", "secret by its name", "`env:`"),
+            ("env.GITHUB_TOKEN", "secret by its name", "`env:`"),
+        ] {
+            let flaw = written.parse::<Reference>().unwrap().check(&known).unwrap_err();
+            assert!(flaw.message.contains(message), "{written}: {flaw}");
+            assert!(flaw.hint.as_deref().unwrap().contains(hint), "{written}: {flaw:?}");
+        }
+        for written in ["diff", "params.target", "env.CI", "instance", "env.TOKENS"] {
+            assert_eq!(written.parse::<Reference>().unwrap().check(&known), Ok(()), "{written}");
+        }
+    }
+}

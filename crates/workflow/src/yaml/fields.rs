@@ -1,0 +1,281 @@
+//! Takes values out of the tree, each with its path: what is missing, unknown or of another kind
+//! becomes a diagnostic that names `agents.reviewer.timeout` and points at it.
+
+use std::{fmt, ops::RangeInclusive};
+
+use agent_worker_protocol::Span;
+
+use crate::{
+    diagnostics::{
+        diagnostic::{Diagnostic, Diagnostics},
+        spelling::nearest,
+    },
+    yaml::{Node, Yaml},
+};
+
+/// The keys a mapping may have, and those that a later version will know.
+pub(crate) struct AllowedKeys {
+    pub(crate) known: &'static [&'static str],
+    pub(crate) planned: &'static [&'static str],
+}
+
+/// A value and the path that leads to it.
+#[derive(Clone, Debug)]
+pub(crate) struct YamlField<'a> {
+    path: String,
+    pub(crate) node: &'a Node,
+}
+
+/// A mapping.
+#[derive(Debug)]
+pub(crate) struct YamlFields<'a> {
+    mapping: YamlField<'a>,
+    entries: Vec<(YamlKey<'a>, YamlField<'a>)>,
+    /// Whether a key was complained about that is not known here.
+    pub(crate) has_unknown_keys: bool,
+}
+
+/// A key and where it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct YamlKey<'a> {
+    pub(crate) text: &'a str,
+    at: std::ops::Range<usize>,
+}
+
+impl YamlKey<'_> {
+    pub(crate) fn diagnostic(&self, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(self.at.clone(), message)
+    }
+}
+
+impl<'a> YamlField<'a> {
+    pub(crate) fn root(node: &'a Node) -> Self {
+        Self { path: String::new(), node }
+    }
+
+    /// A diagnostic about this value.
+    pub(crate) fn diagnostic(&self, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(self.node.at.clone(), message)
+    }
+
+    /// A diagnostic that begins with the path: `` `limits.hops` must be … ``.
+    pub(crate) fn must_be(&self, be: impl fmt::Display) -> Diagnostic {
+        match self.path.as_str() {
+            "" => self.diagnostic(format!("the file must be {be}")),
+            path => self.diagnostic(format!("`{path}` must be {be}")),
+        }
+    }
+
+    fn wrong_type(&self, expected: &str) -> Diagnostic {
+        let diagnostic =
+            self.must_be(format_args!("{expected}, not {}", type_name(&self.node.value)));
+        match (expected, &self.node.value) {
+            ("text", Yaml::Bool(_) | Yaml::Whole(_) | Yaml::Decimal(_)) => {
+                diagnostic.with_hint("put it in quotes")
+            }
+            _ => diagnostic,
+        }
+    }
+
+    pub(crate) fn text(&self) -> Result<&'a str, Diagnostic> {
+        match &self.node.value {
+            Yaml::Text(text) => Ok(text),
+            _ => Err(self.wrong_type("text")),
+        }
+    }
+
+    /// Text in which a person could expect references to be filled in, where they are not.
+    pub(crate) fn literal_text(&self) -> Result<&'a str, Diagnostic> {
+        let text = self.text()?;
+        if text.contains("${{") {
+            return Err(self
+                .diagnostic(format!("`{}` is not filled in in this version", self.path))
+                .with_hint("`${{ … }}` works in `kickoff` and in `shell`"));
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn boolean(&self) -> Result<bool, Diagnostic> {
+        match self.node.value {
+            Yaml::Bool(value) => Ok(value),
+            _ => Err(self.wrong_type("`true` or `false`")),
+        }
+    }
+
+    pub(crate) fn integer(&self, allowed: RangeInclusive<u32>) -> Result<u32, Diagnostic> {
+        let Yaml::Whole(number) = self.node.value else {
+            return Err(self.wrong_type("a whole number"));
+        };
+        u32::try_from(number).ok().filter(|number| allowed.contains(number)).ok_or_else(|| {
+            self.must_be(format_args!("between {} and {}", allowed.start(), allowed.end()))
+        })
+    }
+
+    pub(crate) fn decimal(&self, allowed: RangeInclusive<f64>) -> Result<f64, Diagnostic> {
+        let number = match self.node.value {
+            Yaml::Whole(number) => i32::try_from(number).map_or(f64::INFINITY, f64::from),
+            Yaml::Decimal(number) => number,
+            _ => return Err(self.wrong_type("a number")),
+        };
+        if allowed.contains(&number) {
+            return Ok(number);
+        }
+        Err(self.must_be(format_args!("between {} and {}", allowed.start(), allowed.end())))
+    }
+
+    pub(crate) fn span(&self, allowed: RangeInclusive<Span>) -> Result<Span, Diagnostic> {
+        let Yaml::Text(text) = &self.node.value else {
+            return Err(self.wrong_type("a length of time such as `30s`"));
+        };
+        let span: Span =
+            text.parse().map_err(|error| self.diagnostic(format!("`{}`: {error}", self.path)))?;
+        if allowed.contains(&span) {
+            return Ok(span);
+        }
+        Err(self.must_be(format_args!("between {} and {}", allowed.start(), allowed.end())))
+    }
+
+    /// One of a few words.
+    pub(crate) fn one_of<T: Copy>(
+        &self,
+        words: &[(&'static str, T)],
+        later: &[&'static str],
+    ) -> Result<T, Diagnostic> {
+        let text = self.text()?;
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Ok(*value);
+        }
+        if later.contains(&text) {
+            return Err(self.not_supported_yet(format_args!("`{}: {text}`", self.path)));
+        }
+        let names = || words.iter().map(|(word, _)| *word);
+        let list: Vec<String> = names().map(|word| format!("`{word}`")).collect();
+        let diagnostic = self.must_be(format_args!("{}, not `{text}`", list.join(" or ")));
+        Err(match nearest(text, names().chain(later.iter().copied())) {
+            Some(word) => diagnostic.with_hint(format!("did you mean `{word}`?")),
+            None => diagnostic,
+        })
+    }
+
+    pub(crate) fn not_supported_yet(&self, what: impl fmt::Display) -> Diagnostic {
+        self.diagnostic(format!("{what} is not in this version"))
+    }
+
+    pub(crate) fn list(&self) -> Result<Vec<YamlField<'a>>, Diagnostic> {
+        let Yaml::List(nodes) = &self.node.value else {
+            return Err(self.wrong_type("a list"));
+        };
+        let item = |(index, node)| YamlField { path: format!("{}[{index}]", self.path), node };
+        Ok(nodes.iter().enumerate().map(item).collect())
+    }
+
+    /// A mapping whose keys are names that people choose.
+    pub(crate) fn named_entries(&self) -> Result<Vec<(YamlKey<'a>, YamlField<'a>)>, Diagnostic> {
+        let Yaml::Map(entries) = &self.node.value else {
+            return Err(self.wrong_type("a mapping"));
+        };
+        let path = |key: &str| match self.path.as_str() {
+            "" => key.to_owned(),
+            path => format!("{path}.{key}"),
+        };
+        let field = |entry: &'a crate::yaml::YamlEntry| {
+            let key = YamlKey { text: &entry.key, at: entry.key_at.clone() };
+            (key, YamlField { path: path(&entry.key), node: &entry.value })
+        };
+        Ok(entries.iter().map(field).collect())
+    }
+
+    /// A mapping. Each key that is not one of these is complained about and left aside.
+    pub(crate) fn fields(
+        &self,
+        keys: &AllowedKeys,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<YamlFields<'a>> {
+        let mut fields = diagnostics.ok_or_add(self.fields_unchecked())?;
+        fields.reject_unknown_keys(keys, diagnostics);
+        Some(fields)
+    }
+
+    /// A mapping of any keys.
+    pub(crate) fn fields_unchecked(&self) -> Result<YamlFields<'a>, Diagnostic> {
+        Ok(YamlFields {
+            mapping: self.clone(),
+            entries: self.named_entries()?,
+            has_unknown_keys: false,
+        })
+    }
+}
+
+impl<'a> YamlFields<'a> {
+    /// The value of a key; `null` is as good as absent.
+    pub(crate) fn get(&self, key: &str) -> Option<YamlField<'a>> {
+        let (_, field) = self.entries.iter().find(|(found, _)| found.text == key)?;
+        (!matches!(field.node.value, Yaml::Null)).then(|| field.clone())
+    }
+
+    /// Whether a key is written, with a value or without one.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|(found, _)| found.text == key)
+    }
+
+    /// What `read` makes of a key's value; nothing if it is absent, or wrong and complained about.
+    pub(crate) fn read_with<T>(
+        &self,
+        key: &str,
+        diagnostics: &mut Diagnostics,
+        read: impl FnOnce(&YamlField<'a>) -> Result<T, Diagnostic>,
+    ) -> Option<T> {
+        diagnostics.ok_or_add(read(&self.get(key)?))
+    }
+
+    /// The value of a key that must be there. Beside an unknown key it may be that one, misspelt: one mistake.
+    pub(crate) fn require(
+        &self,
+        key: &str,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<YamlField<'a>> {
+        let found = self.get(key);
+        if found.is_none() && !self.has_unknown_keys {
+            diagnostics.add(self.mapping.diagnostic(match self.mapping.path.as_str() {
+                "" => format!("`{key}` is missing"),
+                path => format!("`{path}` needs `{key}`"),
+            }));
+        }
+        found
+    }
+
+    /// Complains about each key that is not known here.
+    pub(crate) fn reject_unknown_keys(
+        &mut self,
+        keys: &AllowedKeys,
+        diagnostics: &mut Diagnostics,
+    ) {
+        let strange = self.entries.iter().filter(|(key, _)| !keys.known.contains(&key.text));
+        let mut strange = strange.peekable();
+        self.has_unknown_keys = strange.peek().is_some();
+        diagnostics.add_all(strange.map(|(key, field)| unknown_key(key, field, keys)));
+    }
+}
+
+fn unknown_key(key: &YamlKey<'_>, field: &YamlField<'_>, keys: &AllowedKeys) -> Diagnostic {
+    if keys.planned.contains(&key.text) {
+        return key.diagnostic(format!("`{}` is not in this version", field.path));
+    }
+    let diagnostic = key.diagnostic(format!("unknown key `{}`", field.path));
+    match nearest(key.text, keys.known.iter().chain(keys.planned).copied()) {
+        Some(word) => diagnostic.with_hint(format!("did you mean `{word}`?")),
+        None => diagnostic.with_hint(format!("the keys here are: {}", keys.known.join(", "))),
+    }
+}
+
+fn type_name(value: &Yaml) -> &'static str {
+    match value {
+        Yaml::Null => "nothing",
+        Yaml::Bool(_) => "`true` or `false`",
+        Yaml::Whole(_) => "a number",
+        Yaml::Decimal(_) => "a decimal number",
+        Yaml::Text(_) => "text",
+        Yaml::List(_) => "a list",
+        Yaml::Map(_) => "a mapping",
+    }
+}

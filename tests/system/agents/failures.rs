@@ -1,0 +1,213 @@
+//! How real agents fail, and what it is called: by what they report and how they end, never by what they say.
+
+use std::{os::unix::fs::PermissionsExt as _, path::Path};
+
+use serde_json::json;
+
+use super::testbed::{AgentEntry, AgentTestbed, Cli, files};
+use crate::world::kill;
+
+/// One failure is enough to see: the next try is far away.
+const LONG_BACKOFF: &str = "retry: { backoff: 1h }";
+
+/// What becomes of an agent whose provider does this: its state, and the class of its failure.
+const FAILURES: [(&str, &str, &str, &str); 5] = [
+    ("refused", "FAIL 401", "stopped", "auth"),
+    ("limited", "FAIL 429\nRETRY_AFTER 600", "parked", "rate_limited"),
+    ("overloaded", "FAIL 529", "backing_off", "transient"),
+    ("paused", "FAIL 503\nRETRY_AFTER 600", "backing_off", "transient"),
+    ("cut", "CUT\nSAY these are a few words", "backing_off", "transient"),
+];
+
+fn check_failures(cli: Cli) {
+    let Some(testbed) = AgentTestbed::open(&[cli], "how a real agent fails") else { return };
+    let deaf = program_with_wrong_settings(&testbed, cli, "deaf", "/mcp\"#/nowhere\"");
+    let shut = program_with_wrong_settings(&testbed, cli, "shut", ":[0-9]*/mcp\"#:9/mcp\"");
+    let mut desks: Vec<_> =
+        FAILURES.iter().map(|it| AgentEntry { name: it.0, cli, settings: LONG_BACKOFF }).collect();
+    desks.push(AgentEntry { name: "talker", cli, settings: LONG_BACKOFF });
+    desks.push(AgentEntry { name: "deaf", cli, settings: &deaf });
+    desks.push(AgentEntry { name: "shut", cli, settings: &shut });
+    testbed.start(&desks, "");
+    for (name, program, ..) in FAILURES {
+        testbed.send(name, program);
+    }
+    for name in ["deaf", "shut"] {
+        testbed.send(name, "SAY All is well.");
+    }
+    testbed.send("talker", "SAY Error: rate limit exceeded (429)");
+    for (name, _, state, class) in FAILURES {
+        // It does not say what it waits for.
+        let (state, class) = match (cli, class) {
+            (Cli::Opencode, "rate_limited") => ("backing_off", "transient"),
+            _ => (state, class),
+        };
+        // This one takes what broke off for an answer, and does not say why it is none.
+        let class = if (cli, name) == (Cli::AcpGemini, "cut") { "crash" } else { class };
+        let ended = testbed.end_of_turn(name);
+        let seen = (&*ended.0, ended.1["class"].as_str());
+        // And this one says of a connection that was reset what it says of a bad request.
+        let class = match (cli, name, seen.1) {
+            (Cli::AcpClaude, "cut", Some("fatal")) => "fatal",
+            _ => class,
+        };
+        assert_eq!(seen, (state, Some(class)), "{name}: {}", testbed.diagnostics(name));
+    }
+    let (state, ended) = testbed.end_of_turn("talker");
+    assert_eq!(
+        (&*state, &ended),
+        ("idle", &json!({"end": "ok"})),
+        "{}",
+        testbed.diagnostics("talker")
+    );
+    // One of them notices by itself, and ends without a result.
+    let class = if cli == Cli::Codex { "crash" } else { "fatal" };
+    for name in ["deaf", "shut"] {
+        let (state, ended) = testbed.end_of_turn(name);
+        let seen = (&*state, ended["class"].as_str());
+        assert_eq!(seen, ("backing_off", Some(class)), "{}", testbed.diagnostics(name));
+        let told = ended["why"].as_str().unwrap();
+        // That one does not begin without the file that names them.
+        let why = match cli {
+            Cli::AcpClaude => "Internal error",
+            _ => "has never asked for the team's tools",
+        };
+        assert!(told.contains(why), "{name}: {told}");
+    }
+    assert_eq!(testbed.other_processes(), []);
+    if cli == Cli::Gemini {
+        // It writes what was said into a file when its provider fails: where nobody else reads it.
+        let written = files(&testbed.world.home().join("runs"));
+        let is_report = |path: &Path| path.to_string_lossy().contains("/tmp/gemini-client-error-");
+        assert!(written.iter().any(|(path, _)| is_report(path)));
+    }
+}
+
+/// The program with settings in which our server's address is another, by a rule of `sed`, and no token is right.
+fn program_with_wrong_settings(office: &AgentTestbed, cli: Cli, name: &str, rule: &str) -> String {
+    let words: Vec<_> = cli.command().unwrap().iter().map(|word| format!("'{word}'")).collect();
+    if let Cli::AcpClaude | Cli::AcpGemini = cli {
+        let script = format!(
+            "#!/bin/sh\nsed -u 's#/mcp\"#/nowhere\"#; s#/mcp.json\"#/other.json\"#' | {} \"$@\"\n",
+            words.join(" ")
+        );
+        return program_entry(office, name, &script);
+    }
+    let script = format!(
+        "#!/bin/sh\nexport AGENT_WORKER_TOOLS_KEY=wrong\nelsewhere() {{ sed 's#{rule}#' \"$@\"; }}\n\
+         for file in \"$@\" \"$GEMINI_CLI_HOME/.gemini/settings.json\"; do\n\
+         \x20 case $file in */mcp.json|*/settings.json) [ ! -f \"$file\" ] || elsewhere -i \"$file\";; esac\n\
+         done\n\
+         OPENCODE_CONFIG_CONTENT=$(printf %s \"$OPENCODE_CONFIG_CONTENT\" | elsewhere); export OPENCODE_CONFIG_CONTENT\n\
+         for word in \"$@\"; do shift; set -- \"$@\" \"$(printf %s \"$word\" | elsewhere)\"; done\n\
+         exec {} \"$@\"\n",
+        words.join(" ")
+    );
+    program_entry(office, name, &script)
+}
+
+fn program_entry(office: &AgentTestbed, name: &str, script: &str) -> String {
+    let path = office.world.file(&format!("{name}.sh"), script);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    format!("command: {}\n{LONG_BACKOFF}", json!(path.to_str().unwrap()))
+}
+
+#[test]
+fn claude_code_fails_by_what_it_reports() {
+    check_failures(Cli::Claude);
+}
+
+#[test]
+fn codex_fails_by_what_it_reports() {
+    check_failures(Cli::Codex);
+}
+
+#[test]
+fn gemini_cli_fails_by_what_it_reports() {
+    check_failures(Cli::Gemini);
+}
+
+#[test]
+fn claude_code_over_acp_fails_by_what_it_reports() {
+    check_failures(Cli::AcpClaude);
+}
+
+#[test]
+fn gemini_cli_over_acp_fails_by_what_it_reports() {
+    check_failures(Cli::AcpGemini);
+}
+
+#[test]
+fn opencode_fails_by_what_it_reports() {
+    check_failures(Cli::Opencode);
+}
+
+/// In the middle of its answer: one is stopped, one is told to end by somebody else, and one is silent for too long. Nothing of
+/// them is left.
+fn check_stop_ends_processes(cli: Cli) {
+    let Some(testbed) = AgentTestbed::open(&[cli], "a real agent that hangs or is stopped") else {
+        return;
+    };
+    // Longer than it takes to begin.
+    let silence = if cli == Cli::Opencode { "40s" } else { "10s" };
+    let silent = format!("silence: {silence}\n{LONG_BACKOFF}");
+    let desks = [
+        AgentEntry { name: "silent", cli, settings: &silent },
+        AgentEntry { name: "stopped", cli, settings: LONG_BACKOFF },
+        AgentEntry { name: "told", cli, settings: LONG_BACKOFF },
+    ];
+    testbed.start(&desks, "");
+    for name in ["silent", "stopped", "told"] {
+        testbed.send(name, "HOLD\nSAY these are a few words");
+    }
+    testbed.models.wait_held(3);
+    for pid in testbed.agent_pids("told") {
+        kill(pid, "TERM");
+    }
+    let (state, ended) = testbed.end_of_turn("told");
+    let seen = (&*state, ended["class"].as_str());
+    assert_eq!(seen, ("backing_off", Some("crash")), "{}", testbed.diagnostics("told"));
+    let stopped = testbed.world.run(&["stop", "stopped@team"]);
+    assert_eq!(stopped.code, 0, "{stopped:?}");
+    let (state, ended) = testbed.end_of_turn("stopped");
+    assert_eq!(
+        (&*state, &ended),
+        ("stopped", &json!({"end": "stopped"})),
+        "{}",
+        testbed.diagnostics("stopped")
+    );
+    let (state, ended) = testbed.end_of_turn("silent");
+    let seen = (&*state, ended["class"].as_str());
+    assert_eq!(seen, ("backing_off", Some("timeout")), "{}", testbed.diagnostics("silent"));
+    assert_eq!(testbed.other_processes(), []);
+}
+
+#[test]
+fn claude_code_is_ended_in_the_middle_of_an_answer() {
+    check_stop_ends_processes(Cli::Claude);
+}
+
+#[test]
+fn codex_is_ended_in_the_middle_of_an_answer() {
+    check_stop_ends_processes(Cli::Codex);
+}
+
+#[test]
+fn gemini_cli_is_ended_in_the_middle_of_an_answer() {
+    check_stop_ends_processes(Cli::Gemini);
+}
+
+#[test]
+fn opencode_is_ended_in_the_middle_of_an_answer() {
+    check_stop_ends_processes(Cli::Opencode);
+}
+
+#[test]
+fn claude_code_over_acp_is_ended_in_the_middle_of_an_answer() {
+    check_stop_ends_processes(Cli::AcpClaude);
+}
+
+#[test]
+fn gemini_cli_over_acp_is_ended_in_the_middle_of_an_answer() {
+    check_stop_ends_processes(Cli::AcpGemini);
+}

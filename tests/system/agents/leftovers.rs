@@ -1,0 +1,188 @@
+//! What real agents leave in the project and at home, while daemons and workers are killed around them: nothing.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::testbed::{AgentEntry, AgentTestbed, Cli, DEFAULT_CLIS, files};
+use crate::world::{kill, wait_for};
+
+/// A server of a person, as each program has it. It would not start.
+const USER_MCP_JSON: &str = "{\"mcpServers\": {\"theirs\": {\"command\": \"/nowhere/theirs\"}}}\n";
+const USER_MCP_TOML: &str = "[mcp_servers.theirs]\ncommand = \"/nowhere/theirs\"\n";
+
+/// Settings of a project, which nobody else touches.
+const PROJECT: [(&str, &str); 5] = [
+    (".codex/config.toml", USER_MCP_TOML),
+    (".cursor/mcp.json", USER_MCP_JSON),
+    (".mcp.json", USER_MCP_JSON),
+    (".gemini/settings.json", USER_MCP_JSON),
+    (".opencode/opencode.json", "{}"),
+];
+
+/// Settings and memory of a person.
+const HOME: [(&str, &str); 9] = [
+    (".claude.json", USER_MCP_JSON),
+    (".claude/settings.json", "{\"cleanupPeriodDays\": 7}\n"),
+    (".claude/CLAUDE.md", "Be brief.\n"),
+    (".codex/config.toml", "model_reasoning_effort = \"low\"\n"),
+    (".codex/AGENTS.md", "Be brief.\n"),
+    (".gemini/settings.json", "{\"ui\": {\"theme\": \"Default\"}}\n"),
+    (".gemini/GEMINI.md", "Be brief.\n"),
+    (".cursor/mcp.json", USER_MCP_JSON),
+    (".config/opencode/opencode.json", "{\"theme\": \"system\"}\n"),
+];
+
+fn write_all(folder: &Path, entries: &[(&str, &str)]) {
+    for (name, text) in entries {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+}
+
+/// What is in a person's home but for the project and the daemon's own. Caches come and go.
+fn home(testbed: &AgentTestbed) -> Vec<(PathBuf, Vec<u8>)> {
+    let home = testbed.world.project().parent().unwrap().to_owned();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(home).unwrap() {
+        let entry = entry.unwrap();
+        let is_theirs =
+            !["project", "home", ".cache"].iter().any(|ours| *ours == entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true if is_theirs => found.extend(files(&entry.path())),
+            false if is_theirs => found.push((entry.path(), std::fs::read(entry.path()).unwrap())),
+            _ => {}
+        }
+    }
+    found.sort();
+    found
+}
+
+/// How many rounds: `scripts/nightly` asks for more.
+#[expect(clippy::disallowed_methods, reason = "how long it takes is a setting of the test itself")]
+fn rounds() -> u64 {
+    std::env::var("AW_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap())
+}
+
+/// A number below `end`, another one every time.
+fn random_below(end: usize) -> usize {
+    let end = u64::try_from(end).unwrap();
+    usize::try_from(RandomState::new().hash_one(()) % end).unwrap()
+}
+
+/// The workers that are alive.
+fn workers(testbed: &AgentTestbed) -> Vec<u32> {
+    let is_worker = |line: &str| line.trim_end().ends_with("/exe worker");
+    testbed
+        .other_processes()
+        .into_iter()
+        .filter(|(_, line)| is_worker(line))
+        .map(|(pid, _)| pid)
+        .collect()
+}
+
+/// Rounds of kills while every one of them works: a daemon or a worker, at any moment of their turns.
+fn check_no_leftovers(clis: &[Cli], rounds: u64) {
+    let Some(testbed) = AgentTestbed::open(clis, "what real agents leave behind") else { return };
+    let project = testbed.world.project();
+    write_all(&project, &PROJECT);
+    write_all(project.parent().unwrap(), &HOME);
+    let besides = "retry: { backoff: 10ms, max_attempts: 100 }";
+    let desks: Vec<_> = clis
+        .iter()
+        .map(|cli| AgentEntry { name: cli.name(), cli: *cli, settings: besides })
+        .collect();
+    testbed.write(&desks, "context: { documents: store }\nlimits: { hops: 1000 }\n");
+    let before = (files(&project), home(&testbed));
+    let mut daemon = testbed.world.daemon();
+    let started = testbed.world.run(&["start", "--background", "team.yaml"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let mut killed = [0, 0];
+    for round in 1..=rounds {
+        let program = "@all\nCALL channel_send {\"message\":\"still here\"}\nSAY Done.";
+        assert_eq!(testbed.world.run(&["send", "@team", program]).code, 0);
+        // At a moment that the work itself decides: before the first answer of the round, or after one.
+        let asked = testbed.models.requests().len() + random_below(2 * clis.len());
+        wait_for("somebody at work", || (testbed.models.requests().len() >= asked).then_some(()));
+        let workers = workers(&testbed);
+        let victim = workers.get(random_below(workers.len().max(1))).filter(|_| round % 2 == 0);
+        if let Some(worker) = victim {
+            kill(*worker, "KILL");
+        } else {
+            kill(daemon.id(), "KILL");
+            daemon.wait().unwrap();
+        }
+        killed[usize::from(victim.is_none())] += 1;
+        assert_eq!(files(&project), before.0, "in round {round}");
+        if victim.is_none() {
+            daemon = testbed.world.daemon();
+        }
+    }
+    // Whatever was killed, all of it is done in the end.
+    for cli in clis {
+        wait_for("the end of all work", || {
+            (testbed.status(cli.name())["state"] == "idle").then_some(())
+        });
+    }
+    assert!(killed.iter().all(|count| *count > 0), "{killed:?}");
+    assert_eq!(testbed.world.run(&["stop", "@team"]).code, 0);
+    wait_for("the end of every process", || testbed.other_processes().is_empty().then_some(()));
+    assert_eq!((files(&project), home(&testbed)), before, "{killed:?}");
+    assert_eq!(testbed.world.run(&["daemon", "stop"]).code, 0);
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn the_project_and_the_home_are_as_they_were_after_rounds_of_kills() {
+    check_no_leftovers(&DEFAULT_CLIS, rounds());
+}
+
+#[test]
+fn opencode_leaves_nothing_in_the_project_and_at_home_either() {
+    check_no_leftovers(&[Cli::Opencode], 3);
+}
+
+/// With a person's login their programs keep what is theirs where it is, and their settings are read, not written.
+#[test]
+fn the_settings_of_a_person_are_as_they_were_when_agents_use_their_login() {
+    let clis = [Cli::Claude, Cli::Codex];
+    let Some(testbed) = AgentTestbed::open(&clis, "what real agents do to a person's settings")
+    else {
+        return;
+    };
+    let project = testbed.world.project();
+    let home = project.parent().unwrap();
+    write_all(&project, &PROJECT);
+    write_all(home, &HOME);
+    let url =
+        testbed.models.variables().into_iter().find(|it| it.0 == "OPENAI_BASE_URL").unwrap().1;
+    let codex = format!(
+        "model_provider = \"mine\"\n[model_providers.mine]\nname = \"mine\"\nbase_url = \"{url}\"\nenv_key = \"OPENAI_API_KEY\"\n"
+    );
+    write_all(home, &[(".codex/config.toml", &codex)]);
+    let desks = clis.map(|cli| AgentEntry { name: cli.name(), cli, settings: "mode: login" });
+    testbed.start(&desks, "context: { documents: store }\n");
+    let before = files(&project);
+    for cli in clis {
+        let said = testbed.ask(cli.name(), "CALL channel_send {\"message\":\"as you\"}\nSAY Done.");
+        assert_eq!(said, "Done.", "{}", testbed.diagnostics(cli.name()));
+    }
+    assert_eq!(testbed.world.run(&["stop", "@team"]).code, 0);
+    assert_eq!(files(&project), before);
+    for (name, text) in HOME {
+        let text = if name == ".codex/config.toml" { &codex } else { text };
+        let now = std::fs::read_to_string(home.join(name)).unwrap();
+        if name == ".claude.json" {
+            // It keeps its own notes there, beside what is a person's.
+            let servers =
+                |text: &str| serde_json::from_str::<Value>(text).unwrap()["mcpServers"].clone();
+            assert_eq!(servers(&now), servers(text), "{now}");
+        } else {
+            assert_eq!(now, text, "{name}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Approvals, from outside: a stand-in for Claude Code asks, people answer, daemons die in between.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use serde_json::{Value, json};
+
+use crate::{
+    terminal::Terminal,
+    world::{World, is_alive, kill, wait_for},
+};
+
+/// Speaks the lines of `claude -p`: it looks at its tools, asks at the gate whether it may, and does it if it may.
+const CLAUDE_STUB: &str = r#"#!/bin/bash
+for arg; do [ "$last" = --mcp-config ] && config=$arg; last=$arg; done
+of() { sed 's/.*"'"$1"'":{"headers":{"Authorization":"Bearer \([0-9a-f]*\)"},"type":"http","url":"http:..\([^"]*\)".*/\'"$2"'/' "$config"; }
+ask() {
+    url=$(of "$1" 2); at=${url%%/*}
+    exec 3<>"/dev/tcp/${at%%:*}/${at##*:}"
+    printf 'POST /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' "${url#*/}" "$(of "$1" 1)" "${#2}" "$2" >&3
+    cat <&3
+}
+echo '{"type":"system","subtype":"init","session_id":"s"}'
+ask team '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' >/dev/null
+"$AW_BINARY" approve 1 >own.txt 2>&1
+said=$(ask gate '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"approve","arguments":{"tool_name":"Bash","input":{"command":"echo once >> ran.txt"},"tool_use_id":"t1"}}}')
+case "$said" in
+*behavior*allow*) echo once >> ran.txt; result=Ran. ;;
+*) result=Refused. ;;
+esac
+echo '{"type":"result","subtype":"success","is_error":false,"result":"'$result'","session_id":"s"}'
+"#;
+
+fn team(world: &World, permissions: &str) -> String {
+    let claude = world.file("claude.sh", CLAUDE_STUB);
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!(
+        "name: asking\nagents:\n  coder:\n    backend: claude\n    mode: isolated\n    command: {}\n    \
+         env: [AW_BINARY, AGENT_WORKER_HOME]\n    permissions: {{ {permissions} }}\nkickoff: '@coder go'\n",
+        claude.display()
+    );
+    world.file("asking.yaml", &text).to_str().unwrap().to_owned()
+}
+
+fn world() -> World {
+    World::with(&[("AW_BINARY", env!("CARGO_BIN_EXE_agent-worker"))])
+}
+
+fn executed_commands(world: &World) -> String {
+    fs::read_to_string(world.project().join("ran.txt")).unwrap_or_default()
+}
+
+#[test]
+fn what_was_asked_before_the_daemon_was_killed_is_approved_after_it_and_done_once() {
+    let world = world();
+    let file = team(&world, "");
+    let (code, envelope) = world.envelope(&["run", &file, "--json"]);
+    assert_eq!((code, &envelope["outcome"]), (4, &json!("human")), "{envelope}\n{}", world.log());
+    let hint = envelope["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("agent-worker pending --target @asking"), "{hint}");
+    let daemon = world.daemon_pid().unwrap();
+    kill(daemon, "KILL");
+    wait_for("its death", || (!is_alive(daemon)).then_some(()));
+    let open = wait_for("the request", || {
+        let open = world.json(&["pending", "--json"]);
+        (!open.as_array().unwrap().is_empty()).then_some(open)
+    });
+    assert_eq!(
+        (&open[0]["tool"], &open[0]["args"]["command"]),
+        (&json!("Bash"), &json!("echo once >> ran.txt"))
+    );
+    assert_eq!(executed_commands(&world), "", "nothing has happened");
+    let shown = world.run(&["pending", "1"]);
+    assert!(shown.stdout.contains("\"command\": \"echo once >> ran.txt\""), "{shown:?}");
+    let status = world.run(&["status", "coder@asking"]);
+    assert!(status.stdout.contains("waiting for approval (#1)"), "{status:?}");
+    let approved = world.run(&["approve", "1"]);
+    assert!(approved.stdout.starts_with("request #1 is approved: coder · Bash"), "{approved:?}");
+    let (code, envelope) = world.envelope(&["attach", "@asking", "--json"]);
+    assert_eq!((code, &envelope["outcome"]), (0, &json!("done")), "{envelope}");
+    assert_eq!(executed_commands(&world), "once\n");
+    assert_eq!(world.run(&["approve", "1"]).code, 1, "once");
+    assert_eq!(world.json(&["pending", "--json"]), Value::Array(Vec::new()));
+    let own = fs::read_to_string(world.project().join("own.txt")).unwrap();
+    assert!(own.contains("what an agent asks for is approved by a person"), "{own}");
+}
+
+#[test]
+fn what_is_denied_or_what_nobody_is_there_to_approve_does_not_happen() {
+    let denied = world();
+    let file = team(&denied, "");
+    assert_eq!(denied.envelope(&["run", &file, "--json"]).0, 4);
+    let told = denied.run(&["deny", "1", "-r", "not today"]);
+    assert!(told.stdout.starts_with("request #1 is denied"), "{told:?}");
+    assert_eq!(denied.envelope(&["attach", "@asking", "--json"]).0, 0);
+    let alone = world();
+    let file = team(&alone, "on_ask: deny");
+    assert_eq!(alone.envelope(&["run", &file, "--json"]).0, 0, "{}", alone.log());
+    assert_eq!(
+        (executed_commands(&denied), executed_commands(&alone)),
+        (String::new(), String::new())
+    );
+}
+
+/// Waits until a request is on the screen and can be answered.
+fn wait_for_prompt(terminal: &Terminal) -> Vec<String> {
+    terminal
+        .wait_until(|drawn| drawn.iter().any(|line| line.contains("y approves it, n denies it")))
+}
+
+#[test]
+fn somebody_who_watches_reads_all_of_a_request_and_answers_it_with_a_key() {
+    let world = world();
+    team(&world, "on_ask: deny");
+    let mut terminal = Terminal::open(&world, 120, "run asking.yaml");
+    let drawn = wait_for_prompt(&terminal);
+    let at = drawn.iter().position(|line| line == "  #1 coder wants Bash").unwrap();
+    let request = ["  │ {", "  │   \"command\": \"echo once >> ran.txt\"", "  │ }"];
+    assert_eq!(drawn[at + 1..at + 4], request, "{drawn:#?}");
+    terminal.press_until("y", || !executed_commands(&world).is_empty());
+    let (ended, all) = terminal.wait_exit();
+    assert!(ended.success(), "{all}");
+    assert!(all.contains("request #1 (Bash) is approved by user"), "{all}");
+    assert_eq!(executed_commands(&world), "once\n");
+}
+
+#[test]
+fn whoever_attaches_to_a_run_that_waits_answers_it_with_a_key_too() {
+    let world = world();
+    let file = team(&world, "");
+    assert_eq!(world.envelope(&["run", &file, "--json"]).0, 4, "{}", world.log());
+    let mut terminal = Terminal::open(&world, 80, "attach @asking");
+    wait_for_prompt(&terminal);
+    terminal.press_until("y", || !executed_commands(&world).is_empty());
+    let (ended, all) = terminal.wait_exit();
+    assert!(ended.success(), "{all}");
+    assert_eq!(executed_commands(&world), "once\n");
+}
+
+#[test]
+fn keys_that_were_meant_for_something_else_approve_nothing_and_one_denies() {
+    let world = world();
+    team(&world, "on_ask: deny");
+    let mut terminal = Terminal::open(&world, 40, "run asking.yaml");
+    // Before anything is asked, and as part of something else.
+    terminal.type_text("y");
+    terminal.wait_until(|drawn| !drawn.is_empty());
+    terminal.type_text("yy");
+    wait_for_prompt(&terminal);
+    terminal.type_text("yes\r");
+    terminal.resize("120");
+    terminal.type_text("\u{1b}[A");
+    let refused = || terminal_output_contains(&world, "request #1 (Bash) is denied by user");
+    terminal.press_until("n", refused);
+    let (ended, all) = terminal.wait_exit();
+    assert!(ended.success(), "{all}");
+    assert_eq!(executed_commands(&world), "", "{all}");
+}
+
+fn terminal_output_contains(world: &World, what: &str) -> bool {
+    let shown = fs::read(world.project().join("shown")).unwrap_or_default();
+    String::from_utf8_lossy(&shown).contains(what)
+}

@@ -1,0 +1,212 @@
+//! Commands that explain: how an agent or a run stands, why, and what would change it.
+
+use serde_json::Value;
+
+use crate::{
+    list_commands::start_team,
+    normalized_output::run_lines_normalized,
+    world::{World, wait_for},
+};
+
+#[test]
+fn status_and_why_explain_an_agent_whatever_it_does() {
+    let world = start_team();
+    insta::assert_snapshot!(run_lines_normalized(&world, "
+        agent-worker why coder@team
+        agent-worker send coder@team 'please note it' --wait
+        agent-worker status coder
+        agent-worker why coder
+        agent-worker stop coder
+        agent-worker send coder 'and now?'
+        agent-worker why coder
+        agent-worker info stranger@team
+    "), @r"
+    $ agent-worker why coder@team
+    coder@team is idle
+      since  TIME ago
+      because  nothing was for it yet
+      wakes when  somebody mentions @coder
+    $ agent-worker send coder@team 'please note it' --wait
+    noted
+    ! #1 → coder
+    $ agent-worker status coder
+    coder@team  idle
+      since  TIME ago
+      source  .
+      backend  mock
+      run  running, begun TIME ago
+      so far  1 turn, 1 message, 0 tokens in, 0 out
+      wakes when  somebody mentions @coder
+      system  You write code.
+      turn  for #1, begun TIME ago, took TIME: ok
+    $ agent-worker why coder
+    coder@team is idle
+      since  TIME ago
+      because  last turn for #1, begun TIME ago, took TIME: ok
+      wakes when  somebody mentions @coder
+    $ agent-worker stop coder
+    stopped coder@team: it had no process
+    ! hint: wake it again: agent-worker resume coder@team
+    $ agent-worker send coder 'and now?'
+    #3 → coder
+    ! warning: coder was stopped and acts on it only when resumed
+    ! hint: wake it again: agent-worker resume coder@team
+    $ agent-worker why coder
+    coder@team is stopped by the user
+      since  TIME ago
+      because  1 message for it, first #3 of user
+      because  last turn for #1, begun TIME ago, took TIME: ok
+      wakes when  it is resumed: agent-worker resume coder@team
+    $ agent-worker info stranger@team
+    ! error: there is no agent `stranger` in @team
+    ! hint: `agent-worker ls --all` shows what there is
+    (exit 1)
+    ");
+    let why = world.json(&["why", "coder", "--json"]);
+    assert_eq!(why["state"], "stopped");
+    let turn = world.json(&["status", "coder", "--json"])["attempts"][0]["ended_at"].clone();
+    let [since, turn] = [&why["since"], &turn].map(|time| time.as_str().unwrap_or("").to_owned());
+    assert!(since > turn && !turn.is_empty(), "stopped after its turn: {why} {turn}");
+    assert_eq!(world.json(&["status", "coder", "--json"])["inbox"][0]["body"], "and now?");
+}
+
+/// A team that stays, a run that waits at a limit, and one whose setup failed.
+fn three_runs() -> World {
+    let world = start_team();
+    let yaml = "name: loop\nparams: [{ name: about }]\nagents:\n\
+        \x20 ping: { backend: mock, mock: [{ calls: [{ tool: channel_send, args: { message: '@pong ping' } }] }] }\n\
+        \x20 pong: { backend: mock, mock: [{ calls: [{ tool: channel_send, args: { message: '@ping pong' } }] }] }\n\
+        kickoff: '@ping go'\nlimits: { hops: 2 }\n";
+    world.file("loop.yaml", yaml);
+    world.file("sick.yaml", "name: sick\nagents: { a: { backend: mock } }\nsetup: [{ shell: 'exit 7' }]\nkickoff: '@a go'\n");
+    world.run(&["run", "loop.yaml", "--about", "nothing"]);
+    world.run(&["run", "sick.yaml"]);
+    wait_for("everybody to rest", || {
+        let agents = world.json(&["ls", "@loop", "--json"]);
+        agents.as_array().unwrap().iter().all(|one| one["state"] == "paused").then_some(())
+    });
+    world
+}
+
+#[test]
+fn why_explains_a_run_wherever_it_stands() {
+    let world = three_runs();
+    insta::assert_snapshot!(run_lines_normalized(&world, "
+        agent-worker why @loop
+        agent-worker why @sick
+        agent-worker why @team
+        agent-worker why
+        agent-worker stop @loop
+        agent-worker why @loop
+        agent-worker why @nothing
+    "), @r#"
+    $ agent-worker why @loop
+    @loop is paused
+      since  TIME ago
+      because  hop limit (a chain of 3 messages, 2 allowed)
+      wakes when  it gets more: agent-worker resume @loop --hops 4
+    $ agent-worker why @sick
+    @sick is failed
+      since  TIME ago
+      because  the setup command on line 3 ended with status 7: it printed no error
+      wakes when  it is begun again: agent-worker restart @sick
+    $ agent-worker why @team
+    @team is running
+      since  TIME ago
+      because  nobody has anything to do
+      wakes when  somebody sends something: agent-worker send @team "…"
+    $ agent-worker why
+    ! error: which one? @team, @loop
+    ! hint: name it, such as @team
+    (exit 1)
+    $ agent-worker stop @loop
+    stopped @loop: nobody was working
+    $ agent-worker why @loop
+    @loop is stopped
+      since  TIME ago
+      because  somebody stopped it
+      wakes when  it is begun again: agent-worker restart @loop
+    $ agent-worker why @nothing
+    ! error: there is no instance `@nothing`
+    ! hint: `agent-worker ls --all` shows what there is
+    (exit 1)
+    "#);
+}
+
+#[test]
+fn status_shows_a_run_with_its_limits_and_its_agents() {
+    let world = three_runs();
+    insta::assert_snapshot!(run_lines_normalized(&world, "
+        agent-worker status @loop
+        agent-worker status @team
+        agent-worker status @sick
+        agent-worker status
+    "), @r"
+    $ agent-worker status @loop
+    @loop  paused: hop limit (a chain of 3 messages, 2 allowed)
+      source  ./loop.yaml
+      run  ID (run)
+      begun  TIME ago
+      since  TIME ago
+      so far  3 turns, 4 messages, 0 tokens in, 0 out
+      limits  2 hops, 200 turns, 2h
+      param  about: nothing
+
+    NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
+    ping@loop  .  paused: hop limit (a chain of 3 messages, 2 allowed)  0  2  2
+    pong@loop  .  paused: hop limit (a chain of 3 messages, 2 allowed)  1  1  1
+    $ agent-worker status @team
+    @team  running
+      source  ./team.yaml
+      run  ID (start)
+      begun  TIME ago
+      since  TIME ago
+      so far  0 turns, 0 messages, 0 tokens in, 0 out
+      limits  50 hops, 50 turns
+
+    NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
+    coder@team  .  idle  0  0  0
+    owl@team  .  idle  0  0  0
+    $ agent-worker status @sick
+    @sick  failed: the setup command on line 3 ended with status 7: it printed no error
+      source  ./sick.yaml
+      run  ID (run)
+      begun  TIME ago, lasted TIME
+      since  TIME ago
+      so far  0 turns, 0 messages, 0 tokens in, 0 out
+      limits  50 hops, 200 turns, 2h
+
+    NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
+    a@sick  .  stopped: its run's setup failed  0  0  0
+    $ agent-worker status
+    ! error: which one? @team, @loop
+    ! hint: name it, such as @team
+    (exit 1)
+    ");
+}
+
+#[test]
+fn runs_are_listed_newest_first_with_what_became_of_them() {
+    let world = three_runs();
+    insta::assert_snapshot!(run_lines_normalized(&world, "
+        agent-worker runs
+        agent-worker runs @sick
+        agent-worker runs @nothing
+    "), @r"
+    $ agent-worker runs
+    INSTANCE  KIND  BEGUN  LASTED  TURNS  MESSAGES  OUTCOME
+    @sick  run  TIME ago  TIME  0  0  failed: the setup command on line 3 ended with status 7: it printed no error
+    @loop  run  TIME ago  TIME  3  4  paused: hop limit (a chain of 3 messages, 2 allowed)
+    @team  start  TIME ago  TIME  0  0  running
+    $ agent-worker runs @sick
+    INSTANCE  KIND  BEGUN  LASTED  TURNS  MESSAGES  OUTCOME
+    @sick  run  TIME ago  TIME  0  0  failed: the setup command on line 3 ended with status 7: it printed no error
+    $ agent-worker runs @nothing
+    ! error: there is no instance `@nothing`
+    ! hint: `agent-worker ls --all` shows what there is
+    (exit 1)
+    ");
+    let runs = world.json(&["runs", "--json"]);
+    let names: Vec<&Value> = runs.as_array().unwrap().iter().map(|run| &run["instance"]).collect();
+    assert_eq!(names, ["sick", "loop", "team"]);
+}

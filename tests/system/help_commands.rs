@@ -1,0 +1,400 @@
+//! Commands that help: a first file, its schema, the doctor, what a shell and a reader need, and the README.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    shell_transcript::{run_lines, shell},
+    world::World,
+};
+
+#[test]
+fn a_first_file_is_valid_and_runs_as_it_is() {
+    let world = World::new();
+    insta::assert_snapshot!(run_lines(&world, r#"
+        agent-worker init
+        agent-worker validate team.yaml
+        agent-worker run team.yaml --topic "the tests" > said
+        agent-worker init
+        agent-worker init team.yaml --force
+        agent-worker init "my team.yaml"
+        agent-worker init nowhere/team.yaml
+    "#), @r#"
+    $ agent-worker init
+    team.yaml
+    ! hint: try it: agent-worker run team.yaml
+    $ agent-worker validate team.yaml
+    valid: team (2 agents)
+      writer  mock
+      reviewer  mock
+      --topic VALUE  What to look at [default: the README]
+    $ agent-worker run team.yaml --topic "the tests" > said
+    ! done in TIME · 3 turns · 6 messages
+    $ agent-worker init
+    ! error: team.yaml is there already
+    ! hint: choose another name, or write over it: agent-worker init team.yaml --force
+    (exit 1)
+    $ agent-worker init team.yaml --force
+    team.yaml
+    ! hint: try it: agent-worker run team.yaml
+    $ agent-worker init "my team.yaml"
+    ! error: a workflow is called as its file is, and `my team` cannot be a workflow's name or tag: use up to 64 letters, digits, `.`, `-` and `_`, starting with a letter or digit, without `..`
+    ! hint: choose another name than my team.yaml, such as team.yaml
+    (exit 2)
+    $ agent-worker init nowhere/team.yaml
+    ! error: could not write nowhere/team.yaml: No such file or directory (os error 2)
+    (exit 1)
+    "#);
+    let made = world.json(&["init", "review.yaml", "--json"]);
+    assert_eq!(made["workflow"], "review", "{made}");
+    let (code, envelope) = world.envelope(&["run", "review.yaml", "--json"]);
+    assert_eq!((code, envelope["outcome"].as_str()), (0, Some("done")), "{envelope}");
+    assert_eq!(envelope["dead_letters"], serde_json::json!([]), "{envelope}");
+}
+
+#[test]
+fn the_schema_is_printed_without_a_daemon() {
+    let world = World::new();
+    let schema = world.json(&["schema"]);
+    assert_eq!(schema["properties"]["agents"]["type"], "object", "{schema}");
+    assert_eq!(world.json(&["schema", "--json"]), schema);
+    assert_eq!(world.daemon_pid(), None);
+}
+
+#[test]
+fn a_command_that_is_misspelt_is_told_what_was_meant() {
+    let world = World::new();
+    insta::assert_snapshot!(run_lines(&world, "
+        agent-worker pek
+        agent-worker doc raed
+        agent-worker send owl hello --wiat
+    "), @"
+    $ agent-worker pek
+    ! error: unrecognized subcommand 'pek'
+    !
+    !   tip: a similar subcommand exists: 'peek'
+    !
+    ! Usage: agent-worker [COMMAND]
+    !
+    ! For more information, try '--help'.
+    (exit 2)
+    $ agent-worker doc raed
+    ! error: unrecognized subcommand 'raed'
+    !
+    !   tip: some similar subcommands exist: 'append', 'read'
+    !
+    ! Usage: agent-worker doc <COMMAND>
+    !
+    ! For more information, try '--help'.
+    (exit 2)
+    $ agent-worker send owl hello --wiat
+    ! error: unexpected argument '--wiat' found
+    !
+    !   tip: a similar argument exists: '--wait'
+    !
+    ! Usage: agent-worker send [OPTIONS] [TARGET] <MESSAGE>
+    !
+    ! For more information, try '--help'.
+    (exit 2)
+    ");
+}
+
+#[test]
+fn alone_it_says_what_runs_and_the_three_commands_a_newcomer_needs() {
+    let world = World::new();
+    insta::assert_snapshot!(run_lines(&world, r#"
+        agent-worker
+        agent-worker new owl -b mock --say "Hoo." --json > made
+        agent-worker
+    "#), @r#"
+    $ agent-worker
+    Nothing is running.
+
+      agent-worker init team.yaml   write a first team
+      agent-worker run team.yaml    run it to its end
+      agent-worker peek @team       read what was said
+
+    All commands: agent-worker --help
+    $ agent-worker new owl -b mock --say "Hoo." --json > made
+    $ agent-worker
+    NAME  SOURCE        STATUS  WAITING  TURNS  MESSAGES
+    owl   (standalone)  idle    0        0      0
+
+      agent-worker init team.yaml   write a first team
+      agent-worker run team.yaml    run it to its end
+      agent-worker peek @team       read what was said
+
+    All commands: agent-worker --help
+    "#);
+}
+
+/// What a doctor found of something.
+fn finding<'a>(report: &'a Value, about: &str) -> &'a Value {
+    let findings = report["findings"].as_array().unwrap();
+    findings.iter().find(|one| one["about"] == about).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn a_doctor_finds_nothing_wrong_where_nothing_is() {
+    // Whether control groups can be created differs between machines.
+    let world = World::with(&[("AGENT_WORKER_PROCESS_TRACKING", "tree")]);
+    let before = run_lines(&world, "agent-worker doctor | grep -v backend");
+    assert_eq!(world.run(&["run", &world.example("hello.yaml")]).code, 0);
+    let after = run_lines(&world, "agent-worker doctor | grep -v backend");
+    insta::assert_snapshot!(before + &after, @"
+    $ agent-worker doctor | grep -v backend
+    ok     home    HOME is not there yet; the first run makes it
+    ok     disk    SOME GiB free where the home is
+    ok     daemon  none yet; the first command that needs one starts it
+    note   agents  agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; SECURITY.md has the whole of it
+    $ agent-worker doctor | grep -v backend
+    ok     home    HOME, yours alone
+    ok     disk    SOME GiB free where the home is
+    ok     daemon  version 0.1.0, takes writes
+    ok     store   1 instance, 3 messages, each as it was written
+    note   process attempts are tracked by their process tree: --process-tracking tree
+    ok     port    clients with a token at 127.0.0.1:PORT
+    note   agents  agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; SECURITY.md has the whole of it
+    ");
+    let report = world.json(&["doctor", "--json"]);
+    assert_eq!(report["ok"], true, "{report}");
+    assert_eq!(report["backends"][0]["name"], "mock", "{report}");
+}
+
+#[test]
+fn a_doctor_says_what_is_broken_and_what_to_do_about_it() {
+    let world = World::new();
+    assert_eq!(world.run(&["run", &world.example("hello.yaml")]).code, 0);
+    let open = |path: &str, mode| {
+        fs::set_permissions(world.home().join(path), Permissions::from_mode(mode)).unwrap();
+    };
+    open("agent-worker.db", 0o644);
+    insta::assert_snapshot!(run_lines(&world, "agent-worker doctor | grep -v '^note\\|^ok'"), @r#"
+    $ agent-worker doctor | grep -v '^note\|^ok'
+    broken files   others may open agent-worker.db
+                   hint: chmod go= HOME/agent-worker.db
+    (exit 1)
+    "#);
+    open("agent-worker.db", 0o600);
+    open(".", 0o755);
+    let said = world.run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((said.code, &report["ok"]), (1, &false.into()), "{said:?}");
+    let home = finding(&report, "home");
+    assert!(home["message"].as_str().unwrap().contains("mode 755"), "{home}");
+    assert!(home["hint"].as_str().unwrap().starts_with("chmod 700"), "{home}");
+    open(".", 0o700);
+    assert_eq!(world.run(&["doctor"]).code, 0);
+}
+
+#[test]
+fn a_doctor_finds_a_byte_that_was_changed_behind_the_stores_back() {
+    let world = World::new();
+    assert_eq!(world.run(&["run", &world.example("hello.yaml")]).code, 0);
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    let database = rusqlite_open(&world.home().join("agent-worker.db"));
+    let changed = database.execute("UPDATE message SET body = 'never said' WHERE seq = 2", []);
+    assert_eq!(changed.unwrap(), 1);
+    drop(database);
+    let said = world.run(&["doctor"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stdout.contains("broken store   message `2` of @hello is damaged"), "{said:?}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test is what happens behind the store's back")]
+fn rusqlite_open(path: &Path) -> rusqlite::Connection {
+    rusqlite::Connection::open(path).unwrap()
+}
+
+/// How these are looked at.
+const STUB_PATH_COMMAND: &str = "aw=$(command -v agent-worker); PATH=$PWD/bin ANTHROPIC_API_KEY=do-not-show-this CODEX_HOME=codex $aw";
+
+/// Where two vendors' programs are installed, one with a login.
+fn with_programs() -> World {
+    let world = World::new();
+    for folder in ["bin", "codex"] {
+        fs::create_dir(world.project().join(folder)).unwrap();
+    }
+    for (name, text) in [("claude", "echo '2.1.325 (Claude Code)'"), ("codex", "exit 1")] {
+        let path = world.file(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+    world.file("codex/auth.json", "{\"tokens\": \"do not show this\"}");
+    world
+}
+
+#[test]
+fn backends_say_what_is_there_what_it_can_do_and_what_nobody_has_seen() {
+    let world = with_programs();
+    let said = run_lines(&world, &format!("{STUB_PATH_COMMAND} backends"));
+    insta::assert_snapshot!(said.replace(STUB_PATH_COMMAND, "…"), @"
+    $ … backends
+    mock      built in
+              no stream, cost, resume, approvals, mid-turn
+    api       not in this version
+    claude    found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY
+              can stream, cost, resume, approvals; not mid-turn
+              unverified: the vendor's own servers, a login of yours
+    codex     found, does not say its version; login: codex/auth.json
+              can stream (a message at a time), cost (by list price), resume; not
+              approvals, mid-turn
+              unverified: this version (tried: 0.166.0), the vendor's own servers, a
+              login of yours
+    cursor    not found; no key or login seen
+              can stream (a message at a time), resume; not cost, approvals,
+              mid-turn
+              unverified: all of it: it cannot be tried without an account at its
+              vendor
+    opencode  not found; key: ANTHROPIC_API_KEY
+              can stream (a message at a time), cost (where it knows the price),
+              resume; not approvals, mid-turn
+              unverified: the vendor's own servers, a login of yours
+    gemini    not found; no key or login seen
+              can stream, cost (by list price), resume; not approvals, mid-turn
+              unverified: the vendor's own servers, a login of yours
+    acp       built in
+              can stream, cost (if it says so), resume (if the agent can), approvals
+              (for what it asks for); not mid-turn
+    command   built in
+              can stream (line by line), cost (if it says so), resume (if it says
+              so); not approvals, mid-turn
+    ");
+    assert!(said.lines().skip(1).all(|line| line.chars().count() <= 80), "{said}");
+    assert_eq!(world.daemon_pid(), None);
+}
+
+#[test]
+fn backends_are_told_to_programs_and_by_the_doctor_without_a_secret() {
+    let world = with_programs();
+    let said = shell(&world, &format!("{STUB_PATH_COMMAND} backends --json"));
+    assert!(!said.stdout.contains("show"), "{said:?}");
+    let backends: Value = serde_json::from_str(&said.stdout).unwrap();
+    let expected = json!({
+        "name": "codex", "in_this_version": true, "program": world.project().join("bin/codex"), "version": null, "about": "Codex CLI",
+        "login": {"seen": "file", "at": "codex/auth.json"},
+        "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "no", "mid_turn": "no"},
+        "unverified": ["this version (tried: 0.166.0)", "the vendor's own servers", "a login of yours"],
+    });
+    assert_eq!(backends[3], expected);
+    let doctor = shell(&world, &format!("{STUB_PATH_COMMAND} doctor | grep backend"));
+    insta::assert_snapshot!(doctor.stdout, @"
+    ok     backend mock: built in; no stream, cost, resume, approvals, mid-turn
+    note   backend api: not in this version
+    ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; can stream, cost, resume, approvals; not mid-turn; unverified: the vendor's own servers, a login of yours
+    ok     backend codex: found, does not say its version; login: codex/auth.json; can stream (a message at a time), cost (by list price), resume; not approvals, mid-turn; unverified: this version (tried: 0.166.0), the vendor's own servers, a login of yours
+    note   backend cursor: not found; no key or login seen; can stream (a message at a time), resume; not cost, approvals, mid-turn; unverified: all of it: it cannot be tried without an account at its vendor
+    note   backend opencode: not found; key: ANTHROPIC_API_KEY; can stream (a message at a time), cost (where it knows the price), resume; not approvals, mid-turn; unverified: the vendor's own servers, a login of yours
+    note   backend gemini: not found; no key or login seen; can stream, cost (by list price), resume; not approvals, mid-turn; unverified: the vendor's own servers, a login of yours
+    ok     backend acp: built in; can stream, cost (if it says so), resume (if the agent can), approvals (for what it asks for); not mid-turn
+    ok     backend command: built in; can stream (line by line), cost (if it says so), resume (if it says so); not approvals, mid-turn
+    ");
+    assert_eq!(world.daemon_pid(), None);
+}
+
+#[test]
+fn no_provider_is_asked_by_us() {
+    let world = World::new();
+    insta::assert_snapshot!(run_lines(&world, "
+        agent-worker providers
+        agent-worker providers --json
+    "), @"
+    $ agent-worker providers
+    ! this version asks no provider itself: the programs that its agents run do, with their own logins or keys
+    $ agent-worker providers --json
+    []
+    ");
+}
+
+#[test]
+fn a_token_is_shown_once_listed_by_name_and_taken_back() {
+    let world = World::new();
+    insta::assert_snapshot!(run_lines(&world, "
+        agent-worker token list
+        agent-worker token create ci > ci.token; wc -l < ci.token
+        agent-worker token create ci
+        agent-worker token list | cut -d' ' -f1
+        agent-worker token revoke ci
+        agent-worker token revoke ci
+    "), @"
+    $ agent-worker token list
+    ! there are no tokens
+    $ agent-worker token create ci > ci.token; wc -l < ci.token
+    1
+    $ agent-worker token create ci
+    ! error: there is already such a token
+    ! hint: choose another name, or take that back: agent-worker token revoke ci
+    (exit 1)
+    $ agent-worker token list | cut -d' ' -f1
+    NAME
+    ci
+    $ agent-worker token revoke ci
+    ! revoked ci
+    $ agent-worker token revoke ci
+    ! error: there is no such token
+    ! hint: `agent-worker token list` shows what there is
+    (exit 1)
+    ");
+}
+
+#[test]
+fn a_shell_and_a_reader_get_what_they_need() {
+    let world = World::new();
+    for (name, needle) in [
+        ("bash", "agent__worker__subcmd__ask"),
+        ("zsh", "#compdef agent-worker"),
+        ("fish", "complete -c agent-worker"),
+    ] {
+        let said = world.run(&["completions", name]);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.stdout.contains(needle), "{name}: {}", &said.stdout[..500]);
+    }
+    let said = shell(&world, "source <(agent-worker completions bash); complete -p agent-worker");
+    assert_eq!(said.code, 0, "{said:?}");
+    let page = world.run(&["man"]);
+    assert!(page.stdout.contains(".TH agent-worker 1"), "{page:?}");
+    let said = world.run(&["man", "man1"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let ask = fs::read_to_string(world.project().join("man1/agent-worker-ask.1")).unwrap();
+    assert!(ask.contains("agent\\-worker ask coder@review"), "{ask}");
+}
+
+/// The lines of every block of shell commands in a document, without what is only said about them.
+fn commands(document: &str) -> Vec<String> {
+    let blocks = document.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks.flat_map(str::lines);
+    let bare = lines.map(|line| line.split(" #").next().unwrap_or_default().trim().to_owned());
+    bare.filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn the_readmes_quick_start_runs_line_by_line() {
+    let world = World::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    fs::create_dir(world.project().join("examples")).unwrap();
+    for entry in fs::read_dir(root.join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        // What running one left there.
+        if path.is_dir() {
+            continue;
+        }
+        fs::copy(&path, world.project().join("examples").join(path.file_name().unwrap())).unwrap();
+    }
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let lines = commands(&readme);
+    assert!(lines.len() > 12, "{lines:?}");
+    for line in lines {
+        // This is that command.
+        if line == "scripts/test" {
+            continue;
+        }
+        let said = shell(&world, &line.replace("cargo run --release --", "agent-worker"));
+        assert_eq!(said.code, 0, "{line}: {said:?}\n{}", world.log());
+        assert!(!said.stderr.contains("warning:"), "{line}: {said:?}");
+    }
+    assert_eq!(world.daemon_pid(), None, "its last line stops the daemon");
+}

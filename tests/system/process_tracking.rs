@@ -1,0 +1,178 @@
+//! Whose a process is when nothing else tells: its environment is cleared, its session is its own, its worker and its
+//! daemon were killed.
+
+use std::{fs, path::PathBuf, process::Child};
+
+use serde_json::Value;
+
+use crate::world::{World, is_alive, kill, record_skip, wait_for};
+
+/// A process that clears its environment, leaves its session and its parents, and asks the daemon whenever told to.
+const STRAY_SCRIPT: &str = r#"#!/bin/bash
+cd PROJECT
+echo $$ > stray
+while :; do
+  if [ -e ask ]; then
+    rm ask
+    AGENT_WORKER_HOME=HOME BINARY token create stolen > asked 2>&1
+    echo "exit $?" >> asked
+    mv asked answer
+  fi
+  sleep 0.05
+done
+"#;
+
+const TEAM: &str = "name: team\nagents:\n  a:\n    backend: mock\n    mock:\n      - run: |\n          \
+    (env -i PATH=\"$PATH\" setsid bash stray.sh > /dev/null 2>&1 < /dev/null &) ; touch up; sleep 600\n\
+    kickoff: '@a go'\n";
+
+/// How the daemon tracks processes, and the folder of its groups.
+fn tracking(world: &World) -> Option<PathBuf> {
+    let health = world.json(&["daemon", "status", "--json"]);
+    let path = health["tracking"]["path"].as_str().map(PathBuf::from);
+    assert_eq!(health["tracking"]["by"] == "cgroup", path.is_some(), "{health}");
+    path
+}
+
+/// The folder of a daemon's groups. Where it can create none, the test is counted as skipped and the daemon stopped.
+fn groups_of(world: &World, daemon: &mut Child) -> Option<PathBuf> {
+    let groups = tracking(world);
+    if groups.is_none() {
+        record_skip("control groups: none can be created here");
+        kill(daemon.id(), "TERM");
+        daemon.wait().unwrap();
+    }
+    groups
+}
+
+/// Starts a team whose agent leaves a stray process; answers with that and with the worker.
+fn start_stray(world: &World) -> (u32, u32) {
+    let script = STRAY_SCRIPT
+        .replace("PROJECT", world.project().to_str().unwrap())
+        .replace("HOME=HOME", &format!("HOME={}", world.home().display()))
+        .replace("BINARY", env!("CARGO_BIN_EXE_agent-worker"));
+    world.file("stray.sh", &script);
+    let file = world.file("team.yaml", TEAM);
+    assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
+    let stray = wait_for("the stray process", || {
+        fs::read_to_string(world.project().join("stray")).ok()?.trim().parse().ok()
+    });
+    let is_worker = |line: &str| line.trim_end().ends_with(" worker");
+    let worker = world.processes().into_iter().find(|(_, line)| is_worker(line)).unwrap().0;
+    (stray, worker)
+}
+
+/// Lets the stray process ask the daemon for a token, which only the user may have.
+fn ask_as_stray(world: &World) -> String {
+    let _ = fs::remove_file(world.project().join("answer"));
+    world.file("ask", "");
+    wait_for("its answer", || fs::read_to_string(world.project().join("answer")).ok())
+}
+
+fn is_refused(answer: &str) -> bool {
+    answer.contains("only the user") && !answer.contains("exit 0")
+}
+
+fn kill_and_wait(pid: u32) {
+    kill(pid, "KILL");
+    wait_for("a process to be gone", || (!is_alive(pid)).then_some(()));
+}
+
+#[test]
+fn a_stray_whose_worker_and_daemon_were_killed_is_never_the_user_and_is_ended_by_the_next_daemon() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let Some(groups) = groups_of(&world, &mut daemon) else { return };
+    let (stray, worker) = start_stray(&world);
+    assert!(is_refused(&ask_as_stray(&world)), "an agent's process");
+    let marks: Vec<_> = fs::read_dir(&groups).unwrap().flatten().map(|one| one.path()).collect();
+    assert!(marks.iter().any(|path| path.join("cgroup.procs").is_file()), "{marks:?}");
+    // The daemon first: it would end what a lost worker leaves.
+    kill_and_wait(daemon.id());
+    daemon.wait().unwrap();
+    kill_and_wait(worker);
+    assert!(is_alive(stray), "nobody is left to end it");
+    // Also a daemon of another home knows that this is not its user.
+    let other = World::new();
+    let mut others = other.daemon();
+    let own = world.project().join("stray.sh");
+    let home = format!("AGENT_WORKER_HOME={}", world.home().display());
+    assert!(fs::read_to_string(&own).unwrap().contains(&home));
+    let link = fs::rename(world.home(), world.home().with_extension("away"))
+        .and_then(|()| std::os::unix::fs::symlink(other.home(), world.home()));
+    link.unwrap();
+    let answer = ask_as_stray(&world);
+    fs::remove_file(world.home()).unwrap();
+    fs::rename(world.home().with_extension("away"), world.home()).unwrap();
+    assert!(!answer.contains("exit 0"), "{answer}");
+    assert!(other.json(&["token", "list", "--json"]).as_array().unwrap().is_empty());
+    kill(others.id(), "TERM");
+    others.wait().unwrap();
+    let mut next = world.daemon();
+    assert!(!is_alive(stray), "it is ended before the doors open: {}", world.log());
+    kill(next.id(), "TERM");
+    next.wait().unwrap();
+    assert!(!groups.exists(), "no group is left");
+}
+
+#[test]
+fn a_stray_of_a_worker_that_outlived_its_daemon_is_ended_with_it() {
+    let world = World::with(&[("AGENT_WORKER_KILL_GRACE", "200ms")]);
+    let mut daemon = world.daemon();
+    if groups_of(&world, &mut daemon).is_none() {
+        return;
+    }
+    let (stray, worker) = start_stray(&world);
+    kill_and_wait(daemon.id());
+    daemon.wait().unwrap();
+    let mut next = world.daemon();
+    assert!(is_alive(stray) && is_alive(worker), "the attempt goes on: {}", world.log());
+    assert!(is_refused(&ask_as_stray(&world)), "an agent's process");
+    // No ancestor of it is left: only its group shows whose it is.
+    kill_and_wait(worker);
+    wait_for("the stray process to be gone", || (!is_alive(stray)).then_some(()));
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+    kill(next.id(), "TERM");
+    next.wait().unwrap();
+}
+
+#[test]
+fn processes_are_tracked_by_their_tree_where_that_is_asked_for() {
+    let world = World::with(&[
+        ("AGENT_WORKER_PROCESS_TRACKING", "tree"),
+        ("AGENT_WORKER_KILL_GRACE", "200ms"),
+    ]);
+    let mut daemon = world.daemon();
+    assert_eq!(tracking(&world), None);
+    let doctor = world.json(&["doctor", "--json"]);
+    let findings: &Vec<Value> = doctor["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["about"] == "process").unwrap();
+    let message = "attempts are tracked by their process tree: --process-tracking tree";
+    assert_eq!((&finding["state"], &finding["message"]), (&"note".into(), &message.into()));
+    let (stray, worker) = start_stray(&world);
+    assert!(is_refused(&ask_as_stray(&world)), "its chain of parents leads to its worker");
+    kill_and_wait(worker);
+    wait_for("the stray process to be gone", || (!is_alive(stray)).then_some(()));
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+    kill(daemon.id(), "TERM");
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn doctor_names_the_folder_of_the_groups_and_none_is_left_after_a_turn() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let Some(groups) = groups_of(&world, &mut daemon) else { return };
+    let doctor = world.run(&["doctor"]);
+    assert!(doctor.stdout.replace("\n               ", " ").contains(groups.to_str().unwrap()));
+    // A fork bomb of a kind: each process starts the next one and ends.
+    let bomb = "name: bomb\nagents:\n  a:\n    backend: mock\n    mock:\n      - run: |\n          \
+        echo 'sleep 0.01; env -i setsid sh hop.sh &' > hop.sh; env -i setsid sh hop.sh & echo\n        say: done\n\
+        kickoff: '@a go'\n";
+    let file = world.file("bomb.yaml", bomb);
+    let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);
+    assert_eq!(code, 0, "{envelope}\n{}", world.log());
+    assert!(!groups.exists(), "{groups:?}");
+    kill(daemon.id(), "TERM");
+    daemon.wait().unwrap();
+}
