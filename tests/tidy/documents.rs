@@ -38,7 +38,8 @@ fn every_path_in_the_documents_exists() {
                 && span.contains('/')
                 && !span.starts_with('/')
                 && !span.starts_with('.')
-                && (span.ends_with('/') || span.ends_with(".rs") || span.ends_with(".md"))
+                && (span.ends_with('/')
+                    || span.rsplit_once('.').is_some_and(|(_, end)| matches!(end, "rs" | "md")))
         };
         let missing: Vec<_> =
             code_spans(&text).filter(is_path).filter(|path| !exists(path)).collect();
@@ -71,12 +72,12 @@ fn commit_subjects_have_at_most_72_characters() {
     if !root().join(".git").exists() {
         return;
     }
-    let log = Command::new("git")
+    let history = Command::new("git")
         .args(["-C", &root().to_string_lossy(), "log", "--format=%s", "-n", "50"])
         .output()
         .unwrap();
-    assert!(log.status.success(), "{log:?}");
-    let subjects = String::from_utf8(log.stdout).unwrap();
+    assert!(history.status.success(), "{history:?}");
+    let subjects = String::from_utf8(history.stdout).unwrap();
     let long: Vec<_> = subjects.lines().filter(|line| line.chars().count() > MAX_SUBJECT).collect();
     assert!(long.is_empty(), "{long:#?}");
 }
