@@ -49,4 +49,5 @@ mod transcript;
 mod view;
 mod voters;
 mod wall_clock;
+mod wire;
 mod world;
