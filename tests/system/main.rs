@@ -10,6 +10,7 @@ mod bridge;
 mod changes;
 mod clients;
 mod commands;
+mod compatibility;
 mod conformance;
 mod crash;
 mod damage;

@@ -5,11 +5,11 @@
 //! goldens again: do that only for a change of the wire format that is meant.
 
 mod failures;
-mod http;
+pub(crate) mod http;
 mod people;
 mod placeholders;
 mod problems;
-mod tape;
+pub(crate) mod tape;
 mod teams;
 mod tools;
 mod views;
@@ -45,7 +45,7 @@ const NOT_RECORDED: [(&str, &str); 5] = [
 ];
 
 fn read(name: &str) -> Value {
-    let text = fs::read_to_string(golden(name)).unwrap_or_default();
+    let text = fs::read_to_string(golden(&format!("goldens/{name}"))).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 

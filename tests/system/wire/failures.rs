@@ -24,7 +24,7 @@ agents:
 
 #[test]
 fn retries_and_dead_letters_are_stored_as_they_were() {
-    let mut tape = Tape::new("failures");
+    let mut tape = Tape::new("goldens/failures");
     tape.start("failing.yaml", FAILING);
     tape.cli("send shaky@failing 'once' --wait");
     tape.cli("send shaky@failing 'crash' --wait");
@@ -78,7 +78,7 @@ const LOOP: &str = "name: loop\nagents:\n\
 
 #[test]
 fn limits_pauses_and_stops_are_stored_as_they_were() {
-    let mut tape = Tape::new("limits");
+    let mut tape = Tape::new("goldens/limits");
     tape.world.file("loop.yaml", LOOP);
     let reached = tape.cli("run loop.yaml");
     let run = reached["run"].as_str().unwrap().to_owned();

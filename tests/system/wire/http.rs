@@ -14,18 +14,18 @@ use crate::world::{PATIENCE, World};
 
 /// One request.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Ask<'a> {
-    pub(super) method: &'a str,
-    pub(super) path: &'a str,
-    pub(super) body: &'a str,
+pub(crate) struct Ask<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) body: &'a str,
     /// Whole header lines, without their ends.
-    pub(super) headers: &'a [&'a str],
+    pub(crate) headers: &'a [&'a str],
 }
 
 /// The status and the body of a reply.
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) body: String,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) body: String,
 }
 
 impl Ask<'_> {
@@ -42,14 +42,14 @@ impl Ask<'_> {
     }
 
     /// Asks on the daemon's socket and reads the whole reply.
-    pub(super) fn reply(&self, world: &World) -> Reply {
+    pub(crate) fn reply(&self, world: &World) -> Reply {
         let mut stream = connect(world);
         self.send(&mut stream);
         read(stream)
     }
 
     /// The same on the loopback port, where only a token says who asks.
-    pub(super) fn reply_on_port(&self, world: &World) -> Reply {
+    pub(crate) fn reply_on_port(&self, world: &World) -> Reply {
         let card = fs::read_to_string(world.home().join("daemon.json")).unwrap();
         let card: Value = serde_json::from_str(&card).unwrap();
         let port = u16::try_from(card["port"].as_u64().unwrap()).unwrap();
@@ -60,7 +60,7 @@ impl Ask<'_> {
     }
 
     /// Reads the events of a stream up to and with the first that `is_last` accepts.
-    pub(super) fn events(&self, world: &World, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub(crate) fn events(&self, world: &World, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut stream = connect(world);
         self.send(&mut stream);
         let mut events = Vec::new();

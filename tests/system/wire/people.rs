@@ -9,7 +9,7 @@ use crate::{approving::CLAUDE, world::wait_for};
 
 #[test]
 fn a_question_and_its_answer_are_stored_as_they_were() {
-    let mut tape = Tape::new("questions");
+    let mut tape = Tape::new("goldens/questions");
     let asking = r#"
 name: asking
 agents:
@@ -39,7 +39,7 @@ kickoff: "@coder go"
 
 #[test]
 fn requests_that_are_approved_and_denied_are_stored_as_they_were() {
-    let mut tape = Tape::new("approvals");
+    let mut tape = Tape::new("goldens/approvals");
     let claude = tape.world.file("claude.sh", CLAUDE);
     fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
     let team = format!(
@@ -68,7 +68,7 @@ fn requests_that_are_approved_and_denied_are_stored_as_they_were() {
 
 #[test]
 fn clients_with_tokens_and_standalone_agents_are_served_as_they_were() {
-    let mut tape = Tape::new("client");
+    let mut tape = Tape::new("goldens/client");
     tape.start("pair.yaml", "name: pair\nagents:\n  one: { backend: mock, mock: [{ say: Yes. }] }\n  two: { backend: mock }\n");
     tape.world.file("other.yaml", "name: other\nagents: { one: { backend: mock } }\n");
     tape.cli("start --background other.yaml");
@@ -132,7 +132,7 @@ fn standalone(tape: &mut Tape) {
 
 #[test]
 fn documents_and_a_channel_that_are_files_are_stored_as_they_were() {
-    let mut tape = Tape::new("files");
+    let mut tape = Tape::new("goldens/files");
     let team = "name: shelf\ncontext: { provider: file }\nagents:\n  a: { backend: mock, mock: [{ say: Seen. }] }\n";
     tape.start("shelf.yaml", team);
     tape.cli("doc create plan.md one --target @shelf");

@@ -11,7 +11,7 @@ const WORDING: [&str; 9] =
     ["message", "hint", "why", "cause", "title", "description", "because", "words", "wakes_when"];
 /// Keys whose value depends on the clock, the machine or the process.
 const VOLATILE: [&str; 9] =
-    ["pos", "pid", "start_time", "ms", "token", "version", "started_ms", "port", "next"];
+    ["pos", "pid", "start_time", "ms", "token", "version", "position", "port", "next"];
 
 /// A longer string is recorded by its beginning and its length.
 const LONGEST_STRING: usize = 1000;

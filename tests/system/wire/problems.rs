@@ -111,7 +111,7 @@ const COMMANDS: &str = "
 
 #[test]
 fn what_is_refused_is_refused_with_the_same_codes() {
-    let mut tape = Tape::new("problems");
+    let mut tape = Tape::new("goldens/problems");
     tape.start("team.yaml", TEAM);
     tape.cli("up team.yaml --tag two");
     tape.world.file("bad.yaml", "agents: { a: { bakend: mock } }\n");

@@ -1,6 +1,6 @@
 //! A recording of one scenario: what was asked, and what came back.
 //!
-//! `finish` compares the recording with `tests/goldens/NAME.json`; with `AW_RECORD=1` it writes that file instead.
+//! `finish` compares the recording with its golden; with `AW_RECORD=1` it writes that file instead.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
 
@@ -19,8 +19,8 @@ use crate::{
 const BY_WORKERS: [&str; 5] = ["attempt.running", "tool_call", "tool_result", "usage", "retry"];
 
 /// A world, and what was recorded in it.
-pub(super) struct Tape {
-    pub(super) world: World,
+pub(crate) struct Tape {
+    pub(crate) world: World,
     name: &'static str,
     names: Placeholders,
     entries: Map<String, Value>,
@@ -28,13 +28,18 @@ pub(super) struct Tape {
 
 impl Tape {
     /// One worker at a time, so that the order of events is fixed.
-    pub(super) fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str) -> Self {
         let world = World::with(&[
             ("AGENT_WORKER_WORKERS", "1"),
             ("AGENT_WORKER_PROCESS_TRACKING", "tree"),
             ("AGENT_WORKER_KILL_GRACE", "100ms"),
             ("AW_BINARY", env!("CARGO_BIN_EXE_agent-worker")),
         ]);
+        Self::of(name, world)
+    }
+
+    /// A recording in a world that is there already.
+    pub(crate) fn of(name: &'static str, world: World) -> Self {
         let folder = |path: PathBuf| path.to_string_lossy().into_owned();
         let folders = vec![
             (folder(world.project()), "<project>"),
@@ -45,19 +50,19 @@ impl Tape {
     }
 
     /// Records a value under a label that nothing else has.
-    pub(super) fn note(&mut self, label: &str, value: &Value) {
+    pub(crate) fn note(&mut self, label: &str, value: &Value) {
         let (label, value) = (self.names.text(label), self.names.value(value));
         let before = self.entries.insert(label.clone(), value);
         assert!(before.is_none(), "{label} is recorded twice");
     }
 
     /// Runs a command with `--json` and records how it ended and what it printed.
-    pub(super) fn cli(&mut self, line: &str) -> Value {
+    pub(crate) fn cli(&mut self, line: &str) -> Value {
         self.cli_as(line, line)
     }
 
     /// The same under another label, for a command that is given several times.
-    pub(super) fn cli_as(&mut self, label: &str, line: &str) -> Value {
+    pub(crate) fn cli_as(&mut self, label: &str, line: &str) -> Value {
         let said = shell(&self.world, &format!("agent-worker {line} --json"));
         let printed = serde_json::from_str(&said.stdout)
             .unwrap_or_else(|error| panic!("{line}: {error}: {said:?}\n{}", self.world.log()));
@@ -66,37 +71,37 @@ impl Tape {
     }
 
     /// Asks on the socket, as the user, and records the reply.
-    pub(super) fn http(&mut self, method: &str, path: &str, body: &Value) -> Value {
+    pub(crate) fn http(&mut self, method: &str, path: &str, body: &Value) -> Value {
         let label = format!("{method} {path}");
         self.http_as(&label, method, path, body)
     }
 
-    pub(super) fn http_as(&mut self, label: &str, method: &str, path: &str, body: &Value) -> Value {
+    pub(crate) fn http_as(&mut self, label: &str, method: &str, path: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let ask = Ask { method, path, body: &body, headers: &[] };
         self.reply(label, &ask.reply(&self.world))
     }
 
-    pub(super) fn get(&mut self, path: &str) -> Value {
+    pub(crate) fn get(&mut self, path: &str) -> Value {
         self.http("GET", path, &Value::Null)
     }
 
     /// Records a reply: its status, and its body as JSON where it is JSON.
-    pub(super) fn reply(&mut self, label: &str, reply: &Reply) -> Value {
+    pub(crate) fn reply(&mut self, label: &str, reply: &Reply) -> Value {
         let body = serde_json::from_str(&reply.body).unwrap_or_else(|_| json!(reply.body));
         self.note(label, &json!({ "status": reply.status, "body": body }));
         body
     }
 
     /// Writes a workflow file and starts it in the background.
-    pub(super) fn start(&mut self, file: &str, text: &str) -> String {
+    pub(crate) fn start(&mut self, file: &str, text: &str) -> String {
         self.world.file(file, text);
         let started = self.cli(&format!("start --background {file}"));
         started["run"].as_str().unwrap_or_else(|| panic!("{started}")).to_owned()
     }
 
     /// Waits until every run of the instance has begun, nobody works and nobody has mail to work on.
-    pub(super) fn rest(&self, target: &str) {
+    pub(crate) fn rest(&self, target: &str) {
         let list = |what: &str| {
             let path = format!("/{what}?target={target}&all=true");
             let reply = Ask { method: "GET", path: &path, ..Ask::default() }.reply(&self.world);
@@ -112,7 +117,7 @@ impl Tape {
     }
 
     /// Records every stored event of an instance and hides its channel, which is the last event.
-    pub(super) fn events(&mut self, target: &str) {
+    pub(crate) fn events(&mut self, target: &str) {
         self.cli(&format!("clear {target}"));
         let path = format!("/events?target={target}&after=0");
         let ask = Ask { method: "GET", path: &path, ..Ask::default() };
@@ -129,11 +134,13 @@ impl Tape {
     }
 
     /// Records events in three lists, because their order is fixed only within each: what the daemon stores, what
-    /// workers report, and what is sent to readers alone. Heartbeats are sent by time and left out.
-    pub(super) fn note_events(&mut self, label: &str, events: Vec<Value>) {
+    /// workers report, and what is sent to readers alone. Heartbeats are sent by time and left out, and so is what
+    /// happens to the machine's clock.
+    pub(crate) fn note_events(&mut self, label: &str, events: Vec<Value>) {
+        let counts =
+            |event: &Value| event["kind"] != "heartbeat" && event["kind"] != "clock.jumped";
         let (stored, live): (Vec<_>, Vec<_>) =
-            events.into_iter().partition(|event| event["pos"].is_number());
-        let live: Vec<_> = live.into_iter().filter(|event| event["kind"] != "heartbeat").collect();
+            events.into_iter().filter(counts).partition(|event| event["pos"].is_number());
         let by_worker = |event: &Value| BY_WORKERS.iter().any(|kind| event["kind"] == *kind);
         let (theirs, ours): (Vec<_>, Vec<_>) = stored.into_iter().partition(by_worker);
         let lists = json!({
@@ -144,14 +151,21 @@ impl Tape {
         self.note(label, &lists);
     }
 
-    /// Compares the recording with its golden, or writes the golden.
-    pub(super) fn finish(self) {
+    /// Compares the recording with its golden, or writes the golden where recording is asked for.
+    pub(crate) fn finish(self) {
+        if is_set("AW_RECORD") { self.write() } else { self.check() }
+    }
+
+    /// Writes the golden.
+    pub(crate) fn write(self) {
+        let recorded = Value::Object(self.entries);
+        fs::write(golden(self.name), format!("{}\n", broken(&recorded, 0))).unwrap();
+    }
+
+    /// Compares the recording with its golden.
+    pub(crate) fn check(self) {
         let path = golden(self.name);
         let recorded = Value::Object(self.entries);
-        if is_recording() {
-            fs::write(path, format!("{}\n", broken(&recorded, 0))).unwrap();
-            return;
-        }
         let text = fs::read_to_string(&path).unwrap_or_default();
         let expected: Value = serde_json::from_str(&text).unwrap_or_default();
         let mut differences = Vec::new();
@@ -162,7 +176,7 @@ impl Tape {
         });
         assert!(
             differences.is_empty(),
-            "{} differences from {}; AW_RECORD=1 records it again:\n{shown}",
+            "{} differences from {}:\n{shown}",
             differences.len(),
             path.display()
         );
@@ -182,14 +196,15 @@ fn by_attempt(events: Vec<Value>) -> Vec<Value> {
     attempts.into_iter().flatten().collect()
 }
 
-/// Where a golden is.
-pub(super) fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/goldens").join(format!("{name}.json"))
+/// Where a golden is; its name is a path within `tests`.
+pub(crate) fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(format!("{name}.json"))
 }
 
+/// Whether a variable of the tests themselves is `1`.
 #[expect(clippy::disallowed_methods, reason = "whether to record is a setting of the test itself")]
-pub(super) fn is_recording() -> bool {
-    std::env::var("AW_RECORD").is_ok_and(|value| value == "1")
+pub(crate) fn is_set(name: &str) -> bool {
+    std::env::var(name).is_ok_and(|value| value == "1")
 }
 
 /// Lists where two values differ. A problem may have gained `details`.

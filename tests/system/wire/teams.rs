@@ -48,7 +48,7 @@ kickoff: "${{ diff }} about ${{ params.topic }}: @lead begin"
 
 #[test]
 fn a_team_with_everything_reads_as_it_did() {
-    let mut tape = Tape::new("team");
+    let mut tape = Tape::new("goldens/team");
     tape.world.file("team.yaml", TEAM);
     tape.cli("validate team.yaml");
     tape.cli("init first.yaml");
@@ -100,7 +100,7 @@ fn documents(tape: &mut Tape) {
 
 #[test]
 fn runs_that_hand_work_on_report_as_they_did() {
-    let mut tape = Tape::new("handoff");
+    let mut tape = Tape::new("goldens/handoff");
     let chain = "name: chain\nagents:\n\
         \x20 first: { backend: mock, mock: [{ calls: [{ tool: channel_send, args: { message: '@second yours' } }], say: Passed. }] }\n\
         \x20 second: { backend: mock, mock: [{ run: 'echo printed' }] }\nkickoff: '@first go'\n";
@@ -179,7 +179,7 @@ kickoff: "@scribe write it down"
 
 #[test]
 fn a_council_that_elects_its_owner_suggests_and_decides_is_stored_as_it_was() {
-    let mut tape = Tape::new("council");
+    let mut tape = Tape::new("goldens/council");
     let file = tape.world.file("council.yaml", COUNCIL);
     let request = json!({ "file": file, "cwd": tape.world.project(), "mode": "start" });
     assert_eq!(tape.world.run(&["daemon", "restart"]).code, 0);
@@ -228,7 +228,7 @@ fn expired(tape: &Tape, number: u32) {
 
 #[test]
 fn votes_that_end_in_every_way_are_stored_as_they_were() {
-    let mut tape = Tape::new("votes");
+    let mut tape = Tape::new("goldens/votes");
     tape.start("room.yaml", ROOM);
     let act = |tape: &mut Tape, line: &str| {
         tape.cli(&format!("{line} --target @room"));

@@ -33,7 +33,7 @@ fn call(tape: &mut Tape, label: &str, tool: &str, args: &Value) {
 
 #[test]
 fn tools_their_schemas_and_their_errors_are_what_they_were() {
-    let mut tape = Tape::new("tools");
+    let mut tape = Tape::new("goldens/tools");
     as_an_agent(&mut tape);
     mcp(&mut tape, "user: tools/list", "tools/list", &json!({}));
     let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
