@@ -7,6 +7,9 @@
 //! The database names the project by its absolute path, in rows with checksums. So the project is always unpacked at
 //! `PROJECT`, and a lock there keeps two runs of this test apart; the home names no path and is unpacked anywhere.
 //!
+//! `AW_PREVIOUS` is the program of the version before (`scripts/previous-version` builds it): a worker of that version
+//! that is at work is adopted by the daemon of today. `.config/nextest.toml` leaves that test out; `scripts/nightly` runs it.
+//!
 //! `AW_MAKE_HOME=1` makes both files again with the program under test, for a later version that shall be kept:
 //! `AW_MAKE_HOME=1 cargo nextest run --workspace --locked -E 'test(/^compatibility::a_home/)'`, at the commit of that
 //! version, with a name of its own in `NAME`.
@@ -26,7 +29,7 @@ use crate::{
         http::Ask,
         tape::{Tape, is_set},
     },
-    world::{Said, World, kill, wait_for},
+    world::{Said, World, is_alive, kill, skipped, wait_for},
 };
 
 const NAME: &str = "compatibility/home-v16";
@@ -330,4 +333,69 @@ fn guarded(world: &World, run: &dyn Fn(&str, i32) -> Said) {
     wait_for("the request", || {
         run("pending --target @guarded:open", 0).stdout.contains("Bash").then_some(())
     });
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "which program to compare is a setting of the test itself"
+)]
+fn previous() -> Option<PathBuf> {
+    std::env::var_os("AW_PREVIOUS").map(PathBuf::from)
+}
+
+/// Every stored event of `@team` up to the first of this kind.
+fn events_until(world: &World, kind: &str) -> Vec<Value> {
+    let ask = Ask { method: "GET", path: "/events?target=@team&after=0", ..Ask::default() };
+    ask.events(world, |event| event["kind"] == kind)
+}
+
+#[test]
+fn a_worker_of_the_previous_version_is_adopted_and_its_turn_ends_once() {
+    let Some(previous) = previous() else {
+        skipped("a worker of the previous version: AW_PREVIOUS names no program");
+        return;
+    };
+    let world = World::new();
+    // When it may go on, the agent also says something from its shell, with the program of its own version.
+    let work = format!(
+        "echo x >> turns; until [ -e go ]; do sleep 0.05; done\n\
+         AGENT_WORKER_HOME='{}' '{}' context send 'from the shell'\n",
+        world.home().display(),
+        previous.display()
+    );
+    world.file("work.sh", &work);
+    let team = "name: team\nagents:\n  a: { backend: mock, mock: [{ run: bash work.sh, say: Done. }] }\nkickoff: '@a go'\n";
+    world.file("team.yaml", team);
+    let mut before = world.announced(world.command_of(&previous, &["daemon", "--announce"]));
+    let started = world.command_of(&previous, &["start", "--background", "team.yaml"]).output();
+    let started = Said::from(started.unwrap());
+    assert_eq!(started.code, 0, "{started:?}");
+    let running = events_until(&world, "attempt.running").pop().unwrap();
+    let pid = u32::try_from(running["data"]["pid"].as_u64().unwrap()).unwrap();
+    assert_eq!(
+        fs::read_link(format!("/proc/{pid}/exe")).unwrap(),
+        previous.canonicalize().unwrap()
+    );
+    wait_for("the turn", || world.project().join("turns").exists().then_some(()));
+    kill(before.id(), "KILL");
+    before.wait().unwrap();
+
+    let mut next = world.daemon();
+    let adopted = world.json(&["status", "a@team", "--json"]);
+    assert_eq!((&adopted["state"], &adopted["attempt"]), (&"running".into(), &running["attempt"]));
+    assert!(is_alive(pid), "{adopted}");
+    world.file("go", "");
+    let events = events_until(&world, "attempt.ended");
+    let of = |kind: &str| events.iter().filter(|event| event["kind"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("attempt.starting").len(), of("attempt.running").len()), (1, 1), "{events:#?}");
+    let ended = of("attempt.ended")[0];
+    assert_eq!((&ended["attempt"], &ended["data"]["end"]), (&running["attempt"], &"ok".into()));
+    let said: Vec<_> = of("message").iter().map(|event| event["data"]["body"].clone()).collect();
+    assert_eq!(said, ["@a go", "from the shell", "Done."]);
+    let after = world.json(&["status", "a@team", "--json"]);
+    assert_eq!((&after["state"], &after["turns"]), (&"idle".into(), &1.into()), "{after}");
+    assert_eq!(fs::read_to_string(world.project().join("turns")).unwrap(), "x\n");
+    wait_for("the worker to be gone", || (!is_alive(pid)).then_some(()));
+    assert_eq!(world.run(&["daemon", "stop", "--now"]).code, 0);
+    next.wait().unwrap();
 }
