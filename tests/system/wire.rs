@@ -9,6 +9,7 @@ pub(crate) mod http;
 mod people;
 mod placeholders;
 mod problems;
+mod programs;
 pub(crate) mod tape;
 mod teams;
 mod tools;
@@ -20,7 +21,7 @@ use serde_json::Value;
 
 use tape::golden;
 
-const GOLDENS: [&str; 12] = [
+const GOLDENS: [&str; 13] = [
     "approvals",
     "client",
     "council",
@@ -29,6 +30,7 @@ const GOLDENS: [&str; 12] = [
     "handoff",
     "limits",
     "problems",
+    "programs",
     "questions",
     "team",
     "tools",
@@ -36,12 +38,10 @@ const GOLDENS: [&str; 12] = [
 ];
 
 /// Kinds of events that no scenario here has, and why.
-const NOT_RECORDED: [(&str, &str); 5] = [
+const NOT_RECORDED: [(&str, &str); 3] = [
     ("heartbeat", "live only, and sent by time"),
     ("row.damaged", "needs a damaged database"),
     ("clock.jumped", "needs a wall clock that is set"),
-    ("usage", "the scripted backend uses no tokens"),
-    ("retry", "reported by a model's client alone"),
 ];
 
 fn read(name: &str) -> Value {

@@ -22,9 +22,10 @@ pub(crate) struct Ask<'a> {
     pub(crate) headers: &'a [&'a str],
 }
 
-/// The status and the body of a reply.
+/// The status, the type and the body of a reply.
 pub(crate) struct Reply {
     pub(crate) status: u16,
+    pub(crate) content_type: Option<String>,
     pub(crate) body: String,
 }
 
@@ -90,5 +91,6 @@ fn read(mut stream: impl std::io::Read) -> Reply {
     let text = String::from_utf8(text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no reply: {text}"));
     let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
-    Reply { status, body: body.to_owned() }
+    let content_type = head.lines().find_map(|line| line.strip_prefix("content-type: "));
+    Reply { status, content_type: content_type.map(str::to_owned), body: body.to_owned() }
 }

@@ -7,8 +7,19 @@
 use serde_json::{Map, Value, json};
 
 /// Keys whose text is for people.
-const WORDING: [&str; 9] =
-    ["message", "hint", "why", "cause", "title", "description", "because", "words", "wakes_when"];
+const WORDING: [&str; 11] = [
+    "message",
+    "hint",
+    "why",
+    "cause",
+    "title",
+    "description",
+    "because",
+    "words",
+    "wakes_when",
+    "prompt",
+    "system_prompt",
+];
 /// Keys whose value depends on the clock, the machine or the process.
 const VOLATILE: [&str; 9] =
     ["pos", "pid", "start_time", "ms", "token", "version", "position", "port", "next"];

@@ -86,10 +86,11 @@ impl Tape {
         self.http("GET", path, &Value::Null)
     }
 
-    /// Records a reply: its status, and its body as JSON where it is JSON.
+    /// Records a reply: its status, its type, and its body as JSON where it is JSON.
     pub(crate) fn reply(&mut self, label: &str, reply: &Reply) -> Value {
         let body = serde_json::from_str(&reply.body).unwrap_or_else(|_| json!(reply.body));
-        self.note(label, &json!({ "status": reply.status, "body": body }));
+        let recorded = json!({ "status": reply.status, "type": reply.content_type, "body": body });
+        self.note(label, &recorded);
         body
     }
 

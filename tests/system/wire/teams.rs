@@ -105,7 +105,8 @@ fn runs_that_hand_work_on_report_as_they_did() {
         \x20 first: { backend: mock, mock: [{ calls: [{ tool: channel_send, args: { message: '@second yours' } }], say: Passed. }] }\n\
         \x20 second: { backend: mock, mock: [{ run: 'echo printed' }] }\nkickoff: '@first go'\n";
     tape.world.file("chain.yaml", chain);
-    tape.cli("run chain.yaml");
+    let first = tape.cli("run chain.yaml");
+    stream(&mut tape, first["run"].as_str().unwrap());
     let project = tape.world.project();
     let file = project.join("chain.yaml");
     let request = json!({ "file": file, "cwd": project });
@@ -134,6 +135,16 @@ fn runs_that_hand_work_on_report_as_they_did() {
     tape.cli("daemon stop");
     tape.cli("daemon status");
     tape.finish();
+}
+
+/// Records how events are framed: the lines of the first three, without their data.
+fn stream(tape: &mut Tape, run: &str) {
+    let path = format!("/events?run={run}");
+    let reply = Ask { method: "GET", path: &path, ..Ask::default() }.reply(&tape.world);
+    let lines = reply.body.lines().map(|line| line.split_once(" {").map_or(line, |(key, _)| key));
+    let lines: Vec<&str> = lines.take(12).collect();
+    let recorded = json!({ "status": reply.status, "type": reply.content_type, "lines": lines });
+    tape.note("the lines of GET /events", &recorded);
 }
 
 /// `scribe` votes while `critic` is stopped, so the order of the votes is fixed. `critic` then proposes, writes what is

@@ -54,12 +54,65 @@ fn tools_their_schemas_and_their_errors_are_what_they_were() {
         "resources/read",
         &json!({ "uri": "aw://none/main/channel" }),
     );
+    let agents = json!({ "ref": { "type": "ref/prompt", "name": "reviewer" }, "argument": { "name": "agent", "value": "c" } });
+    mcp(&mut tape, "user: completion/complete", "completion/complete", &agents);
+    newest(&mut tape);
+    as_a_client(&mut tape);
     calls(&mut tape);
     errors(&mut tape);
     tape.get("/mcp");
     tape.http("DELETE", "/mcp", &Value::Null);
     tape.cli("schema");
     tape.finish();
+}
+
+/// A request of revision 2026-07-28, which stands by itself.
+fn newest(tape: &mut Tape) {
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
+    let params =
+        json!({ "name": "workflow_agents", "arguments": { "target": "@shell" }, "_meta": meta });
+    let body = request("tools/call", &params);
+    let headers = [
+        HEADERS[0],
+        "MCP-Protocol-Version: 2026-07-28",
+        "Mcp-Method: tools/call",
+        "Mcp-Name: workflow_agents",
+    ];
+    let ask = Ask { method: "POST", path: "/mcp", body: &body, headers: &headers };
+    let reply = ask.reply(&tape.world);
+    let recorded =
+        json!({ "status": reply.status, "type": reply.content_type, "body": answer(&reply.body) });
+    tape.note("user: a call of 2026-07-28", &recorded);
+}
+
+/// The names of the tools that a token allows, and a call that it does not.
+fn as_a_client(tape: &mut Tape) {
+    for allow in ["read", "read,send,documents", "read,run,agents,approve"] {
+        let made = tape.world.json(&[
+            "token",
+            "create",
+            &allow.replace(',', "-"),
+            "--allow",
+            allow,
+            "--json",
+        ]);
+        let header = format!("Authorization: Bearer {}", made["token"].as_str().unwrap());
+        let headers = [HEADERS[0], HEADERS[1], &header];
+        let ask = |method: &str, params: &Value| {
+            let body = request(method, params);
+            let ask = Ask { method: "POST", path: "/mcp", body: &body, headers: &headers };
+            answer(&ask.reply_on_port(&tape.world).body)
+        };
+        let listed = ask("tools/list", &json!({}));
+        let tools = listed["result"]["tools"].as_array().into_iter().flatten();
+        let tools: Vec<Value> = tools.map(|tool| tool["name"].clone()).collect();
+        let append = json!({ "name": "document_append", "arguments": { "target": "@shell", "content": "by a client" } });
+        let reply = ask("tools/call", &append);
+        tape.note(
+            &format!("client that may {allow}"),
+            &json!({ "tools": tools, "document_append": reply }),
+        );
+    }
 }
 
 fn calls(tape: &mut Tape) {
