@@ -28,8 +28,9 @@
 //! question. For the same reason the loop passes only the name of the agent to the turn, and a lease that finds nothing to
 //! do returns `LeaseOutcome::NotReady`, which is not an error.
 //!
-//! *Batching.* An attempt takes all pending deliveries of its agent up to a size limit, not one message. A hundred messages
-//! that arrive during a turn raise the counter a hundred times and cause one read and one further turn.
+//! *Batching.* An attempt takes the pending deliveries of its agent up to a limit, not one message; only a message that
+//! failed before is taken alone. Many messages that arrive during a turn raise the counter many times and cause few reads
+//! and few further turns.
 //!
 //! *Bounded memory.* The signal is one counter per instance. A slow loop holds no queue, and a sender never waits for a
 //! loop.
@@ -40,7 +41,7 @@
 //! Other readers of the store use the same signal in the same way: event subscriptions continue after their last position,
 //! and a waiting approval reads its row again.
 //!
-//! Invariant: first start, wake, retry and crash recovery are one path: read the store and carry on.
+//! Invariant: first start, wake, retry and crash recovery are one path: read the store and carry out the next step.
 //! Invariant: the handle of a worker is registered before its attempt is leased, so that a stop never misses a worker.
 
 pub(crate) mod attempts;
