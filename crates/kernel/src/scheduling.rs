@@ -29,8 +29,8 @@
 //! do returns `LeaseOutcome::NotReady`, which is not an error.
 //!
 //! *Batching.* An attempt takes the pending deliveries of its agent up to a limit, not one message; only a message that
-//! failed before is taken alone. Many messages that arrive during a turn raise the counter many times and cause few reads
-//! and few further turns.
+//! failed before, or whose sender waits for its answer, is taken alone. Many messages that arrive during a turn raise the
+//! counter many times and cause few reads and few further turns.
 //!
 //! *Bounded memory.* The signal is one counter per instance. A slow loop holds no queue, and a sender never waits for a
 //! loop.
