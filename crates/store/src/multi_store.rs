@@ -19,9 +19,11 @@ use sha2::{Digest, Sha256};
 use tokio::{sync::Mutex, task::spawn_blocking};
 
 use crate::{
+    database::Database,
+    engine,
     error::{Error, Result},
     model::InstanceQuery,
-    sqlite::{Sqlite, rescue, team_databases},
+    sql::team_databases,
     store::Store as _,
 };
 
@@ -34,7 +36,7 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub struct MultiStore(Arc<MultiStoreInner>);
 
 struct MultiStoreInner {
-    home: Sqlite,
+    home: Database,
     databases: RwLock<BTreeMap<i64, TeamDatabase>>,
     /// Those that could not be opened when the daemon began, and why: what is in them is not seen.
     unavailable: Mutex<BTreeMap<PathBuf, String>>,
@@ -46,7 +48,7 @@ struct MultiStoreInner {
 #[derive(Clone)]
 struct TeamDatabase {
     path: PathBuf,
-    store: Sqlite,
+    store: Database,
     /// Held for as long as it is open.
     _lock: Arc<File>,
 }
@@ -55,7 +57,7 @@ impl MultiStore {
     /// Opens the database in `folder`, making it if need be, and those that were opened beside it before. One that was
     /// deleted is forgotten; one that cannot be opened, or whose whole folder is away, is left alone until the next time.
     pub async fn open(folder: &Path) -> std::result::Result<Self, Error> {
-        let home = Sqlite::open(folder)?;
+        let home = Database::open(folder)?;
         let (databases, unavailable, changing) =
             (RwLock::default(), Mutex::default(), Mutex::default());
         let multi_store =
@@ -103,14 +105,14 @@ impl MultiStore {
     }
 
     /// The home's database and all others, in the order of their numbers.
-    fn all_stores(&self) -> Vec<Sqlite> {
+    fn all_stores(&self) -> Vec<Database> {
         let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
         let others = databases.values().map(|database| database.store.clone());
         std::iter::once(self.0.home.clone()).chain(others).collect()
     }
 
     /// Where an instance is.
-    fn store_for(&self, workflow: WorkflowId) -> Result<Sqlite> {
+    fn store_for(&self, workflow: WorkflowId) -> Result<Database> {
         match workflow.get() >> team_databases::DATABASE_NUMBER_SHIFT {
             0 => Ok(self.0.home.clone()),
             number => {
@@ -123,12 +125,12 @@ impl MultiStore {
 
     /// Where everything is that belongs to no instance.
     #[expect(clippy::unnecessary_wraps, reason = "as the others are asked")]
-    fn home_store(&self) -> Result<Sqlite> {
+    fn home_store(&self) -> Result<Database> {
         Ok(self.0.home.clone())
     }
 
     /// The database at `path`, if it is open.
-    fn find_open(&self, path: &Path) -> Option<Sqlite> {
+    fn find_open(&self, path: &Path) -> Option<Database> {
         let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
         databases
             .values()
@@ -137,7 +139,7 @@ impl MultiStore {
     }
 
     /// Where a run is; the home's where there is no such run.
-    async fn store_for_run(&self, run: RunId) -> Result<Sqlite> {
+    async fn store_for_run(&self, run: RunId) -> Result<Database> {
         let mut stores = self.all_stores();
         while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
             match store.run_get(run).await {
@@ -149,7 +151,7 @@ impl MultiStore {
     }
 
     /// Where an attempt is; the home's where there is none.
-    async fn store_for_attempt(&self, attempt: AttemptId) -> Result<Sqlite> {
+    async fn store_for_attempt(&self, attempt: AttemptId) -> Result<Database> {
         let mut stores = self.all_stores();
         while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
             match store.attempt_get(attempt).await {
@@ -184,7 +186,7 @@ impl MultiStore {
     }
 
     /// Opens the database at `path`, making it if need be, and remembers it.
-    async fn open_database(&self, path: PathBuf) -> Result<Sqlite> {
+    async fn open_database(&self, path: PathBuf) -> Result<Database> {
         let text = path.to_str().ok_or_else(|| {
             let why = format!("the path of {} is not Unicode", path.display());
             io::Error::new(io::ErrorKind::InvalidInput, why)
@@ -219,7 +221,7 @@ impl MultiStore {
     }
 
     /// The number of a database that was opened just now, none of those that are open already.
-    async fn ensure_database_number(&self, store: &Sqlite, path: &str) -> Result<i64> {
+    async fn ensure_database_number(&self, store: &Database, path: &str) -> Result<i64> {
         let taken = |number: i64| {
             self.0.databases.read().unwrap_or_else(PoisonError::into_inner).contains_key(&number)
         };
@@ -271,7 +273,7 @@ enum DatabasePresence {
 /// Returns an error if the folder is missing: the disk may not be mounted, and the database must not be created again. A
 /// database whose data was rescued counts as present.
 fn database_presence(database: &Path) -> io::Result<DatabasePresence> {
-    if database.try_exists()? || rescue::newest_copy(&companion_folder(database))?.is_some() {
+    if database.try_exists()? || engine::newest_copy(&companion_folder(database))?.is_some() {
         return Ok(DatabasePresence::Present);
     }
     fs::read_dir(database.parent().unwrap_or(database))?;

@@ -21,13 +21,13 @@ use agent_worker_protocol::{
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, ChangeCursor, DamagedRow, Document,
-    DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileImport, FileState,
-    FileStep, FinishedAttempt, Instance, InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule,
-    MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation, NewMessage,
-    NewProposal, NewQuestion, NewRun, NewSuggestion, Now, Once, ProposalQuery, QuestionQuery,
-    QuestionRow, ReadyAgent, ResourceInfo, ResourcePart, RunBlockers, RunQuery, RunRow, RunRule,
-    RunSnapshot, RunStep, Settlement, ShownMessage, Sqlite, Store, StoreFault, StoreTime,
+    AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, ChangeCursor, DamagedRow, Database,
+    Document, DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileImport,
+    FileState, FileStep, FinishedAttempt, Instance, InstanceQuery, IntegrityReport, LeaseOutcome,
+    LeaseRule, MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation,
+    NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Now, Once, ProposalQuery,
+    QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo, ResourcePart, RunBlockers, RunQuery,
+    RunRow, RunRule, RunSnapshot, RunStep, Settlement, ShownMessage, Store, StoreFault, StoreTime,
     SuggestionAnswer, TallyRule, TurnRow, WriteContext,
 };
 use async_trait::async_trait;
@@ -88,7 +88,7 @@ const WRITE_METHODS: &[&str] = &[
 
 /// A store on whose answers the clock waits.
 pub(crate) struct PausedClockStore {
-    inner: Sqlite,
+    inner: Database,
     withheld: Mutex<Option<(&'static str, WithheldAnswer)>>,
     faults: Mutex<Vec<(&'static str, InjectedFault)>>,
     full: AtomicBool,
@@ -115,7 +115,7 @@ pub(crate) struct WithheldAnswer {
 }
 
 impl PausedClockStore {
-    pub(crate) fn new(inner: Sqlite) -> Self {
+    pub(crate) fn new(inner: Database) -> Self {
         let (withheld, faults, full) = (Mutex::default(), Mutex::default(), AtomicBool::default());
         Self { inner, withheld, faults, full }
     }

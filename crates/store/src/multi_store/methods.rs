@@ -25,7 +25,7 @@ use crate::{
         RunRow, RunRule, RunSnapshot, RunStep, Settlement, ShownMessage, StoreFault,
         SuggestionAnswer, TallyRule, TurnRow, WriteContext,
     },
-    sqlite::team_databases,
+    sql::team_databases,
     store::Store,
     time::{Now, StoreTime},
 };
