@@ -12,6 +12,7 @@ pub(crate) mod binding;
 pub(crate) mod checksum;
 mod columns;
 pub(crate) mod deliveries;
+mod delivery_states;
 pub(crate) mod documents;
 pub(crate) mod effects;
 pub(crate) mod events;

@@ -2,18 +2,18 @@
 
 use agent_worker_protocol::WorkflowId;
 
-use super::{columns, instances};
+use super::{columns, delivery_states::delivery_sql, instances};
 use crate::{
     db::{self, Connection, Row},
     error::Result,
     model::{AgentRow, LiveAttempt, NotBefore, ReadyAgent},
 };
 
-pub(crate) const LIST_SQL: &str = "SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
+pub(crate) const LIST_SQL: &str = delivery_sql!("SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
         (SELECT count(*) FROM delivery d INDEXED BY delivery_open
-          WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
+          WHERE d.workflow = ?1 AND d.state = " PENDING " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1),
         a.turns, a.messages, a.since, a.input_tokens, a.output_tokens, a.cost_micros, a.cost_how
-        FROM workflow w JOIN agent a ON a.workflow = w.id AND a.run = w.last_run WHERE w.id = ?1 ORDER BY a.place";
+        FROM workflow w JOIN agent a ON a.workflow = w.id AND a.run = w.last_run WHERE w.id = ?1 ORDER BY a.place");
 
 pub(crate) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
     instances::instance_ref(db, workflow)?;
@@ -51,15 +51,15 @@ fn read_agent(row: &Row<'_>) -> db::Result<AgentRow> {
     })
 }
 
-pub(crate) const READY_SQL: &str = "SELECT name, not_before FROM (
+pub(crate) const READY_SQL: &str = delivery_sql!("SELECT name, not_before FROM (
           SELECT a.name, a.not_before, (
             SELECT d.seq FROM delivery d INDEXED BY delivery_open
-            WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1
+            WHERE d.workflow = ?1 AND d.state = " PENDING " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1
             ORDER BY d.prio DESC, d.seq LIMIT 1) AS next
           FROM workflow w JOIN run r ON r.workflow = w.id AND r.id = w.live_run AND r.state IN ('running', 'electing')
           JOIN agent a ON a.workflow = w.id AND a.run = w.live_run
           WHERE w.id = ?1 AND a.live IS NULL AND a.stopped IS NULL)
-        WHERE next IS NOT NULL ORDER BY next";
+        WHERE next IS NOT NULL ORDER BY next");
 
 /// Whoever has waited longest for its next message comes first.
 pub(crate) fn ready(db: &Connection, workflow: WorkflowId) -> Result<Vec<ReadyAgent>> {

@@ -13,6 +13,7 @@ use super::{
     author::{Author, FencedAttempt},
     checksum::{self, APPROVAL, ATTEMPT, RUN_ID},
     columns,
+    delivery_states::delivery_sql,
     effects::once,
     events::EventEntry,
     locked_instance::LockedInstance,
@@ -260,9 +261,9 @@ fn find_approval(db: &Connection, workflow: WorkflowId, id: ApprovalId) -> Resul
 }
 
 /// Open are those that can still be used: while the mail they are asked for is open.
-const OPEN_CONDITION_SQL: &str = "p.used IS NULL AND p.answer IS NULL AND r.ended IS NULL AND EXISTS (
+const OPEN_CONDITION_SQL: &str = delivery_sql!("p.used IS NULL AND p.answer IS NULL AND r.ended IS NULL AND EXISTS (
     SELECT 1 FROM delivery d WHERE d.workflow = p.workflow AND d.seq = p.oldest AND d.agent = p.agent
-    AND d.state IN (0, 1))";
+    AND d.state IN " UNFINISHED ")");
 
 /// Oldest first.
 pub(crate) fn list(

@@ -4,7 +4,11 @@ use agent_worker_protocol::{
     APPROVE, AgentName, DeliveryState, Proposal, ProposalState, RunId, Seq, Terms,
 };
 
-use super::{columns, locked_instance::LockedInstance, notices, roles};
+use super::{
+    delivery_states::{self, delivery_sql},
+    locked_instance::LockedInstance,
+    notices, roles,
+};
 use crate::{
     db::{self, Connection, OptionalExtension, params},
     error::{Error, Result},
@@ -112,7 +116,7 @@ fn assign_message(
         .prepare_cached(
             "SELECT state FROM delivery WHERE workflow = ?1 AND seq = ?2 AND agent = ?3",
         )?
-        .query_row(key, |row| columns::delivery_state(row, 0))
+        .query_row(key, |row| delivery_states::read(row, 0))
         .optional()?;
     match before {
         // It was shown the message, or is being shown it, before it was its own: it is told.
@@ -125,10 +129,10 @@ fn assign_message(
     let given = locked
         .tx
         .prepare_cached(
-            "INSERT INTO delivery (workflow, seq, agent, run, wakes, alone, prio)
+            delivery_sql!("INSERT INTO delivery (workflow, seq, agent, run, wakes, alone, prio)
              SELECT ?1, ?2, ?3, ?4, 1, 0, priority FROM message WHERE workflow = ?1 AND seq = ?2
-             ON CONFLICT (workflow, seq, agent) DO UPDATE SET state = 0, run = ?4, wakes = 1,
-             failures = 0, uncounted = 0, epoch = NULL, why = NULL",
+             ON CONFLICT (workflow, seq, agent) DO UPDATE SET state = " PENDING ", run = ?4, wakes = 1,
+             failures = 0, uncounted = 0, epoch = NULL, why = NULL"),
         )?
         .execute_counted(params![locked.workflow.get(), work.get(), winner.as_str(), run.0])?;
     if given == 0 {

@@ -3,8 +3,7 @@
 use std::{error, str::FromStr};
 
 use agent_worker_protocol::{
-    AttemptId, DeliveryState, MessageKind, Millis, Outcome, PauseCause, Priority, RunId, RunState,
-    Seq, Usage,
+    AttemptId, MessageKind, Millis, Outcome, PauseCause, Priority, RunId, RunState, Seq, Usage,
 };
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -166,19 +165,6 @@ pub(crate) fn run_state(row: &Row<'_>, first: usize) -> db::Result<RunState> {
         "paused" => RunState::Paused { cause: json::<PauseCause>(row, first + 1)? },
         "ended" => RunState::Ended { outcome: word(row, first + 1, Outcome::from_word)? },
         _ => return Err(db::Error::invalid_value(UnknownWord(text))),
-    })
-}
-
-/// Reads a delivery's state. The open ones come first, so that an index can say `<= 2`.
-pub(crate) fn delivery_state(row: &Row<'_>, column: usize) -> db::Result<DeliveryState> {
-    Ok(match row.get::<i64>(column)? {
-        0 => DeliveryState::Pending,
-        1 => DeliveryState::Leased,
-        2 => DeliveryState::Dead,
-        3 => DeliveryState::Acted,
-        // 5 was given up because nobody needs it any more, which is no failure.
-        4 | 5 => DeliveryState::Dropped,
-        other => return Err(db::Error::invalid_value(UnknownWord(other.to_string()))),
     })
 }
 

@@ -4,6 +4,7 @@ use agent_worker_protocol::{AgentName, DeliveryState, EventKind, Seq, WorkflowId
 
 use super::{
     columns::{self, RunNo},
+    delivery_states::{self, delivery_sql},
     effects::once,
     events::EventEntry,
     locked_instance::LockedInstance,
@@ -40,8 +41,8 @@ pub(crate) fn redrive(
         }
         let name = locked.find_agent(agent)?;
         tx.prepare_cached(
-            "UPDATE delivery SET state = 0, run = ?4, agent = ?3, alone = 1, failures = 0, uncounted = 0, epoch = NULL, why = NULL
-             WHERE workflow = ?1 AND seq = ?2 AND agent = ?3",
+            delivery_sql!("UPDATE delivery SET state = " PENDING ", run = ?4, agent = ?3, alone = 1, failures = 0, uncounted = 0, epoch = NULL, why = NULL
+             WHERE workflow = ?1 AND seq = ?2 AND agent = ?3"),
         )?
         .execute(params![workflow.get(), seq.get(), name.as_str(), run.0])?;
         let entry =
@@ -71,7 +72,7 @@ pub(crate) fn drop_delivery(
         }
         let because = format!("{why} by {}", author.sender());
         tx.prepare_cached(
-            "UPDATE delivery SET state = 4, why = ?4 WHERE workflow = ?1 AND seq = ?2 AND agent = ?3",
+            delivery_sql!("UPDATE delivery SET state = " DROPPED ", why = ?4 WHERE workflow = ?1 AND seq = ?2 AND agent = ?3"),
         )?
         .execute(params![workflow.get(), seq.get(), found.agent.as_str(), because])?;
         let entry = EventEntry::new(EventKind::DeliveryDropped).run(found.run).agent(&found.agent);
@@ -94,7 +95,7 @@ fn find_delivery(
         .query_row(params![locked.workflow.get(), seq.get(), agent.as_str()], |row| {
             Ok(DeliveryRecord {
                 agent: columns::parse(row, 0)?,
-                state: columns::delivery_state(row, 1)?,
+                state: delivery_states::read(row, 1)?,
                 run: RunNo(row.get(2)?),
             })
         })

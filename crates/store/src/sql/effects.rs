@@ -6,6 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     author::Author,
     checksum::{ATTEMPT, EFFECT},
+    delivery_states::delivery_sql,
     locked_instance::LockedInstance,
     transaction::Tx,
 };
@@ -140,10 +141,9 @@ pub(crate) fn journal(tx: &Tx<'_>, fence: &Fence, seqs: &str) -> Result<Vec<Jour
     Ok(entries)
 }
 
-pub(crate) const CLEAR_SQL: &str =
-    "DELETE FROM effect WHERE workflow = ?1 AND scope = ?2 AND epoch IS NOT NULL AND NOT EXISTS (
+pub(crate) const CLEAR_SQL: &str = delivery_sql!("DELETE FROM effect WHERE workflow = ?1 AND scope = ?2 AND epoch IS NOT NULL AND NOT EXISTS (
           SELECT 1 FROM delivery INDEXED BY delivery_shown
-          WHERE workflow = ?1 AND agent = ?3 AND state <= 2 AND first_epoch IS NOT NULL)";
+          WHERE workflow = ?1 AND agent = ?3 AND state <= " LAST_OPEN " AND first_epoch IS NOT NULL)");
 
 /// Forgets an agent's effects once nothing that was shown to an attempt is open: no retry can ask for them again.
 pub(crate) fn clear_if_settled(tx: &Tx<'_>, workflow: WorkflowId, agent: &AgentName) -> Result<()> {

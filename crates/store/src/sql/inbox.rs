@@ -7,6 +7,7 @@ use super::{
     author::FencedAttempt,
     checksum::RunIdCache,
     columns,
+    delivery_states::{LAST_OPEN, PENDING, delivery_sql},
     locked_instance::LockedInstance,
     messages::{self, MESSAGE_COLUMN_COUNT},
     transaction::Tx,
@@ -74,7 +75,7 @@ pub(crate) fn pending_sql(which: PendingFilter) -> String {
     format!(
         "SELECT {}, d.wakes FROM delivery d {index}
          JOIN message m ON m.workflow = d.workflow AND m.seq = d.seq
-         WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = ?2 AND {condition}
+         WHERE d.workflow = ?1 AND d.state = {PENDING} AND d.state <= {LAST_OPEN} AND d.agent = ?2 AND {condition}
          ORDER BY d.wakes DESC, d.prio DESC, d.seq LIMIT ?3",
         messages::message_columns()
     )
@@ -114,10 +115,9 @@ pub(crate) fn show(tx: &Tx<'_>, fence: &Fence, limit: u32) -> Result<Vec<ShownMe
     Ok(mail)
 }
 
-pub(crate) const ACK_SQL: &str =
-    "UPDATE delivery INDEXED BY delivery_open SET state = 1, epoch = ?3, joined = 1
-        WHERE workflow = ?1 AND state = 0 AND state <= 2 AND agent = ?2 AND shown = ?3 AND seq <= ?4
-        RETURNING seq";
+pub(crate) const ACK_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY delivery_open SET state = " LEASED ", epoch = ?3, joined = 1
+        WHERE workflow = ?1 AND state = " PENDING " AND state <= " LAST_OPEN " AND agent = ?2 AND shown = ?3 AND seq <= ?4
+        RETURNING seq");
 
 /// Leases shown mail to the attempt that was shown it: acted when it succeeds, pending again when not.
 pub(crate) fn ack(tx: &Tx<'_>, fence: &Fence, until: Seq) -> Result<Vec<Seq>> {

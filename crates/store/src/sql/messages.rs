@@ -9,6 +9,7 @@ use agent_worker_protocol::{
 use super::{
     checksum::{ATTEMPT, MESSAGE, RunIdCache},
     columns::{self, Columns},
+    delivery_states::{self, ACTED},
     effects::once,
     instances,
     locked_instance::LockedInstance,
@@ -197,7 +198,7 @@ pub(crate) fn fill_recipients<'m>(
 /// agent's last reply. Where the attempt is damaged it is the key of the attempt.
 pub(crate) fn receipts_sql() -> String {
     format!(
-        "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> 3, NULL, coalesce(
+        "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> {ACTED}, NULL, coalesce(
           (SELECT coalesce({}, t.answer) FROM attempt t
            WHERE t.workflow = d.workflow AND t.agent = d.agent AND t.epoch = d.epoch),
           (SELECT m.seq FROM message m INDEXED BY message_reply
@@ -254,7 +255,7 @@ pub(crate) fn read_receipt(row: &Row<'_>) -> db::Result<Receipt> {
     Ok(Receipt {
         seq: columns::seq(row, 0)?,
         agent: columns::parse(row, 1)?,
-        state: columns::delivery_state(row, 2)?,
+        state: delivery_states::read(row, 2)?,
         failures: row.get(3)?,
         why: row.get(4)?,
         answer: None,

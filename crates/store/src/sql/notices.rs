@@ -4,7 +4,8 @@ use agent_worker_protocol::{AgentName, EventKind, MessageKind, Priority, Sender,
 use serde_json::json;
 
 use super::{
-    author::Author, columns, effects, events::EventEntry, locked_instance::LockedInstance,
+    author::Author, columns, delivery_states::delivery_sql, effects, events::EventEntry,
+    locked_instance::LockedInstance,
 };
 use crate::{
     db::{self, params},
@@ -60,8 +61,8 @@ pub(crate) fn drop_unneeded(
     let mut dropped = locked
         .tx
         .prepare_cached(
-            "UPDATE delivery SET state = 5, why = ?4
-             WHERE workflow = ?1 AND seq = ?2 AND state = 0 AND (?3 IS NULL OR agent <> ?3) RETURNING agent",
+            delivery_sql!("UPDATE delivery SET state = " UNNEEDED ", why = ?4
+             WHERE workflow = ?1 AND seq = ?2 AND state = " PENDING " AND (?3 IS NULL OR agent <> ?3) RETURNING agent"),
         )?
         .query_map(
             params![locked.workflow.get(), seq.get(), winner.map(AgentName::as_str), why],

@@ -9,7 +9,9 @@ use agent_worker_protocol::{
 use serde_json::json;
 
 use super::{
-    attempts, columns, effects,
+    attempts, columns,
+    delivery_states::delivery_sql,
+    effects,
     events::EventEntry,
     locked_instance::{LiveRun, LockedInstance},
     proposals, runs,
@@ -48,18 +50,18 @@ pub(crate) fn settle_run(tx: &Tx<'_>, run: RunId, decide: &RunRule, now: Now) ->
     Ok(step)
 }
 
-pub(crate) const FACTS_SQL: &str = "SELECT r.mode, r.limits, r.store_started, r.turns,
+pub(crate) const FACTS_SQL: &str = delivery_sql!("SELECT r.mode, r.limits, r.store_started, r.turns,
         (SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
           WHERE a.workflow = ?1 AND a.stopped IS NULL
-          AND d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
+          AND d.workflow = ?1 AND d.state IN " UNFINISHED " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1),
         (SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
           WHERE a.workflow = ?1 AND a.stopped IS NOT NULL
-          AND d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1),
+          AND d.workflow = ?1 AND d.state = " PENDING " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1),
         (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL),
         (SELECT count(*) FROM delivery INDEXED BY delivery_failed
-          WHERE workflow = ?1 AND run = ?2 AND state = 2 AND state IN (2, 4)),
+          WHERE workflow = ?1 AND run = ?2 AND state = " DEAD " AND state IN " FAILED "),
         (SELECT count(*) FROM delivery INDEXED BY delivery_failed
-          WHERE workflow = ?1 AND run = ?2 AND state = 4 AND state IN (2, 4)),
+          WHERE workflow = ?1 AND run = ?2 AND state = " DROPPED " AND state IN " FAILED "),
         (SELECT count(*) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1),
         (SELECT count(*) FROM question q INDEXED BY question_open
           JOIN agent a ON a.workflow = q.workflow AND a.name = q.agent AND a.run = q.run
@@ -67,7 +69,7 @@ pub(crate) const FACTS_SQL: &str = "SELECT r.mode, r.limits, r.store_started, r.
         (SELECT count(*) FROM agent a WHERE a.workflow = ?1 AND a.live IS NOT NULL AND EXISTS (
           SELECT 1 FROM approval p INDEXED BY approval_unused WHERE p.workflow = ?1 AND p.agent = a.name
           AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1))
-        FROM run r WHERE r.workflow = ?1 AND r.id = ?2";
+        FROM run r WHERE r.workflow = ?1 AND r.id = ?2");
 
 /// Reads only what is open or failed, so its cost does not grow with the instance's history. It starts from the agents:
 /// of what is open, most may be copies that wake nobody.
@@ -109,16 +111,16 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
     Ok(facts)
 }
 
-pub(crate) const AWAITING_APPROVAL_DELIVERIES_SQL: &str = "SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
+pub(crate) const AWAITING_APPROVAL_DELIVERIES_SQL: &str = delivery_sql!("SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
         WHERE a.workflow = ?1 AND a.stopped IS NULL AND a.live IS NOT NULL AND EXISTS (
           SELECT 1 FROM approval p INDEXED BY approval_unused WHERE p.workflow = ?1 AND p.agent = a.name
           AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1)
-        AND d.workflow = ?1 AND d.state IN (0, 1) AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1";
+        AND d.workflow = ?1 AND d.state IN " UNFINISHED " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1");
 
-pub(crate) const ALL_WAIT_UNTIL_SQL: &str = "SELECT iif(count(*) = count(a.not_before), min(a.not_before), NULL) FROM agent a
+pub(crate) const ALL_WAIT_UNTIL_SQL: &str = delivery_sql!("SELECT iif(count(*) = count(a.not_before), min(a.not_before), NULL) FROM agent a
         WHERE a.workflow = ?1 AND a.run = ?2 AND a.stopped IS NULL AND EXISTS (
           SELECT 1 FROM delivery d INDEXED BY delivery_open
-          WHERE d.workflow = ?1 AND d.state = 0 AND d.state <= 2 AND d.agent = a.name AND d.wakes = 1)";
+          WHERE d.workflow = ?1 AND d.state = " PENDING " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1)");
 
 /// The earliest instant any agent with waking mail waits for, when none of them is free now.
 fn all_wait_until(locked: &LockedInstance<'_>, live: &LiveRun) -> Result<Option<StoreTime>> {
@@ -198,13 +200,11 @@ fn end_live_attempts(locked: &LockedInstance<'_>, now: Now) -> Result<Vec<(Agent
     Ok(attempts)
 }
 
-pub(crate) const DROP_OPEN_SQL: &str =
-    "UPDATE delivery INDEXED BY delivery_open SET state = 4, why = ?2
-        WHERE workflow = ?1 AND state IN (0, 1) AND state <= 2 RETURNING seq, agent";
+pub(crate) const DROP_OPEN_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY delivery_open SET state = " DROPPED ", why = ?2
+        WHERE workflow = ?1 AND state IN " UNFINISHED " AND state <= " LAST_OPEN " RETURNING seq, agent");
 
-const DROP_OPEN_OF_AGENT_SQL: &str =
-    "UPDATE delivery INDEXED BY delivery_open SET state = 4, why = ?3
-        WHERE workflow = ?1 AND state IN (0, 1) AND state <= 2 AND agent = ?2 RETURNING seq";
+const DROP_OPEN_OF_AGENT_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY delivery_open SET state = " DROPPED ", why = ?3
+        WHERE workflow = ?1 AND state IN " UNFINISHED " AND state <= " LAST_OPEN " AND agent = ?2 RETURNING seq");
 
 /// Drops what is pending for one agent.
 pub(crate) fn drop_open_deliveries_of(

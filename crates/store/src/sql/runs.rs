@@ -12,6 +12,7 @@ use super::{
     author::Author,
     checksum::RUN,
     columns::{self, RunNo},
+    delivery_states::delivery_sql,
     effects::once,
     events::EventEntry,
     locked_instance::{LiveRun, LockedInstance},
@@ -378,10 +379,10 @@ fn select_runs(
     damage::collect_intact(statement.query_map(values, read_run)?)
 }
 
-pub(crate) const FAILURES_SQL: &str = "SELECT d.seq, d.agent, d.state, d.failures, d.why, NULL
+pub(crate) const FAILURES_SQL: &str = delivery_sql!("SELECT d.seq, d.agent, d.state, d.failures, d.why, NULL
         FROM run r CROSS JOIN delivery d INDEXED BY delivery_failed
-        WHERE r.uuid = ?1 AND d.workflow = r.workflow AND d.run = r.id AND d.state IN (2, 4)
-        ORDER BY d.seq, d.agent";
+        WHERE r.uuid = ?1 AND d.workflow = r.workflow AND d.run = r.id AND d.state IN " FAILED "
+        ORDER BY d.seq, d.agent");
 
 pub(crate) fn failures(db: &Connection, run: RunId) -> Result<Vec<Receipt>> {
     let known =

@@ -1,6 +1,8 @@
 //! Ending an attempt: fence, ack or count, answer, dead letters and their notes, in one step.
 
-use agent_worker_protocol::{AttemptEnd, EventKind, MessageKind, Priority, Sender, Seq};
+use agent_worker_protocol::{
+    AttemptEnd, DeliveryState, EventKind, MessageKind, Priority, Sender, Seq,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -10,7 +12,9 @@ use crate::{
     sql::{
         attempts,
         author::{Author, FencedAttempt},
-        columns, effects,
+        columns,
+        delivery_states::{self, delivery_sql},
+        effects,
         events::EventEntry,
         locked_instance::LockedInstance,
         transaction::Tx,
@@ -132,9 +136,8 @@ fn delivery_verdict(held: &LeasedDelivery, end: &AttemptEnd, blame: Blame) -> De
     }
 }
 
-pub(crate) const LEASED_DELIVERIES_SQL: &str =
-    "SELECT seq, joined, failures, uncounted, alone FROM delivery INDEXED BY delivery_open
-    WHERE workflow = ?1 AND state = 1 AND state <= 2 AND agent = ?2 ORDER BY seq";
+pub(crate) const LEASED_DELIVERIES_SQL: &str = delivery_sql!("SELECT seq, joined, failures, uncounted, alone FROM delivery INDEXED BY delivery_open
+    WHERE workflow = ?1 AND state = " LEASED " AND state <= " LAST_OPEN " AND agent = ?2 ORDER BY seq");
 
 /// What is leased is this attempt's: an agent has one at a time.
 fn leased_deliveries(
@@ -168,9 +171,9 @@ fn apply_verdict(
     why: &str,
 ) -> Result<()> {
     let (state, counts, why) = match verdict {
-        DeliveryVerdict::Acted => (3, delivery.counts, None),
-        DeliveryVerdict::Pending(counts) => (0, counts, None),
-        DeliveryVerdict::Dead(counts) => (2, counts, Some(why)),
+        DeliveryVerdict::Acted => (DeliveryState::Acted, delivery.counts, None),
+        DeliveryVerdict::Pending(counts) => (DeliveryState::Pending, counts, None),
+        DeliveryVerdict::Dead(counts) => (DeliveryState::Dead, counts, Some(why)),
     };
     let sql = "UPDATE delivery SET state = ?4, failures = ?5, uncounted = ?6, alone = ?7, why = ?8, joined = 0,
         epoch = iif(?4 = 0, NULL, epoch) WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
@@ -178,7 +181,7 @@ fn apply_verdict(
         locked.workflow.get(),
         delivery.seq.get(),
         live.agent.as_str(),
-        state,
+        delivery_states::code(state),
         counts.failures,
         counts.uncounted,
         counts.alone,

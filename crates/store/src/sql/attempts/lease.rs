@@ -13,7 +13,9 @@ use crate::{
         NewAttempt, ShownMessage,
     },
     sql::{
-        columns, effects,
+        columns,
+        delivery_states::delivery_sql,
+        effects,
         events::EventEntry,
         inbox::{self, PendingFilter},
         locked_instance::{LiveRun, LockedInstance},
@@ -152,10 +154,9 @@ fn find_leasable_agent(
     Ok(free)
 }
 
-pub(crate) const OLDEST_WAKING_SQL: &str =
-    "SELECT seq, alone FROM delivery INDEXED BY delivery_open
-        WHERE workflow = ?1 AND state = 0 AND state <= 2 AND agent = ?2 AND wakes = 1 AND prio = ?3
-        ORDER BY seq LIMIT 1";
+pub(crate) const OLDEST_WAKING_SQL: &str = delivery_sql!("SELECT seq, alone FROM delivery INDEXED BY delivery_open
+        WHERE workflow = ?1 AND state = " PENDING " AND state <= " LAST_OPEN " AND agent = ?2 AND wakes = 1 AND prio = ?3
+        ORDER BY seq LIMIT 1");
 
 /// The oldest waking delivery that waits, urgent or not: the activation is named after it, so it is in every attempt.
 fn oldest_waking_delivery(
@@ -223,8 +224,8 @@ fn lease_deliveries(
     messages: &[ShownMessage],
 ) -> Result<DeliveryHistory> {
     let seqs: Vec<_> = messages.iter().map(|shown| shown.message.seq).collect();
-    let sql = "UPDATE delivery SET state = 1, epoch = ?4, joined = 0, first_epoch = coalesce(first_epoch, ?4)
-        WHERE workflow = ?1 AND seq = ?2 AND agent = ?3 RETURNING failures, uncounted, first_epoch";
+    let sql = delivery_sql!("UPDATE delivery SET state = " LEASED ", epoch = ?4, joined = 0, first_epoch = coalesce(first_epoch, ?4)
+        WHERE workflow = ?1 AND seq = ?2 AND agent = ?3 RETURNING failures, uncounted, first_epoch");
     let mut lease = locked.tx.prepare_cached(sql)?;
     let mut taken = DeliveryHistory { failures: 0, setbacks: 0, journal: Vec::new() };
     let mut shown_before = false;
