@@ -25,3 +25,21 @@ fn no_type_of_the_database_driver_is_named_outside_db() {
     assert!(outside.is_empty(), "rusqlite is named outside src/db/: {outside:?}");
     assert!(!inside.is_empty(), "src/db/ names the driver: the walk reads these files");
 }
+
+/// Spellings that only SQLite understands, or understands in its own way.
+const SQLITE_ONLY: [&str; 6] =
+    ["INSERT OR ", "iif(", ".rowid", "<< 62", "ifnull(", "last_insert_rowid"];
+
+#[test]
+fn the_statements_of_the_operations_are_portable() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sql");
+    for path in source_files(&folder) {
+        let text = fs::read_to_string(&path).unwrap();
+        let statements = text.split('"').skip(1).step_by(2);
+        for statement in statements {
+            for spelling in SQLITE_ONLY {
+                assert!(!statement.contains(spelling), "{}: `{spelling}`", path.display());
+            }
+        }
+    }
+}

@@ -58,7 +58,7 @@ pub(crate) const READY_SQL: &str = delivery_sql!("SELECT name, not_before FROM (
             ORDER BY d.prio DESC, d.seq LIMIT 1) AS next
           FROM workflow w JOIN run r ON r.workflow = w.id AND r.id = w.live_run AND r.state IN ('running', 'electing')
           JOIN agent a ON a.workflow = w.id AND a.run = w.live_run
-          WHERE w.id = ?1 AND a.live IS NULL AND a.stopped IS NULL)
+          WHERE w.id = ?1 AND a.live IS NULL AND a.stopped IS NULL) AS waiting
         WHERE next IS NOT NULL ORDER BY next");
 
 /// Whoever has waited longest for its next message comes first.

@@ -287,7 +287,7 @@ pub(crate) fn list(
 pub(crate) fn list_sql(which: ApprovalQuery) -> String {
     let columns = format!(
         "p.id, {RUN_ID}, p.agent, t.id, p.tool, p.args, p.asked, p.answer, p.reason, p.whose, {},
-        iif(t.id IS NULL, p.workflow || ' ' || p.agent || ' ' || p.epoch, {})",
+        CASE WHEN t.id IS NULL THEN p.workflow || ' ' || p.agent || ' ' || p.epoch ELSE {} END",
         APPROVAL.check, ATTEMPT.check
     );
     match which {

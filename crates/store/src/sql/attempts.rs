@@ -88,7 +88,7 @@ pub(crate) fn list(
 
 pub(crate) fn turns_sql() -> String {
     format!(
-        "SELECT t.agent, m.ts, t.started, t.store_started, t.store_ended, t.how, {}, iif(m.seq IS NULL, NULL, {})
+        "SELECT t.agent, m.ts, t.started, t.store_started, t.store_ended, t.how, {}, CASE WHEN m.seq IS NOT NULL THEN {} END
         FROM run r JOIN attempt t INDEXED BY attempt_turn ON t.workflow = r.workflow AND t.run = r.id AND t.turn = 1
         LEFT JOIN message m ON m.workflow = t.workflow AND m.seq = t.oldest
         WHERE r.uuid = ?1 ORDER BY t.store_ended DESC LIMIT ?2",

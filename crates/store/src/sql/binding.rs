@@ -83,7 +83,7 @@ fn open_gate(
     locked
         .tx
         .prepare_cached(
-            "INSERT OR IGNORE INTO gate (workflow, run, name, proposal) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO gate (workflow, run, name, proposal) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
         )?
         .execute(params![locked.workflow.get(), run.0, gate, proposal.id.get()])?;
     Ok(BindingEffect::with_effect(format!("gate {gate} is open")))

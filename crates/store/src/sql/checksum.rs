@@ -51,9 +51,9 @@ macro_rules! tables {
             name: $name,
             source: concat!($name, " AS ", $alias),
             check: concat!(
-                "iif(", $alias, ".checksum IS NULL OR ", $alias, ".checksum = ",
+                "CASE WHEN ", $alias, ".checksum IS NULL OR ", $alias, ".checksum = ",
                 tables!(@checksum $name $alias [$first $(, $column)*]),
-                ", NULL, coalesce(", $key, ", '?'))"
+                " THEN NULL ELSE coalesce(", $key, ", '?') END"
             ),
             is_hashed: concat!($alias, ".checksum IS NOT NULL"),
             checksum: tables!(@checksum $name $alias [$first $(, $column)*]),
@@ -109,8 +109,9 @@ pub(crate) const MESSAGE: ChecksumTable = ChecksumTable {
 };
 
 /// An expression: the id of a run `r`, for [`run_id`]; where that is damaged, the key of the run.
-pub(crate) const RUN_ID: &str = "iif(r.uuid_checksum IS NULL AND r.uuid IS NOT NULL \
-    OR r.uuid_checksum = row_checksum('run', r.workflow, r.id, r.uuid), r.uuid, coalesce(r.workflow || ' ' || r.id, '?'))";
+pub(crate) const RUN_ID: &str = "CASE WHEN r.uuid_checksum IS NULL AND r.uuid IS NOT NULL \
+    OR r.uuid_checksum = row_checksum('run', r.workflow, r.id, r.uuid) THEN r.uuid \
+    ELSE coalesce(r.workflow || ' ' || r.id, '?') END";
 
 /// Reads the column [`RUN_ID`].
 pub(crate) fn run_id(row: &Row<'_>, column: usize) -> db::Result<RunId> {
@@ -151,7 +152,7 @@ impl<'a> RunIdCache<'a> {
 
 /// An expression: the id of an attempt `t`, or NULL without one; where the attempt is damaged, its key.
 pub(crate) fn attempt_id_sql() -> String {
-    format!("iif(t.id IS NULL, NULL, coalesce({}, t.id))", ATTEMPT.check)
+    format!("CASE WHEN t.id IS NOT NULL THEN coalesce({}, t.id) END", ATTEMPT.check)
 }
 
 /// Reads the column of [`attempt_id_sql`]. A row is readable without the attempt that wrote it, which is reported.

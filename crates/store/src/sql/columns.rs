@@ -130,9 +130,10 @@ pub(crate) fn usage(row: &Row<'_>, first: usize) -> db::Result<Usage> {
 }
 
 /// Adds the parameters `?1` to `?4` to those columns. Stops short of a number that would not fit its column.
-pub(crate) const ADD_USAGE: &str = "input_tokens = min(input_tokens + ?1, 1 << 62), \
-     output_tokens = min(output_tokens + ?2, 1 << 62), \
-     cost_micros = iif(?3 IS NULL, cost_micros, min(coalesce(cost_micros, 0) + ?3, 1 << 62)), \
+pub(crate) const ADD_USAGE: &str = "input_tokens = min(input_tokens + ?1, 4611686018427387904), \
+     output_tokens = min(output_tokens + ?2, 4611686018427387904), \
+     cost_micros = CASE WHEN CAST(?3 AS BIGINT) IS NULL THEN cost_micros \
+     ELSE min(coalesce(cost_micros, 0) + ?3, 4611686018427387904) END, \
      cost_how = cost_how | ?4";
 
 /// The parameters of [`ADD_USAGE`].

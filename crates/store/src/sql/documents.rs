@@ -103,7 +103,8 @@ fn record_seen(
 ) -> Result<()> {
     locked.tx
         .prepare_cached(
-            "INSERT OR REPLACE INTO document_seen (workflow, agent, path, epoch, revision) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO document_seen (workflow, agent, path, epoch, revision) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (workflow, agent, path) DO UPDATE SET epoch = excluded.epoch, revision = excluded.revision",
         )?
         .execute(params![
             locked.workflow.get(),
@@ -196,7 +197,9 @@ pub(crate) fn get(
     at: RevisionSelector,
 ) -> Result<Option<Document>> {
     let (condition, revision) = match at {
-        RevisionSelector::Newest => ("?3 IS NULL ORDER BY d.revision DESC LIMIT 1", None),
+        RevisionSelector::Newest => {
+            ("CAST(?3 AS BIGINT) IS NULL ORDER BY d.revision DESC LIMIT 1", None)
+        }
         RevisionSelector::Revision(revision) => ("d.revision = ?3", Some(revision.get())),
     };
     let sql = format!(
@@ -216,11 +219,11 @@ pub(crate) fn get(
 }
 
 pub(crate) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {
-    // SQLite takes the other columns from the row that has the maximum.
     let sql = format!(
         "SELECT {} FROM
-        (SELECT workflow, path, max(revision) AS revision, run, author, epoch, bytes, at, whole, content_hash, checksum
-         FROM document WHERE workflow = ?1 GROUP BY path) d {ATTEMPT_JOIN_SQL} ORDER BY d.path",
+        (SELECT path, max(revision) AS revision FROM document WHERE workflow = ?1 GROUP BY path) AS newest
+        JOIN document d ON d.workflow = ?1 AND d.path = newest.path AND d.revision = newest.revision
+        {ATTEMPT_JOIN_SQL} ORDER BY d.path",
         info_columns()
     );
     let mut statement = db.prepare_cached(&sql)?;

@@ -119,7 +119,7 @@ pub(crate) fn journal_sql() -> String {
         CROSS JOIN attempt t ON t.workflow = e.workflow AND t.agent = e.scope AND t.epoch = e.epoch
         WHERE e.workflow = ?1 AND e.scope = ?2 AND e.epoch < ?3 AND EXISTS (
           SELECT 1 FROM json_each(t.shown) AS theirs JOIN json_each(?4) AS mine
-          WHERE json_extract(theirs.value, '$[0]') = mine.value)
+          ON json_extract(theirs.value, '$[0]') = mine.value)
         ORDER BY e.position",
         EFFECT.check, ATTEMPT.check
     )

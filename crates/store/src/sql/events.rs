@@ -165,10 +165,10 @@ pub(crate) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
 pub(crate) fn list_sql(run: Option<RunNo>) -> String {
     let (index, which) = match run {
         Some(_) => ("INDEXED BY event_run", "e.run = ?3"),
-        None => ("NOT INDEXED", "?3 IS NULL"),
+        None => ("NOT INDEXED", "CAST(?3 AS BIGINT) IS NULL"),
     };
     format!(
-        "SELECT e.position, e.at, iif(e.run IS NULL, NULL, {RUN_ID}), e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq, {}
+        "SELECT e.position, e.at, CASE WHEN e.run IS NOT NULL THEN {RUN_ID} END, e.kind, e.agent, e.attempt, e.cause, e.whose, e.next, e.data, e.seq, {}
          FROM event e {index} LEFT JOIN run r ON r.workflow = e.workflow AND r.id = e.run
          WHERE e.workflow = ?1 AND e.position > ?2 AND {which} ORDER BY e.position",
         EVENT.check

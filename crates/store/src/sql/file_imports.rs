@@ -140,7 +140,8 @@ fn record_conflict(
     locked
         .tx
         .prepare_cached(
-            "INSERT OR REPLACE INTO conflict (workflow, path, why, at) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO conflict (workflow, path, why, at) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (workflow, path) DO UPDATE SET why = excluded.why, at = excluded.at",
         )?
         .execute(params![take.workflow.get(), take.path.as_str(), why, now.wall.get()])?;
     let entry =

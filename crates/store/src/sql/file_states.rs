@@ -116,9 +116,13 @@ impl FileRow<'_> {
         let FileState { file, out, intent, conflict_file: aside, .. } = state;
         self.db
             .prepare_cached(
-                "INSERT OR REPLACE INTO file_state (workflow, path, file_base, out_base, out_inode,
+                "INSERT INTO file_state (workflow, path, file_base, out_base, out_inode,
                  intent_revision, intent_hash, intent_inode, intent_mode, intent_at, aside_slot, aside_inode)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+                 ON CONFLICT (workflow, path) DO UPDATE SET file_base = excluded.file_base, out_base = excluded.out_base,
+                 out_inode = excluded.out_inode, intent_revision = excluded.intent_revision, intent_hash = excluded.intent_hash,
+                 intent_inode = excluded.intent_inode, intent_mode = excluded.intent_mode, intent_at = excluded.intent_at,
+                 aside_slot = excluded.aside_slot, aside_inode = excluded.aside_inode",
             )?
             .execute(params![
                 self.workflow.get(),

@@ -68,9 +68,11 @@ pub(crate) fn pending_messages(
 
 pub(crate) fn pending_sql(which: PendingFilter) -> String {
     let (index, condition) = match which {
-        PendingFilter::All => ("INDEXED BY delivery_open", "?4 IS NULL"),
+        PendingFilter::All => ("INDEXED BY delivery_open", "CAST(?4 AS BIGINT) IS NULL"),
         PendingFilter::One(_) => ("NOT INDEXED", "d.seq = ?4"),
-        PendingFilter::NotAlone => ("INDEXED BY delivery_open", "d.alone = 0 AND ?4 IS NULL"),
+        PendingFilter::NotAlone => {
+            ("INDEXED BY delivery_open", "d.alone = 0 AND CAST(?4 AS BIGINT) IS NULL")
+        }
     };
     format!(
         "SELECT {}, d.wakes FROM delivery d {index}

@@ -19,37 +19,42 @@ use crate::{
     time::Now,
 };
 
+/// Returns the instance's id. Writers that open the same new instance at once get the same id: the second insert is
+/// ignored and its id read.
 pub(crate) fn open(tx: &Tx<'_>, project: &str, instance: &InstanceRef) -> Result<WorkflowId> {
     let key = [project, instance.name.as_str(), instance.tag.as_str()];
-    let found = tx
-        .prepare_cached("SELECT id FROM workflow WHERE project = ?1 AND name = ?2 AND tag = ?3")?
-        .query_row(key, |row| row.get(0))
-        .optional()?;
-    if let Some(id) = found {
-        return Ok(WorkflowId::new(id));
+    if let Some(id) = find(tx, key)? {
+        return Ok(id);
     }
     tx.mark_runs_changed();
-    let id = tx
-        .prepare_cached(
-            "INSERT INTO workflow (project, name, tag) VALUES (?1, ?2, ?3) RETURNING id",
-        )?
-        .query_row(key, |row| row.get(0))?;
-    Ok(WorkflowId::new(id))
+    let sql =
+        "INSERT INTO workflow (project, name, tag) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+    tx.prepare_cached(sql)?.execute(key)?;
+    find(tx, key)?.ok_or(Error::NotFound("instance"))
+}
+
+fn find(db: &Connection, key: [&str; 3]) -> Result<Option<WorkflowId>> {
+    let found = db
+        .prepare_cached("SELECT id FROM workflow WHERE project = ?1 AND name = ?2 AND tag = ?3")?
+        .query_row(key, |row| row.get(0).map(WorkflowId::new))
+        .optional()?;
+    Ok(found)
 }
 
 /// The question, with `?1` and `?2` for what is looked for. A command that names its target must not look at all there are.
 pub(crate) fn list_sql(which: &InstanceQuery) -> String {
     let (from, condition) = match which {
-        InstanceQuery::All => ("", "?1 IS NULL AND ?2 IS NULL"),
-        InstanceQuery::Live => {
-            (" INDEXED BY workflow_live", "w.live_run IS NOT NULL AND ?1 IS NULL AND ?2 IS NULL")
-        }
+        InstanceQuery::All => ("", "CAST(?1 AS TEXT) IS NULL AND CAST(?2 AS TEXT) IS NULL"),
+        InstanceQuery::Live => (
+            " INDEXED BY workflow_live",
+            "w.live_run IS NOT NULL AND CAST(?1 AS TEXT) IS NULL AND CAST(?2 AS TEXT) IS NULL",
+        ),
         InstanceQuery::Named(_) => ("", "w.name = ?1 AND w.tag = ?2"),
-        InstanceQuery::OfWorkflow(_) => ("", "w.name = ?1 AND ?2 IS NULL"),
-        InstanceQuery::Tagged(_) => ("", "w.tag = ?1 AND ?2 IS NULL"),
+        InstanceQuery::OfWorkflow(_) => ("", "w.name = ?1 AND CAST(?2 AS TEXT) IS NULL"),
+        InstanceQuery::Tagged(_) => ("", "w.tag = ?1 AND CAST(?2 AS TEXT) IS NULL"),
         InstanceQuery::WithAgent(_) => (
             " JOIN agent a INDEXED BY agent_name ON a.workflow = w.id AND a.run = w.last_run",
-            "a.name = ?1 AND ?2 IS NULL",
+            "a.name = ?1 AND CAST(?2 AS TEXT) IS NULL",
         ),
     };
     format!(

@@ -39,8 +39,10 @@ pub(crate) struct LiveRun {
 }
 
 impl<'a> LockedInstance<'a> {
-    /// Takes the row. SQLite has one writer and needs no lock; elsewhere this is `SELECT … FOR UPDATE`.
+    /// Locks the row, then reads it in a statement of its own. A statement that locks and reads at once may return rows of
+    /// other tables as they were before the lock was granted.
     pub(crate) fn lock(tx: &'a Tx<'a>, workflow: WorkflowId) -> Result<Self> {
+        tx.lock_instance(workflow);
         let sql = "SELECT w.last_run, w.last_seq, w.last_event, w.live_run, r.uuid, r.state, r.detail
             FROM workflow w LEFT JOIN run r ON r.workflow = w.id AND r.id = w.live_run WHERE w.id = ?1";
         tx.prepare_cached(sql)?
@@ -183,7 +185,7 @@ impl<'a> LockedInstance<'a> {
                 "INSERT INTO delivery (workflow, seq, agent, run, wakes, alone, prio)
                  SELECT ?1, ?2, name, ?4, ?5, ?6, ?7 FROM agent WHERE workflow = ?1 AND name = ?3 AND run = ?4
                  ON CONFLICT (workflow, seq, agent) DO UPDATE
-                 SET wakes = max(wakes, excluded.wakes), alone = max(alone, excluded.alone)",
+                 SET wakes = max(delivery.wakes, excluded.wakes), alone = max(delivery.alone, excluded.alone)",
             )?
             .execute_counted(params![
                 self.workflow.get(),

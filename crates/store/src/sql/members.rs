@@ -79,9 +79,11 @@ pub(crate) fn mark_stopped(
     by: &Sender,
     now: Now,
 ) -> Result<()> {
-    locked.tx
+    locked
+        .tx
         .prepare_cached(
-            "UPDATE agent SET since = iif(stopped IS NULL, ?4, since), store_since = iif(stopped IS NULL, ?5, store_since),
+            "UPDATE agent SET since = CASE WHEN stopped IS NULL THEN ?4 ELSE since END,
+             store_since = CASE WHEN stopped IS NULL THEN ?5 ELSE store_since END,
              stopped = ?3 WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![
@@ -106,8 +108,8 @@ pub(crate) fn resume(
     once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
         let name = locked.find_agent(agent)?;
         tx.prepare_cached(
-            "UPDATE agent SET since = iif(stopped IS NOT NULL OR not_before > ?4, ?3, since),
-             store_since = iif(stopped IS NOT NULL OR not_before > ?4, ?4, store_since),
+            "UPDATE agent SET since = CASE WHEN stopped IS NOT NULL OR not_before > ?4 THEN ?3 ELSE since END,
+             store_since = CASE WHEN stopped IS NOT NULL OR not_before > ?4 THEN ?4 ELSE store_since END,
              stopped = NULL, not_before = NULL, wait = NULL, why = NULL WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![workflow.get(), name.as_str(), now.wall.get(), now.store.get()])?;

@@ -28,7 +28,7 @@ use crate::{
 pub(crate) fn message_columns() -> String {
     format!(
         "m.seq, m.run, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, m.workflow, m.data,
-        m.checksum, iif(m.checksum IS NULL, {}, NULL)",
+        m.checksum, CASE WHEN m.checksum IS NULL THEN {} END",
         MESSAGE.check
     )
 }
@@ -94,7 +94,7 @@ pub(crate) fn list(
 /// A message and what replies to it, to that, and so on. A reply comes after what it answers, so that taking the oldest
 /// first gives them in their order, and whoever has enough stops.
 pub(crate) const THREAD_SQL: &str = "WITH RECURSIVE thread (seq) AS (
-      SELECT ?2
+      SELECT CAST(?2 AS BIGINT)
       UNION
       SELECT m.seq FROM thread t CROSS JOIN message m INDEXED BY message_reply
       WHERE m.workflow = ?1 AND m.reply_to = t.seq AND m.reply_to IS NOT NULL
@@ -128,7 +128,7 @@ fn require_message(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()
 pub(crate) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<Vec<Message>> {
     let sql = format!(
         "SELECT {} FROM message m
-         WHERE m.workflow = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) ORDER BY m.seq",
+         WHERE m.workflow = ?1 AND m.seq IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) ORDER BY m.seq",
         message_columns()
     );
     let mut statement = db.prepare_cached(&sql)?;
@@ -182,7 +182,7 @@ pub(crate) fn fill_recipients<'m>(
         messages.map(|message| (message.seq.get(), message)).collect();
     let seqs = serde_json::to_string(&by_seq.keys().collect::<Vec<_>>())?;
     let sql = "SELECT seq, agent, wakes FROM delivery
-        WHERE workflow = ?1 AND seq IN (SELECT value FROM json_each(?2)) ORDER BY seq, agent";
+        WHERE workflow = ?1 AND seq IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) ORDER BY seq, agent";
     let mut query = db.prepare_cached(sql)?;
     let mut rows = query.query(params![workflow.get(), seqs])?;
     while let Some(row) = rows.next()? {
@@ -198,12 +198,12 @@ pub(crate) fn fill_recipients<'m>(
 /// agent's last reply. Where the attempt is damaged it is the key of the attempt.
 pub(crate) fn receipts_sql() -> String {
     format!(
-        "SELECT d.seq, d.agent, d.state, d.failures, d.why, iif(d.state <> {ACTED}, NULL, coalesce(
+        "SELECT d.seq, d.agent, d.state, d.failures, d.why, CASE WHEN d.state = {ACTED} THEN coalesce(
           (SELECT coalesce({}, t.answer) FROM attempt t
            WHERE t.workflow = d.workflow AND t.agent = d.agent AND t.epoch = d.epoch),
           (SELECT m.seq FROM message m INDEXED BY message_reply
            WHERE m.workflow = d.workflow AND m.reply_to = d.seq AND m.reply_to IS NOT NULL
-           AND m.sender = d.agent COLLATE NOCASE ORDER BY m.seq DESC LIMIT 1)))
+           AND m.sender = d.agent COLLATE NOCASE ORDER BY m.seq DESC LIMIT 1)) END
         FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent",
         ATTEMPT.check
     )

@@ -62,7 +62,7 @@ pub(crate) fn drop_unneeded(
         .tx
         .prepare_cached(
             delivery_sql!("UPDATE delivery SET state = " UNNEEDED ", why = ?4
-             WHERE workflow = ?1 AND seq = ?2 AND state = " PENDING " AND (?3 IS NULL OR agent <> ?3) RETURNING agent"),
+             WHERE workflow = ?1 AND seq = ?2 AND state = " PENDING " AND (CAST(?3 AS TEXT) IS NULL OR agent <> ?3) RETURNING agent"),
         )?
         .query_map(
             params![locked.workflow.get(), seq.get(), winner.map(AgentName::as_str), why],

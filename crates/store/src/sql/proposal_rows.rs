@@ -123,11 +123,12 @@ pub(crate) fn count_active(db: &Connection, workflow: WorkflowId) -> Result<u32>
 
 pub(crate) fn list_sql(which: ProposalQuery) -> String {
     let (index, condition) = match which {
-        ProposalQuery::Active => {
-            ("INDEXED BY proposal_active", "p.active = 1 AND ?2 IS NULL ORDER BY p.due")
-        }
+        ProposalQuery::Active => (
+            "INDEXED BY proposal_active",
+            "p.active = 1 AND CAST(?2 AS BIGINT) IS NULL ORDER BY p.due",
+        ),
         ProposalQuery::OfRun(_) => ("", "r.uuid = ?2 ORDER BY p.id"),
-        ProposalQuery::All => ("", "?2 IS NULL ORDER BY p.id"),
+        ProposalQuery::All => ("", "CAST(?2 AS BIGINT) IS NULL ORDER BY p.id"),
         ProposalQuery::Decided(..) => (
             "INDEXED BY proposal_decided",
             "p.decided = 1 AND p.run = (SELECT id FROM run WHERE uuid = ?2) ORDER BY p.ended DESC, p.id DESC",
@@ -202,7 +203,7 @@ pub(crate) fn load_ballots(
 ) -> Result<BallotsByProposal> {
     let sql = format!(
         "SELECT b.proposal, b.voter, b.choice, b.reason, b.at, {} FROM ballot b
-        WHERE b.workflow = ?1 AND b.proposal IN (SELECT value FROM json_each(?2)) ORDER BY b.proposal, b.position",
+        WHERE b.workflow = ?1 AND b.proposal IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) ORDER BY b.proposal, b.position",
         BALLOT.check
     );
     let mut query = db.prepare_cached(&sql)?;

@@ -90,7 +90,7 @@ impl NewResource {
             "INSERT INTO resource (workflow, sha256, run, kind, bytes, at, content, blocks, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, row_checksum('resource', ?1, ?2, ?4, ?5, ?6, ?8))
              ON CONFLICT (workflow, sha256) DO UPDATE SET run = excluded.run
-             WHERE run IN (SELECT id FROM run WHERE workflow = ?1 AND keep = 'while_live')",
+             WHERE resource.run IN (SELECT id FROM run WHERE workflow = ?1 AND keep = 'while_live')",
         )?
         .execute(params![
             self.workflow.get(),

@@ -18,7 +18,8 @@ pub(crate) fn assign_role(
     locked
         .tx
         .prepare_cached(
-            "INSERT OR REPLACE INTO role (workflow, run, role, agent) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO role (workflow, run, role, agent) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (workflow, run, role) DO UPDATE SET agent = excluded.agent",
         )?
         .execute(params![locked.workflow.get(), run.0, role.word(), agent.as_str()])?;
     Ok(())

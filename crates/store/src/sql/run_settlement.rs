@@ -117,7 +117,7 @@ pub(crate) const AWAITING_APPROVAL_DELIVERIES_SQL: &str = delivery_sql!("SELECT 
           AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1)
         AND d.workflow = ?1 AND d.state IN " UNFINISHED " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1");
 
-pub(crate) const ALL_WAIT_UNTIL_SQL: &str = delivery_sql!("SELECT iif(count(*) = count(a.not_before), min(a.not_before), NULL) FROM agent a
+pub(crate) const ALL_WAIT_UNTIL_SQL: &str = delivery_sql!("SELECT CASE WHEN count(*) = count(a.not_before) THEN min(a.not_before) END FROM agent a
         WHERE a.workflow = ?1 AND a.run = ?2 AND a.stopped IS NULL AND EXISTS (
           SELECT 1 FROM delivery d INDEXED BY delivery_open
           WHERE d.workflow = ?1 AND d.state = " PENDING " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1)");

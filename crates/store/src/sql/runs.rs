@@ -72,7 +72,7 @@ const TURN_WINDOW: Duration = Duration::from_hours(24);
 
 pub(crate) const TURNS_TODAY_SQL: &str = "SELECT count(*) FROM (
         SELECT 1 FROM attempt INDEXED BY attempt_turn
-        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 LIMIT ?4)";
+        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 LIMIT ?4) AS found";
 
 /// How many turns ended in the last 24 hours, counted as far as the limit goes.
 pub(crate) fn turns_today(
@@ -90,7 +90,7 @@ pub(crate) fn turns_today(
 
 pub(crate) const AGENT_TURNS_TODAY_SQL: &str = "SELECT count(*) FROM (
         SELECT 1 FROM attempt INDEXED BY attempt_turn
-        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 AND agent = ?5 LIMIT ?4)";
+        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 AND agent = ?5 LIMIT ?4) AS found";
 
 /// The same for one agent, of those that ended after `since`.
 pub(crate) fn agent_turns_today(
@@ -347,7 +347,7 @@ pub(crate) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
     match which {
         RunQuery::Live => {
             let order = "INDEXED BY run_live";
-            select_runs(db, order, "r.ended IS NULL ORDER BY r.started DESC, r.rowid DESC", ())
+            select_runs(db, order, "r.ended IS NULL ORDER BY r.started DESC, r.uuid DESC", ())
         }
         // The newest run alone is not a list: without it, an older one would be taken for it, or none.
         RunQuery::OfInstance(workflow, 1) => {
@@ -364,7 +364,7 @@ pub(crate) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
         ),
         RunQuery::Newest(limit) => {
             let order = "INDEXED BY run_newest";
-            select_runs(db, order, "true ORDER BY r.started DESC, r.rowid DESC LIMIT ?1", [limit])
+            select_runs(db, order, "true ORDER BY r.started DESC, r.uuid DESC LIMIT ?1", [limit])
         }
     }
 }

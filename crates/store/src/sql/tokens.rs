@@ -63,8 +63,11 @@ pub(crate) fn remove(tx: &Tx<'_>, name: &str) -> Result<()> {
 }
 
 pub(crate) fn put_heartbeat(tx: &Tx<'_>, now: StoreTime) -> Result<()> {
-    tx.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES ('pulse', ?1)")?
-        .execute([now.get()])?;
+    tx.prepare_cached(
+        "INSERT INTO meta (name, value) VALUES ('pulse', ?1)
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+    )?
+    .execute([now.get()])?;
     Ok(())
 }
 

@@ -175,8 +175,8 @@ fn apply_verdict(
         DeliveryVerdict::Pending(counts) => (DeliveryState::Pending, counts, None),
         DeliveryVerdict::Dead(counts) => (DeliveryState::Dead, counts, Some(why)),
     };
-    let sql = "UPDATE delivery SET state = ?4, failures = ?5, uncounted = ?6, alone = ?7, why = ?8, joined = 0,
-        epoch = iif(?4 = 0, NULL, epoch) WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
+    let sql = delivery_sql!("UPDATE delivery SET state = ?4, failures = ?5, uncounted = ?6, alone = ?7, why = ?8, joined = 0,
+        epoch = CASE WHEN CAST(?4 AS BIGINT) = " PENDING " THEN NULL ELSE epoch END WHERE workflow = ?1 AND seq = ?2 AND agent = ?3");
     locked.tx.prepare_cached(sql)?.execute(params![
         locked.workflow.get(),
         delivery.seq.get(),
@@ -256,9 +256,9 @@ fn close_attempt(
     locked.tx
         .prepare_cached(
             "UPDATE agent SET live = NULL, live_since = NULL, turns = turns + ?3, not_before = ?4, wait = ?5, why = ?6,
-             since = iif(stopped IS NULL AND ?7 IS NOT NULL, ?8, since),
-             store_since = iif(stopped IS NULL AND ?7 IS NOT NULL, ?10, store_since), stopped = coalesce(?7, stopped),
-             session = iif(?9, NULL, session)
+             since = CASE WHEN stopped IS NULL AND CAST(?7 AS TEXT) IS NOT NULL THEN ?8 ELSE since END,
+             store_since = CASE WHEN stopped IS NULL AND CAST(?7 AS TEXT) IS NOT NULL THEN ?10 ELSE store_since END,
+             stopped = coalesce(?7, stopped), session = CASE WHEN CAST(?9 AS BIGINT) = 1 THEN NULL ELSE session END
              WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![
