@@ -7,8 +7,8 @@ use agent_worker_protocol::{
     WorkflowId,
 };
 use agent_worker_store::{
-    Database, NewAgent, NewMessage, NewRun, Now, Recipient, Retention, RunStep, Store as _,
-    StoreTime, Wake, WriteActor, WriteContext,
+    Database, MessageStore as _, NewAgent, NewMessage, NewRun, Now, Recipient, Retention, RunStep,
+    RunStore as _, StoreTime, Wake, WriteActor, WriteContext,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;

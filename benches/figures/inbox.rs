@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use agent_worker_store::{Database, InstanceQuery, Store as _};
+use agent_worker_store::{Database, InstanceQuery, RunStore as _};
 use anyhow::ensure;
 
 use crate::{

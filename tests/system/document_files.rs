@@ -22,7 +22,7 @@ use agent_worker_protocol::{
     DocumentPath, EventKind, Position,
     api::{DocumentMode, DocumentRequest, DocumentWritten},
 };
-use agent_worker_store::{Database, EventQuery, InstanceQuery, Store as _};
+use agent_worker_store::{Database, DocumentStore as _, EventQuery, InstanceQuery, RunStore as _};
 use serde_json::Value;
 
 use crate::world::{TEST_TIMEOUT, World, kill, wait_for};

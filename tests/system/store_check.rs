@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use agent_worker_store::{Database, InstanceQuery, Store as _};
+use agent_worker_store::{Database, InstanceQuery, RunStore as _};
 use rusqlite::{Connection, OpenFlags};
 
 /// What a sender was told: the text it sent, and the seq it was answered with.

@@ -17,7 +17,10 @@ use std::{
 
 use agent_worker_host::DaemonSocket;
 use agent_worker_protocol::{EventKind, Position, Proposal};
-use agent_worker_store::{Database, EventQuery, InstanceQuery, ProposalQuery, Store as _};
+use agent_worker_store::{
+    AdminStore as _, Database, DecisionStore as _, EventQuery, InstanceQuery, ProposalQuery,
+    RunStore as _,
+};
 use serde_json::{Value, json};
 
 use crate::world::{TEST_TIMEOUT, World, kill, wait_for};

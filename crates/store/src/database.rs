@@ -1,6 +1,5 @@
 //! One database as a store: an engine, and the state in memory that belongs to its data.
 
-mod methods;
 mod resources;
 
 use std::path::{Path, PathBuf};
@@ -22,10 +21,10 @@ const DATABASE_FILE_NAME: &str = "agent-worker.db";
 /// A handle to one database. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Database {
-    engine: SqliteEngine,
-    changes: ChangeNotifier,
-    clock: StoreClock,
-    damage: DamageRegister,
+    pub(crate) engine: SqliteEngine,
+    pub(crate) changes: ChangeNotifier,
+    pub(crate) clock: StoreClock,
+    pub(crate) damage: DamageRegister,
 }
 
 impl Database {
@@ -97,7 +96,7 @@ impl Database {
     }
 
     /// Checks the whole database; from then on, exactly the damage that was found is known.
-    async fn check_integrity(&self) -> Result<IntegrityReport> {
+    pub(crate) async fn check_integrity(&self) -> Result<IntegrityReport> {
         // A database that was taken away is found first: the check then reads the copy of its data.
         if let Err(error) = self.check_files().await {
             tracing::debug!(%error, "checking a store that takes no writes");
@@ -112,7 +111,7 @@ impl Database {
     }
 
     /// Runs `work` on one snapshot that has every write that was answered before.
-    async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -121,7 +120,7 @@ impl Database {
     }
 
     /// Runs `work` in the same way on the caller's thread: for a read by key, which takes less time than waking a thread.
-    async fn read_inline<T: Send + 'static>(
+    pub(crate) async fn read_inline<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {

@@ -38,5 +38,7 @@ pub use model::{
     Wake, WriteActor, WriteContext,
 };
 pub use multi_store::MultiStore;
-pub use store::Store;
+pub use store::{
+    AdminStore, AttemptStore, DecisionStore, DocumentStore, MessageStore, RunStore, Store,
+};
 pub use time::{Now, StoreTime};

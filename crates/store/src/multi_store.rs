@@ -2,11 +2,10 @@
 //!
 //! Invariant: an instance is in one database, whole. Which one its number says: it begins with the database's own.
 
-mod methods;
-
 use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    future::{Ready, ready},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -24,7 +23,7 @@ use crate::{
     error::{Error, Result},
     model::InstanceQuery,
     sql::team_databases,
-    store::Store as _,
+    store::{AttemptStore as _, RunStore as _},
 };
 
 /// The lock of a daemon that was killed may be held for a moment longer, by a process it was about to start.
@@ -33,22 +32,22 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// All of a home's databases. Cloning it is cheap.
 #[derive(Clone)]
-pub struct MultiStore(Arc<MultiStoreInner>);
+pub struct MultiStore(pub(crate) Arc<MultiStoreInner>);
 
-struct MultiStoreInner {
-    home: Database,
+pub(crate) struct MultiStoreInner {
+    pub(crate) home: Database,
     databases: RwLock<BTreeMap<i64, TeamDatabase>>,
     /// Those that could not be opened when the daemon began, and why: what is in them is not seen.
-    unavailable: Mutex<BTreeMap<PathBuf, String>>,
+    pub(crate) unavailable: Mutex<BTreeMap<PathBuf, String>>,
     /// Held by whoever opens or removes one, so that no file is opened twice.
-    open_lock: Mutex<()>,
+    pub(crate) open_lock: Mutex<()>,
 }
 
 /// A database beside the home's.
 #[derive(Clone)]
-struct TeamDatabase {
-    path: PathBuf,
-    store: Database,
+pub(crate) struct TeamDatabase {
+    pub(crate) path: PathBuf,
+    pub(crate) store: Database,
     /// Held for as long as it is open.
     _lock: Arc<File>,
 }
@@ -83,7 +82,7 @@ impl MultiStore {
     }
 
     /// The databases beside the home's that are open.
-    fn open_databases(&self) -> Vec<TeamDatabase> {
+    pub(crate) fn open_databases(&self) -> Vec<TeamDatabase> {
         let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
         databases.values().cloned().collect()
     }
@@ -105,14 +104,14 @@ impl MultiStore {
     }
 
     /// The home's database and all others, in the order of their numbers.
-    fn all_stores(&self) -> Vec<Database> {
+    pub(crate) fn all_stores(&self) -> Vec<Database> {
         let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
         let others = databases.values().map(|database| database.store.clone());
         std::iter::once(self.0.home.clone()).chain(others).collect()
     }
 
     /// Where an instance is.
-    fn store_for(&self, workflow: WorkflowId) -> Result<Database> {
+    pub(crate) fn store_for(&self, workflow: WorkflowId) -> Result<Database> {
         match workflow.get() >> team_databases::DATABASE_NUMBER_SHIFT {
             0 => Ok(self.0.home.clone()),
             number => {
@@ -123,14 +122,18 @@ impl MultiStore {
         }
     }
 
-    /// Where everything is that belongs to no instance.
-    #[expect(clippy::unnecessary_wraps, reason = "as the others are asked")]
-    fn home_store(&self) -> Result<Database> {
-        Ok(self.0.home.clone())
+    /// Returns the database of an instance, as the other routes do.
+    pub(crate) fn of_workflow(&self, workflow: WorkflowId) -> Ready<Result<Database>> {
+        ready(self.store_for(workflow))
+    }
+
+    /// Returns the database of everything that belongs to no instance.
+    pub(crate) fn of_home(&self) -> Ready<Result<Database>> {
+        ready(Ok(self.0.home.clone()))
     }
 
     /// The database at `path`, if it is open.
-    fn find_open(&self, path: &Path) -> Option<Database> {
+    pub(crate) fn find_open(&self, path: &Path) -> Option<Database> {
         let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
         databases
             .values()
@@ -138,8 +141,8 @@ impl MultiStore {
             .map(|database| database.store.clone())
     }
 
-    /// Where a run is; the home's where there is no such run.
-    async fn store_for_run(&self, run: RunId) -> Result<Database> {
+    /// Returns the database of a run; the home's where there is no such run.
+    pub(crate) async fn of_run(&self, run: RunId) -> Result<Database> {
         let mut stores = self.all_stores();
         while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
             match store.run_get(run).await {
@@ -150,8 +153,8 @@ impl MultiStore {
         Ok(self.0.home.clone())
     }
 
-    /// Where an attempt is; the home's where there is none.
-    async fn store_for_attempt(&self, attempt: AttemptId) -> Result<Database> {
+    /// Returns the database of an attempt; the home's where there is none.
+    pub(crate) async fn of_attempt(&self, attempt: AttemptId) -> Result<Database> {
         let mut stores = self.all_stores();
         while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
             match store.attempt_get(attempt).await {
@@ -163,7 +166,7 @@ impl MultiStore {
     }
 
     /// Refuses a team that is kept in another database than `wanted` (none: the home's).
-    async fn refuse_other_database(
+    pub(crate) async fn refuse_other_database(
         &self,
         project: &str,
         instance: &InstanceRef,
@@ -186,7 +189,7 @@ impl MultiStore {
     }
 
     /// Opens the database at `path`, making it if need be, and remembers it.
-    async fn open_database(&self, path: PathBuf) -> Result<Database> {
+    pub(crate) async fn open_database(&self, path: PathBuf) -> Result<Database> {
         let text = path.to_str().ok_or_else(|| {
             let why = format!("the path of {} is not Unicode", path.display());
             io::Error::new(io::ErrorKind::InvalidInput, why)
@@ -245,7 +248,7 @@ impl MultiStore {
     }
 
     /// Removes a database without instances, its file too.
-    async fn remove_if_empty(&self, number: i64) -> Result<()> {
+    pub(crate) async fn remove_if_empty(&self, number: i64) -> Result<()> {
         let database = {
             let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
             databases.get(&number).cloned()

@@ -16,8 +16,8 @@ use agent_worker_protocol::{
     InstanceRef, Limits, MessageKind, Millis, Priority, RunId, RunMode, WorkflowId,
 };
 use agent_worker_store::{
-    Database, Error, InstanceQuery, MultiStore, NewMessage, NewRun, Now, Retention, Store,
-    StoreTime, WriteActor, WriteContext,
+    AdminStore as _, Database, Error, InstanceQuery, MultiStore, NewMessage, NewRun, Now,
+    Retention, RunStore as _, Store, StoreTime, WriteActor, WriteContext,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;

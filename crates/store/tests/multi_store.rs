@@ -5,7 +5,8 @@ use std::{fs, path::Path};
 
 use agent_worker_protocol::{InstanceRef, Limits, Millis, RunId, RunMode, WorkflowId};
 use agent_worker_store::{
-    Database, Error, InstanceQuery, MultiStore, NewRun, Now, Retention, RunQuery, Store, StoreTime,
+    AdminStore as _, Database, Error, InstanceQuery, MultiStore, NewRun, Now, Retention, RunQuery,
+    RunStore as _, StoreTime,
 };
 use uuid::Uuid;
 

@@ -15,9 +15,9 @@ use agent_worker_protocol::{
     Seq, WorkflowId,
 };
 use agent_worker_store::{
-    Database, DocumentBase, DocumentWrite, Error, Fence, MessageOrder, MessageQuery, NewAgent,
-    NewMessage, NewRun, Now, Recipient, Retention, RunStep, Store, StoreTime, Wake, WriteActor,
-    WriteContext,
+    AdminStore as _, Database, DocumentBase, DocumentStore as _, DocumentWrite, Error, Fence,
+    MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewMessage, NewRun, Now, Recipient,
+    Retention, RunStep, RunStore as _, StoreTime, Wake, WriteActor, WriteContext,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;

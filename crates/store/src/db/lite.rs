@@ -143,10 +143,10 @@ impl Statement<'_> {
         let mut index = 0;
         params.bind_each(|value| {
             index += 1;
-            match index <= expected {
-                true => Ok(self.0.raw_bind_parameter(index, BoundValue(value))?),
-                false => Ok(()),
+            if index <= expected {
+                self.0.raw_bind_parameter(index, BoundValue(value))?;
             }
+            Ok(())
         })?;
         if index == expected {
             return Ok(());

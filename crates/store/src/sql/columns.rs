@@ -41,12 +41,12 @@ impl<'a, const N: usize> Columns<'a, N> {
     }
 
     pub(crate) fn get<T: FromValue>(&self, column: usize) -> db::Result<T> {
-        T::from_value(self.0[column]).map_err(|error| db::Error::invalid_value(error))
+        T::from_value(self.0[column]).map_err(db::Error::invalid_value)
     }
 
     /// Reads one word of a list of words.
     pub(crate) fn word<T>(&self, column: usize, read: fn(&str) -> Option<T>) -> db::Result<T> {
-        let text = self.0[column].as_str().map_err(|error| db::Error::invalid_value(error))?;
+        let text = self.0[column].as_str().map_err(db::Error::invalid_value)?;
         read(text).ok_or_else(|| db::Error::invalid_value(UnknownWord(text.to_owned())))
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn parse<T>(row: &Row<'_>, column: usize) -> db::Result<T>
 where
     T: FromStr<Err: error::Error + Send + Sync + 'static>,
 {
-    row.get::<String>(column)?.parse().map_err(|error| db::Error::invalid_value(error))
+    row.get::<String>(column)?.parse().map_err(db::Error::invalid_value)
 }
 
 /// Reads one word of a list of words.
@@ -68,7 +68,7 @@ pub(crate) fn word<T>(row: &Row<'_>, column: usize, read: fn(&str) -> Option<T>)
 /// Reads JSON.
 pub(crate) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> db::Result<T> {
     let text: String = row.get(column)?;
-    serde_json::from_str(&text).map_err(|error| db::Error::invalid_value(error))
+    serde_json::from_str(&text).map_err(db::Error::invalid_value)
 }
 
 /// Reads with `read` what need not be there.
@@ -105,7 +105,7 @@ pub(crate) fn store_time(row: &Row<'_>, column: usize) -> db::Result<StoreTime> 
 
 /// Reads a number of bytes, tokens, …
 pub(crate) fn size(row: &Row<'_>, column: usize) -> db::Result<u64> {
-    u64::try_from(row.get::<i64>(column)?).map_err(|error| db::Error::invalid_value(error))
+    u64::try_from(row.get::<i64>(column)?).map_err(db::Error::invalid_value)
 }
 
 /// A number as a column can hold it.

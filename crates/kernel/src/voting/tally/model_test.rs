@@ -9,10 +9,10 @@ use agent_worker_protocol::{
     TieBreaker, WorkflowId, hash,
 };
 use agent_worker_store::{
-    Database, Error, Fence, HopContext, LeaseOutcome, LeaseStep, MessageOrder, MessageQuery,
-    NewAgent, NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal, NewRun, Now,
-    ProposalAuthority, Recipient, Retention, Store, StoreTime, TallyRule, Wake, WriteActor,
-    WriteContext,
+    AttemptStore as _, Database, DecisionStore as _, Error, Fence, HopContext, LeaseOutcome,
+    LeaseStep, MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewAttempt, NewBallot,
+    NewCancellation, NewMessage, NewProposal, NewRun, Now, ProposalAuthority, Recipient, Retention,
+    RunStore as _, StoreTime, TallyRule, Wake, WriteActor, WriteContext,
 };
 use uuid::Uuid;
 
