@@ -22,6 +22,7 @@ mod scope;
 mod span;
 mod state;
 mod suspension;
+pub mod sync;
 mod target;
 mod time;
 mod tool;
