@@ -8,6 +8,8 @@ use std::{
     thread,
 };
 
+use agent_worker_protocol::sync;
+
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
@@ -88,7 +90,7 @@ impl Drop for ReaderPoolHandle {
 
 impl ReadQueue {
     fn state(&self) -> MutexGuard<'_, ReadQueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 
     fn enqueue(&self, read: Box<dyn ReadJob>) -> Result<()> {
