@@ -42,8 +42,8 @@ pub use id::{
     Seq, WorkflowId,
 };
 pub use job::{
-    EventsReply, EventsRequest, Finished, JobLimits, LiveEvent, NumberedEvent, Order, WorkerEvent,
-    WorkerJob, WorkerOutcome,
+    BASE_ENV, EventsReply, EventsRequest, Finished, JobLimits, LiveEvent, NumberedEvent, Order,
+    WorkerEvent, WorkerJob, WorkerOutcome,
 };
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
