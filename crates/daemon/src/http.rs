@@ -86,8 +86,6 @@ pub(crate) struct HealthFacts {
     pub(crate) started: Millis,
     /// Its version.
     pub(crate) version: String,
-    /// What was found to be wrong with the store when it was opened.
-    pub(crate) store_problem: Option<String>,
 }
 
 /// Everything that is behind a connection, for the Unix socket and for TCP alike.
