@@ -27,7 +27,7 @@ pub use documents::document_files::{CONFLICT_SUFFIX, DocumentFiles, RunFiles, Ru
 pub use documents::file_merge::FoundText;
 pub use documents::transcript::{Transcript, TranscriptChunk};
 pub use error::Error;
-pub use kernel::{Kernel, KernelParts, Principal};
+pub use kernel::{AgentPrincipal, Kernel, KernelParts, Principal};
 pub use messaging::channel::ChannelQuery;
 pub use messaging::inbox::{InboxAckResult, InboxMessages};
 pub use scheduling::runner::{

@@ -6,12 +6,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{AttemptId, Code, Hash, Problem, hash};
+use agent_worker_protocol::{AttemptId, Code, Hash, Problem, hash, sync};
 use axum::{
     Json,
     body::Body,
@@ -83,7 +83,7 @@ impl SessionOwner {
         }
         match who {
             Principal::User => Some(Self::User),
-            Principal::Agent(attempt) => Some(Self::Attempt(attempt.id)),
+            Principal::Agent(agent) => Some(Self::Attempt(agent.attempt)),
             Principal::Client(_) | Principal::Anonymous => None,
         }
     }
@@ -230,7 +230,7 @@ impl SessionRegistry {
     }
 
     fn lock_sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
-        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.0.sessions)
     }
 }
 
