@@ -6,9 +6,11 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
 };
+
+use agent_worker_protocol::sync;
 
 use axum::{
     body::{Body, HttpBody},
@@ -72,7 +74,7 @@ impl Backpressure {
     }
 
     fn lock(&self) -> MutexGuard<'_, BackpressureState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.0)
     }
 }
 

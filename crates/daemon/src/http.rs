@@ -14,6 +14,7 @@ mod events;
 mod extractors;
 mod feedback;
 mod health;
+mod hint;
 mod idempotency;
 mod inbox;
 mod messages;
@@ -27,6 +28,7 @@ mod routes;
 mod run_streams;
 mod runs;
 mod since_filter;
+mod terminal_text;
 mod tokens;
 mod workflows;
 
@@ -86,8 +88,6 @@ pub(crate) struct HealthFacts {
     pub(crate) started: Millis,
     /// Its version.
     pub(crate) version: String,
-    /// What was found to be wrong with the store when it was opened.
-    pub(crate) store_problem: Option<String>,
 }
 
 /// Everything that is behind a connection, for the Unix socket and for TCP alike.

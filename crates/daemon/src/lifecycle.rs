@@ -229,7 +229,6 @@ async fn start_listeners(
         address,
         started,
         version: settings.version.clone(),
-        store_problem: None,
     };
     let doors = AppState {
         kernel: kernel.clone(),

@@ -5,10 +5,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{Code, Problem, sync};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
@@ -161,7 +161,7 @@ impl DaemonSocket {
 
     /// Keeps a connection that is free again.
     pub(crate) fn keep_connection(&self, connection: DaemonConnection) {
-        *self.idle_connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        *sync::lock(&self.idle_connection) = Some(connection);
     }
 
     /// Sends a request over the free connection or a new one. One that did not leave is sent again, once.
@@ -170,7 +170,7 @@ impl DaemonSocket {
         request: Request<Bytes>,
     ) -> Result<(DaemonConnection, Response<Incoming>), DialError> {
         let request = self.with_common_headers(request);
-        let free = self.idle_connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let free = sync::lock(&self.idle_connection).take();
         if let Some(mut connection) = free
             && connection.is_open().await
         {

@@ -13,8 +13,8 @@ use agent_worker_protocol::{
     api::{ApprovalView, ConsentRequest, PermitReply, PermitRequest},
 };
 use agent_worker_store::{
-    Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, ChangeCursor, Error as StoreError,
-    Instance, NewApproval, WriteContext,
+    Approval, ApprovalAnswer, ApprovalQuery, ChangeCursor, Error as StoreError, Instance,
+    NewApproval, WriteContext,
 };
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ use crate::{
     access::instance_resolution::InstanceSelector,
     approvals::permissions::{PathContext, stance},
     error::{Error, Result},
-    kernel::{Kernel, Principal, RunContext},
+    kernel::{AgentPrincipal, Kernel, Principal, RunContext},
     messaging::size_limits,
     views::ListingScope,
 };
@@ -45,11 +45,11 @@ impl Kernel {
         attempt: AttemptId,
         request: PermitRequest,
     ) -> Result<PermitReply> {
-        let row = who.require_own_attempt(attempt)?;
+        let agent = who.require_own_attempt(attempt)?;
         self.live_state.record_report(attempt);
         size_limits::check("the name of a call", request.call.len(), MAX_CALL_NAME_BYTES)?;
-        let run_context = self.run_context(row.run).await?;
-        let settings = run_context.agent(&row.fence.agent)?;
+        let run_context = self.run_context(agent.run).await?;
+        let settings = run_context.agent(&agent.fence.agent)?;
         let rules = &settings.permissions;
         let cwd = run_context.cwd_of(settings);
         let PermitRequest { call, tool, args } = request;
@@ -70,7 +70,7 @@ impl Kernel {
                     MAX_ARGUMENT_BYTES,
                 )?;
                 let new = NewApproval { call, tool, args, on_ask: rules.on_ask };
-                self.wait_for_approval(&run_context, row, new).await
+                self.wait_for_approval(&run_context, agent, new).await
             }
         }
     }
@@ -79,16 +79,16 @@ impl Kernel {
     async fn wait_for_approval(
         &self,
         run_context: &RunContext,
-        row: &AttemptRow,
+        agent: &AgentPrincipal,
         new: NewApproval,
     ) -> Result<PermitReply> {
         // Whoever looks at the run has to know before the store does.
         let _asking = self.approval_waits.enter(run_context.run);
-        let _held = self.live_state.begin_human_wait(row.id);
+        let _held = self.live_state.begin_human_wait(agent.attempt);
         let mut presence_changes = self.viewers.subscribe();
         let mut seen = ChangeCursor::default();
         let (began, on_ask) = (Instant::now(), new.on_ask);
-        let mut asked = self.store.approval_ask(row.fence.clone(), new.clone(), self.now());
+        let mut asked = self.store.approval_ask(agent.fence.clone(), new.clone(), self.now());
         loop {
             let approval = asked.await?;
             if let Some(answer) = approval.answer {
@@ -115,7 +115,7 @@ impl Kernel {
                     break;
                 }
             }
-            asked = self.store.approval_ask(row.fence.clone(), new.clone(), self.now());
+            asked = self.store.approval_ask(agent.fence.clone(), new.clone(), self.now());
         }
     }
 

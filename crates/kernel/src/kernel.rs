@@ -3,15 +3,15 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptId, InstanceRef, Limits, RunId, Sender, Tag, WorkflowId,
-    api::TokenView,
+    AgentName, AgentSettings, AttemptId, InstanceRef, Limits, RunId, Sender, Seq, Tag, WorkflowId,
+    api::TokenView, sync,
 };
 use agent_worker_store::{
-    AgentRow, AttemptRow, Now, RunQuery, RunRow, Store, StoreTime, WriteActor, WriteContext,
+    AgentRow, AttemptRow, Fence, Now, RunQuery, RunRow, Store, StoreTime, WriteActor, WriteContext,
 };
 use agent_worker_workflow::{Documents, Workflow};
 use serde::{Deserialize, Serialize};
@@ -63,11 +63,33 @@ pub enum Principal {
     /// The person whose daemon this is.
     User,
     /// One live attempt of one agent.
-    Agent(Arc<AttemptRow>),
+    Agent(Arc<AgentPrincipal>),
     /// A client, by its token: what it is called, and good for.
     Client(TokenView),
     /// Anybody.
     Anonymous,
+}
+
+/// An agent that asks, known by its live attempt.
+#[derive(Clone, Debug)]
+pub struct AgentPrincipal {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// The run of the attempt.
+    pub run: RunId,
+    /// The agent and its epoch; every write of the attempt passes it.
+    pub fence: Fence,
+    /// The messages that the attempt was shown so far, each with its hops.
+    pub shown: Vec<(Seq, u32)>,
+    /// The highest number of the attempt's stored events.
+    pub last_event: i64,
+}
+
+impl From<AttemptRow> for AgentPrincipal {
+    fn from(row: AttemptRow) -> Self {
+        let AttemptRow { id, fence, run, shown, last_no, .. } = row;
+        Self { attempt: id, run, fence, shown, last_event: last_no }
+    }
 }
 
 /// What seldom changes while a run lasts: read once, kept at hand, read again after a change.
@@ -157,7 +179,7 @@ impl Kernel {
     }
 
     fn lock_run_contexts(&self) -> std::sync::MutexGuard<'_, RunContextCache> {
-        self.run_contexts.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.run_contexts)
     }
 
     pub(crate) async fn newest_run(&self, workflow: WorkflowId) -> Result<Option<RunId>> {
@@ -222,7 +244,7 @@ impl Principal {
     pub(crate) fn display_name(&self) -> String {
         match self {
             Self::User => "the user".to_owned(),
-            Self::Agent(attempt) => attempt.fence.agent.to_string(),
+            Self::Agent(agent) => agent.fence.agent.to_string(),
             Self::Client(token) => Sender::Client(token.name.clone()).to_string(),
             Self::Anonymous => "nobody".to_owned(),
         }
@@ -232,7 +254,7 @@ impl Principal {
     pub(crate) fn author(&self) -> Result<WriteActor> {
         match self {
             Self::User => Ok(WriteActor::User),
-            Self::Agent(attempt) => Ok(WriteActor::Agent(attempt.fence.clone())),
+            Self::Agent(agent) => Ok(WriteActor::Agent(agent.fence.clone())),
             Self::Client(token) => Ok(WriteActor::Client(token.name.clone())),
             Self::Anonymous => Err(Error::Unauthorized),
         }
@@ -247,9 +269,9 @@ impl Principal {
     }
 
     /// The attempt that asks, if it is this one.
-    pub(crate) fn require_own_attempt(&self, attempt: AttemptId) -> Result<&AttemptRow> {
+    pub(crate) fn require_own_attempt(&self, attempt: AttemptId) -> Result<&AgentPrincipal> {
         match self {
-            Self::Agent(row) if row.id == attempt => Ok(row),
+            Self::Agent(agent) if agent.attempt == attempt => Ok(agent),
             Self::Anonymous => Err(Error::Unauthorized),
             Self::User | Self::Client(_) | Self::Agent(_) => {
                 Err(Error::Forbidden("an attempt is spoken for by its own worker only"))

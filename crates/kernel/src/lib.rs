@@ -20,14 +20,14 @@ pub use access::instance_resolution::InstanceSelector;
 pub use agent_worker_store::{
     ChangeCursor, DocumentBase, ExchangeMode, FileIntent, FileSlot, FileState, PendingConflictFile,
 };
-pub use approvals::attention::DeadLetterAction;
+pub use approvals::attention::{Attention, AttentionNeed, DeadLetterAction};
 pub use clock::{Clock, RandomSource, VirtualClock};
 pub use documents::DECISIONS_FILE;
 pub use documents::document_files::{CONFLICT_SUFFIX, DocumentFiles, RunFiles, RunStage};
 pub use documents::file_merge::FoundText;
 pub use documents::transcript::{Transcript, TranscriptChunk};
 pub use error::Error;
-pub use kernel::{Kernel, KernelParts, Principal};
+pub use kernel::{AgentPrincipal, Kernel, KernelParts, Principal};
 pub use messaging::channel::ChannelQuery;
 pub use messaging::inbox::{InboxAckResult, InboxMessages};
 pub use scheduling::runner::{
@@ -35,6 +35,7 @@ pub use scheduling::runner::{
     ShellOutcome, WorkerExit, WorkerLiveness,
 };
 pub use scheduling::{Options, RecoverySummary};
+pub use views::agent_detail::{AgentExplanation, WakeCondition};
 pub use views::events::{EventSubscription, WatchSubject};
 pub use views::{ActivityCounts, ListingScope};
 pub use voting::proposals::ProposalFilter;

@@ -64,11 +64,11 @@ mod worker_handle;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkflowId};
+use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkflowId, sync};
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -137,7 +137,7 @@ impl Scheduler {
 
     /// Notes whether a worker could be started; answers with how long the machine has been unable to.
     fn record_start(&self, unstarted: Option<&str>) -> Duration {
-        let mut since = self.shortage_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = sync::lock(&self.shortage_since);
         if unstarted.is_none() {
             *since = None;
             return Duration::ZERO;
@@ -220,10 +220,10 @@ impl Scheduler {
     }
 
     fn lock_workers(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, Arc<WorkerHandle>>> {
-        self.worker_handles.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.worker_handles)
     }
 
     fn lock_runs(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, CancellationToken>> {
-        self.adopted_runs.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.adopted_runs)
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent_detail;
 pub(crate) mod events;
+mod imminent_change;
 pub(crate) mod stats;
 
 use std::{
@@ -30,6 +31,7 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal},
     scheduling::limits,
+    views::imminent_change::imminent_change,
 };
 
 const MAX_RUNS: u32 = 100;
@@ -173,9 +175,10 @@ impl Kernel {
         let (dead_letters, dropped) = (in_state(dead).collect(), in_state(dropped).collect());
         let row = snapshot.run;
         let lasted = row.store_ended.unwrap_or_else(|| self.now().store).since(row.store_started);
-        Ok(RunView {
+        let mut view = RunView {
             position,
             pending,
+            imminent: None,
             run: row.id,
             needs,
             file: origin.file,
@@ -197,7 +200,9 @@ impl Kernel {
             turns: row.turns,
             messages: row.messages,
             usage: row.usage,
-        })
+        };
+        view.imminent = imminent_change(&view);
+        Ok(view)
     }
 
     /// What a run must be given more of to go on.

@@ -34,7 +34,7 @@ pub use proposals::{
 };
 pub use report::{AgentReport, ReportError, RunReport, RunVerdict};
 pub use runs::{
-    ActivityStats, AgentStats, AttentionItem, AttentionKind, DurationPercentiles, ResumeRequest,
-    RunError, RunErrorCode, RunRequest, RunStarted, RunStopped, RunView, StatsView,
+    ActivityStats, AgentStats, AttentionItem, AttentionKind, DurationPercentiles, ImminentChange,
+    ResumeRequest, RunError, RunErrorCode, RunRequest, RunStarted, RunStopped, RunView, StatsView,
 };
 pub use tokens::{TokenCreated, TokenRequest, TokenView};

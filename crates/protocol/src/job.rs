@@ -11,6 +11,10 @@ use crate::{
     span::Span, state::FailureClass, target::InstanceRef, time::Millis,
 };
 
+/// The variables of the user's environment that every run and every worker's children get, with those that a file or a
+/// backend names.
+pub const BASE_ENV: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TZ", "SSH_AUTH_SOCK"];
+
 /// One attempt, from the worker's side: everything it needs and nothing else.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkerJob {

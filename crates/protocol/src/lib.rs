@@ -13,15 +13,18 @@ mod event;
 mod event_line;
 mod id;
 mod job;
+pub mod mcp_wire;
 mod message;
 mod mock;
 mod name;
 mod problem;
+mod problem_details;
 mod proposal;
 mod scope;
 mod span;
 mod state;
 mod suspension;
+pub mod sync;
 mod target;
 mod time;
 mod tool;
@@ -41,13 +44,14 @@ pub use id::{
     Seq, WorkflowId,
 };
 pub use job::{
-    EventsReply, EventsRequest, Finished, JobLimits, LiveEvent, NumberedEvent, Order, WorkerEvent,
-    WorkerJob, WorkerOutcome,
+    BASE_ENV, EventsReply, EventsRequest, Finished, JobLimits, LiveEvent, NumberedEvent, Order,
+    WorkerEvent, WorkerJob, WorkerOutcome,
 };
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
 pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
-pub use problem::{Code, DAMAGED_HEADER, Problem};
+pub use problem::{Code, DAMAGED_HEADER, Problem, ProblemBody};
+pub use problem_details::ProblemDetails;
 pub use proposal::{
     APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, Rule, Terms,
     TieBreaker, VoteOutcome,

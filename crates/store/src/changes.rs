@@ -3,10 +3,10 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
-use agent_worker_protocol::{Hash, InstanceRef, RunId, WorkflowId, api::TokenView};
+use agent_worker_protocol::{Hash, InstanceRef, RunId, WorkflowId, api::TokenView, sync};
 use tokio::sync::watch;
 
 use crate::{
@@ -89,7 +89,7 @@ impl ChangeNotifier {
     }
 
     fn counters(&self) -> MutexGuard<'_, HashMap<WorkflowId, watch::Sender<u64>>> {
-        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.counters)
     }
 }
 

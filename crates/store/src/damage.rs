@@ -6,10 +6,10 @@
 use std::{
     cell::RefCell,
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
-use agent_worker_protocol::WorkflowId;
+use agent_worker_protocol::{WorkflowId, sync};
 
 use crate::{
     db,
@@ -132,6 +132,6 @@ impl DamageRegister {
     }
 
     fn rows(&self) -> MutexGuard<'_, BTreeSet<DamagedRow>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.0)
     }
 }

@@ -9,11 +9,11 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, RwLock},
     time::{Duration, Instant},
 };
 
-use agent_worker_protocol::{AttemptId, InstanceRef, RunId, WorkflowId};
+use agent_worker_protocol::{AttemptId, InstanceRef, RunId, WorkflowId, sync};
 use sha2::{Digest, Sha256};
 use tokio::{sync::Mutex, task::spawn_blocking};
 
@@ -83,7 +83,7 @@ impl MultiStore {
 
     /// The databases beside the home's that are open.
     pub(crate) fn open_databases(&self) -> Vec<TeamDatabase> {
-        let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let databases = sync::read(&self.0.databases);
         databases.values().cloned().collect()
     }
 
@@ -105,7 +105,7 @@ impl MultiStore {
 
     /// The home's database and all others, in the order of their numbers.
     pub(crate) fn all_stores(&self) -> Vec<Database> {
-        let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let databases = sync::read(&self.0.databases);
         let others = databases.values().map(|database| database.store.clone());
         std::iter::once(self.0.home.clone()).chain(others).collect()
     }
@@ -115,7 +115,7 @@ impl MultiStore {
         match workflow.get() >> team_databases::DATABASE_NUMBER_SHIFT {
             0 => Ok(self.0.home.clone()),
             number => {
-                let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+                let databases = sync::read(&self.0.databases);
                 let database = databases.get(&number).ok_or(Error::NotFound("instance"))?;
                 Ok(database.store.clone())
             }
@@ -134,7 +134,7 @@ impl MultiStore {
 
     /// The database at `path`, if it is open.
     pub(crate) fn find_open(&self, path: &Path) -> Option<Database> {
-        let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let databases = sync::read(&self.0.databases);
         databases
             .values()
             .find(|database| database.path == path)
@@ -211,8 +211,7 @@ impl MultiStore {
             Ok(number) => {
                 self.0.unavailable.lock().await.remove(&path);
                 let database = TeamDatabase { path, store: store.clone(), _lock: Arc::new(lock) };
-                let mut databases =
-                    self.0.databases.write().unwrap_or_else(PoisonError::into_inner);
+                let mut databases = sync::write(&self.0.databases);
                 databases.insert(number, database);
                 Ok(store)
             }
@@ -225,9 +224,7 @@ impl MultiStore {
 
     /// The number of a database that was opened just now, none of those that are open already.
     async fn ensure_database_number(&self, store: &Database, path: &str) -> Result<i64> {
-        let taken = |number: i64| {
-            self.0.databases.read().unwrap_or_else(PoisonError::into_inner).contains_key(&number)
-        };
+        let taken = |number: i64| sync::read(&self.0.databases).contains_key(&number);
         match store.database_number().await? {
             0 => {
                 // By its path, so that files of different homes rarely have the same one.
@@ -250,7 +247,7 @@ impl MultiStore {
     /// Removes a database without instances, its file too.
     pub(crate) async fn remove_if_empty(&self, number: i64) -> Result<()> {
         let database = {
-            let databases = self.0.databases.read().unwrap_or_else(PoisonError::into_inner);
+            let databases = sync::read(&self.0.databases);
             databases.get(&number).cloned()
         };
         let Some(TeamDatabase { path, store, .. }) = database else { return Ok(()) };
@@ -258,7 +255,7 @@ impl MultiStore {
             return Ok(());
         }
         self.0.home.team_database_remove(path.clone()).await?;
-        self.0.databases.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        sync::write(&self.0.databases).remove(&number);
         store.close().await;
         for ending in ["", "-wal", "-shm"] {
             ignore_not_found(fs::remove_file(format!("{}{ending}", path.display())))?;

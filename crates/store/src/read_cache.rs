@@ -9,8 +9,10 @@ use std::{
     collections::HashMap,
     fmt::Debug,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
+
+use agent_worker_protocol::sync;
 
 use crate::error::Result;
 
@@ -66,7 +68,7 @@ where
     }
 
     fn entries(&self) -> MutexGuard<'_, ReadCacheEntries<K, V>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.0)
     }
 
     /// Panics where what is known is not true. Between a COMMIT and what follows it, both may differ for a moment.

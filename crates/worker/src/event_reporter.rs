@@ -9,14 +9,14 @@ use std::{
     convert::Infallible,
     io,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use agent_worker_host::{DaemonSocket, DialError};
 use agent_worker_protocol::{
     AttemptId, Code, EventsReply, EventsRequest, LiveEvent, NumberedEvent, Order, Problem,
-    WorkerEvent,
+    WorkerEvent, sync,
 };
 use serde_json::Value;
 use tokio::{
@@ -346,7 +346,7 @@ impl EventReporter {
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
         // A panic ends the worker; there is no half-done outbox to be found.
-        self.0.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.0.outbox)
     }
 }
 

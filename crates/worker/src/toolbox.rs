@@ -5,13 +5,13 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use agent_worker_protocol::{
     EffectKey, FailureClass, Hash, ResourceId, SHELL_TOOL, ToolName, WorkerEvent, canonical_json,
-    hash,
+    hash, sync,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -65,7 +65,7 @@ pub(crate) struct UnservedCall(Arc<Mutex<Option<String>>>);
 
 impl UnservedCall {
     fn record_first(&self, why: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| why.to_owned());
+        sync::lock(&self.0).get_or_insert_with(|| why.to_owned());
     }
 
     /// The outcome of a turn: its answer does not count if a call was not carried out. The next attempt repeats it.
@@ -73,7 +73,7 @@ impl UnservedCall {
         &self,
         done: Result<String, TurnFailure>,
     ) -> Result<String, TurnFailure> {
-        let why = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let why = sync::lock(&self.0).clone();
         match (done, why) {
             (Ok(_), Some(why)) => {
                 let why = format!("the daemon did not carry out a tool call: {why}");
@@ -175,7 +175,7 @@ impl Toolbox {
         }
         let value = Value::Object(args.clone());
         let same = hash(&[tool.as_bytes(), canonical_json(&value).as_bytes()]);
-        let mut made = self.call_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = sync::lock(&self.call_counts);
         let n = made.entry(same).or_insert(0);
         *n += 1;
         args.insert(

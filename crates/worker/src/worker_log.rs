@@ -4,11 +4,11 @@
 use std::{
     collections::BTreeMap,
     io::{self, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use agent_worker_protocol::SHELL_TOOL;
+use agent_worker_protocol::{SHELL_TOOL, sync};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -61,7 +61,7 @@ impl WorkerLog {
 
     /// A command printed this.
     pub(crate) fn write_output(&self, bytes: &[u8]) {
-        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = sync::lock(&self.0);
         let kept = &bytes[..bytes.len().min(writer.remaining_bytes)];
         writer.write(kept);
         if kept.len() < bytes.len() && writer.remaining_bytes > 0 {
@@ -94,7 +94,7 @@ impl WorkerLog {
     }
 
     fn write_redacted_line(&self, text: &str) {
-        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = sync::lock(&self.0);
         let mut text = text.to_owned();
         for (name, value) in &writer.secrets {
             text = text.replace(value, &format!("${name}"));

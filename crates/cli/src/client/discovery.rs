@@ -14,7 +14,7 @@ use std::{
 };
 
 use agent_worker_host::{DaemonSocket, DialError, LockFile};
-use agent_worker_protocol::api::Health;
+use agent_worker_protocol::{BASE_ENV, api::Health};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child, Command},
@@ -48,8 +48,8 @@ pub(crate) const MAX_SOCKET_PATH_LEN: usize = 107;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// In a program made for trying things out, the version it says it is.
 const VERSION_OVERRIDE: &str = "AGENT_WORKER_VERSION_OVERRIDE";
-/// What a daemon gets of its starter's environment, besides `AGENT_WORKER_*`.
-const INHERITED_VARIABLES: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TZ"];
+/// The variable of [`BASE_ENV`] that a daemon does not get: it belongs to one login, and the daemon outlives that.
+const LOGIN_VARIABLE: &str = "SSH_AUTH_SOCK";
 
 /// A daemon that was found, and what it says of itself.
 pub(crate) struct DiscoveredDaemon {
@@ -318,7 +318,8 @@ fn create_private_file(path: &Path) -> io::Result<File> {
 /// Its own process group, so that a Ctrl-C meant for us does not reach it; no pipe but the one it says `ready` on.
 fn spawn_daemon(settings: &CliSettings, stderr: Stdio) -> io::Result<Child> {
     let env = settings.filtered_env(|name| {
-        INHERITED_VARIABLES.contains(&name) || name.starts_with("AGENT_WORKER_")
+        let is_inherited = BASE_ENV.contains(&name) && name != LOGIN_VARIABLE;
+        is_inherited || name.starts_with("AGENT_WORKER_")
     });
     Command::new(&settings.exe)
         .arg0("agent-worker")

@@ -7,7 +7,7 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    RunMode, Tag,
+    BASE_ENV, RunMode, Tag,
     api::{RunRequest, RunStarted},
 };
 use agent_worker_workflow::Workflow;
@@ -30,10 +30,6 @@ use crate::{
         verdict::RunVerdict,
     },
 };
-
-/// What of the caller's environment every run may need, besides the names its file mentions.
-pub(crate) const FORWARDED_VARIABLES: [&str; 6] =
-    ["PATH", "HOME", "USER", "LANG", "TZ", "SSH_AUTH_SOCK"];
 
 /// A file, our own switches, and the file's parameters behind it.
 #[derive(Debug, Args)]
@@ -265,5 +261,5 @@ fn require_kickoff(workflow: &Workflow, mode: RunMode) -> Result<(), CliError> {
 }
 
 fn is_forwarded_variable(name: &str, workflow: &Workflow) -> bool {
-    FORWARDED_VARIABLES.contains(&name) || workflow.env_names.iter().any(|wanted| wanted == name)
+    BASE_ENV.contains(&name) || workflow.env_names.iter().any(|wanted| wanted == name)
 }

@@ -7,14 +7,13 @@ use std::{
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, InstanceRef, MockRule, Tag, Target,
+    AgentName, AgentSettings, BASE_ENV, InstanceRef, MockRule, Tag, Target,
     api::{AgentRequest, AgentView},
 };
 use agent_worker_workflow::{self as workflow, AgentDraft};
 use uuid::Uuid;
 
 use crate::{
-    client::launch::FORWARDED_VARIABLES,
     error::{CliError, CliErrorKind},
     input::{
         context::{CommandContext, Format, OutputArgs},
@@ -144,7 +143,7 @@ fn request(args: Args, settings: &CliSettings) -> Result<AgentRequest, CliError>
         project: Some(settings.cwd.clone()),
         cwd: None,
         env: settings.filtered_env(|name| {
-            FORWARDED_VARIABLES.contains(&name) || agent.backend.variables().contains(&name)
+            BASE_ENV.contains(&name) || agent.backend.variables().contains(&name)
         }),
     })
 }

@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{
     AgentState, Code, Target,
-    api::{AgentStopped, AgentView, RunStopped, RunView},
+    api::{AgentStopped, AgentView, ImminentChange, RunStopped, RunView},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -174,7 +174,9 @@ async fn find_run_ended_by_stop(
     loop {
         let run = client.runs(&scope).await?.into_iter().next();
         match run {
-            Some(run) if run.is_about_to_end() && events.next().await?.is_some() => {}
+            Some(run)
+                if run.imminent == Some(ImminentChange::Ends) && events.next().await?.is_some() => {
+            }
             other => return Ok(other.filter(|run| !run.state.is_live())),
         }
     }

@@ -46,6 +46,7 @@ pub(crate) fn run() -> RunView {
         dead_letters: Vec::new(),
         dropped: Vec::new(),
         pending: 0,
+        imminent: None,
         position: Position::default(),
         agents: vec![agent("coder", AgentState::Idle), agent("reviewer", AgentState::Idle)],
     }

@@ -4,9 +4,11 @@ use std::{
     collections::HashMap,
     io,
     os::fd::{AsRawFd as _, BorrowedFd},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
+
+use agent_worker_protocol::sync;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::{net::unix::pipe::Receiver, sync::Notify};
@@ -36,7 +38,7 @@ pub(super) struct FolderWatch {
 impl FolderWatcher {
     /// Something that hears of the folders added to it.
     pub(super) fn new_watch(&self) -> FolderWatch {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = sync::lock(&self.0);
         if queue.is_none() {
             match InotifyQueue::new() {
                 Ok(new) => *queue = Some(Arc::new(new)),
@@ -70,7 +72,7 @@ impl InotifyQueue {
     }
 
     fn notify_listeners(&self, mut events: &[u8]) {
-        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let listeners = sync::lock(&self.listeners);
         while let Some((head, rest)) = events.split_at_checked(EVENT_HEADER_BYTES) {
             let word = |at: usize| head[at..at + 4].try_into().map_or(0, i32::from_ne_bytes);
             match listeners.get(&word(0)) {
@@ -98,7 +100,7 @@ impl FolderWatch {
         let Some(queue) = &self.queue else { return };
         // By its descriptor, so that no name can lead elsewhere.
         let name = format!("/proc/self/fd/{}", folder.as_raw_fd());
-        let mut listeners = queue.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = sync::lock(&queue.listeners);
         match inotify::add_watch(&queue.events, name, wanted) {
             Ok(number) => {
                 listeners.retain(|_, listener| listener.strong_count() > 0);

@@ -91,9 +91,6 @@ impl From<String> for WriteRefusal {
 
 /// Tries a write.
 async fn probe_writes(app: &AppState) -> WriteHealth {
-    if let Some(trouble) = &app.health.store_problem {
-        return WriteHealth::Refused(trouble.clone().into());
-    }
     let failure = match tokio::time::timeout(PULSE_TIMEOUT, app.kernel.check_store_writes()).await {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error.to_string()),

@@ -2,7 +2,10 @@
 //! answered here, without the library. What that makes of the same requests is held against this in a test.
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{
+    Code, Problem,
+    mcp_wire::{INVALID_PARAMS, McpRpcRequest},
+};
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header::ACCEPT},
     response::Response,
@@ -13,7 +16,8 @@ use serde_json::Value;
 use super::{
     call::McpFailure,
     era::{EraError, ProtocolEra},
-    rpc::{self, JsonObject, McpRpcError, McpRpcRequest},
+    hint::problem_body,
+    rpc::{self, JsonObject, McpRpcError},
     tool_execution,
     tools::{self, McpTool},
 };
@@ -143,7 +147,7 @@ async fn call_tool(
         match tool_execution::call_tool_by_name(kernel, who, &name, arguments).await {
             Ok(given) => (given, false),
             Err(McpFailure::Refused(problem)) => {
-                (serde_json::to_value(problem).unwrap_or_default(), true)
+                (serde_json::to_value(problem_body(problem)).unwrap_or_default(), true)
             }
             Err(McpFailure::Malformed(why)) => return Err(malformed(format!("{name}: {why}"))),
         };
@@ -153,5 +157,5 @@ async fn call_tool(
 }
 
 fn malformed(why: impl Into<String>) -> McpRpcError {
-    McpRpcError::new(StatusCode::OK, McpRpcError::INVALID_PARAMS, why)
+    McpRpcError::new(StatusCode::OK, INVALID_PARAMS, why)
 }

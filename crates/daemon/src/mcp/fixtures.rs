@@ -9,10 +9,12 @@ mod tools;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+use agent_worker_protocol::sync;
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -78,7 +80,7 @@ impl Fixtures {
     }
 
     fn lock_listeners(&self) -> std::sync::MutexGuard<'_, HashMap<u64, SubscriptionSink>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.listeners)
     }
 }
 

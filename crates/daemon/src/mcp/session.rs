@@ -4,13 +4,13 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
 use agent_worker_kernel::{
     Error, EventSubscription, InstanceSelector, Kernel, Principal, WatchSubject,
 };
-use agent_worker_protocol::{AgentName, Event, InstanceRef};
+use agent_worker_protocol::{AgentName, Event, InstanceRef, sync};
 use rmcp::{
     Peer, RoleServer,
     model::{
@@ -180,7 +180,7 @@ impl McpSession {
     }
 
     fn lock_subscriptions(&self) -> MutexGuard<'_, McpSubscriptions> {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.subscriptions)
     }
 }
 

@@ -6,12 +6,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{AttemptId, Code, Hash, Problem, hash};
+use agent_worker_protocol::{
+    AttemptId, Code, Hash, Problem, ProblemDetails, hash, mcp_wire::SESSION_HEADER, sync,
+};
 use axum::{
     Json,
     body::Body,
@@ -29,11 +31,9 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{drop_guard::RunOnDrop, server::McpServer, session::McpSession};
+use super::{drop_guard::RunOnDrop, hint::problem_body, server::McpServer, session::McpSession};
 use crate::{http::AppState, shutdown::Shutdown};
 
-/// How a request names its session.
-pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 /// So many there are at most, and so many of one owner.
 const MAX_SESSIONS: usize = 128;
 const MAX_SESSIONS_PER_OWNER: usize = 16;
@@ -83,7 +83,7 @@ impl SessionOwner {
         }
         match who {
             Principal::User => Some(Self::User),
-            Principal::Agent(attempt) => Some(Self::Attempt(attempt.id)),
+            Principal::Agent(agent) => Some(Self::Attempt(agent.attempt)),
             Principal::Client(_) | Principal::Anonymous => None,
         }
     }
@@ -230,12 +230,12 @@ impl SessionRegistry {
     }
 
     fn lock_sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
-        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.0.sessions)
     }
 }
 
 fn unknown_session() -> Response {
     let problem = Problem::new(Code::NotFound, "there is no such session")
-        .with_hint("begin a new one with `initialize`; a session ends with the daemon");
-    (StatusCode::NOT_FOUND, Json(problem)).into_response()
+        .with_details(ProblemDetails::UnknownSession);
+    (StatusCode::NOT_FOUND, Json(problem_body(problem))).into_response()
 }

@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use agent_worker_kernel::{Error, EventSubscription, Kernel, Principal, WatchSubject};
-use agent_worker_protocol::{AgentName, InstanceRef};
+use agent_worker_protocol::{AgentName, InstanceRef, sync};
 use rmcp::service::{SubscriptionContext, SubscriptionSink};
 use serde::Deserialize;
 use tokio::task::JoinSet;
@@ -62,7 +62,7 @@ impl PreparedSubscription {
     }
 
     fn take(&self) -> Option<SubscriptionFeeds> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        sync::lock(&self.0).take()
     }
 }
 

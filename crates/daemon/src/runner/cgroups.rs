@@ -3,10 +3,10 @@
 //! A daemon that is started elsewhere (another login, another service) has another group of its own, so the folders in
 //! use are kept in a file of the home. Where no group can be created, processes are tracked by their recorded tree alone.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use agent_worker_host::{Cgroup, CgroupRoot, Process, run_blocking};
-use agent_worker_protocol::api::ProcessTracking;
+use agent_worker_protocol::{api::ProcessTracking, sync};
 
 use crate::home::DaemonHome;
 
@@ -55,7 +55,7 @@ impl Cgroups {
 
     /// How processes are tracked, for people.
     pub(crate) fn tracking(&self) -> ProcessTracking {
-        let failure = self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failure = sync::lock(&self.0.failure).clone();
         match (&self.0.current, failure) {
             (Ok(root), None) => ProcessTracking::Cgroup { path: root.path().to_owned() },
             (Ok(_), Some(why)) => ProcessTracking::Tree { why },
@@ -73,7 +73,7 @@ impl Cgroups {
         if let Some(why) = &failure {
             tracing::error!(pid, why, "a process is tracked without a cgroup");
         }
-        *self.0.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        *sync::lock(&self.0.failure) = failure;
     }
 
     /// The groups of `mark`.

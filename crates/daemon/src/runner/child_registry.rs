@@ -4,8 +4,10 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
+
+use agent_worker_protocol::sync;
 
 use agent_worker_host::{
     ATTEMPT_MARKER, Process, children, dead_children, environment_value, reap, run_blocking,
@@ -100,6 +102,6 @@ impl ChildRegistry {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, TrackedChildren> {
-        self.tracked.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.tracked)
     }
 }

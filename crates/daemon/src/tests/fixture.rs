@@ -99,7 +99,6 @@ fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: Socket
             address: Some(address),
             started: Millis::new(0),
             version: "1.2.3".to_owned(),
-            store_problem: None,
         },
         shutdown,
         revocations: Revocations::default(),

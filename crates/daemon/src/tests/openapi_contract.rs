@@ -3,8 +3,10 @@
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{LazyLock, Mutex, PoisonError},
+    sync::{LazyLock, Mutex},
 };
+
+use agent_worker_protocol::sync;
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -50,7 +52,7 @@ pub(super) fn assert_matches_document(method: &str, path: &str, status: u16, bod
 }
 
 fn assert_valid(schema: &str, value: &Value, what: &str) {
-    let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut validators = sync::lock(&VALIDATORS);
     let validator = validators.entry(schema.to_owned()).or_insert_with(|| validator(schema));
     let errors: Vec<String> = validator.iter_errors(value).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{what}: {errors:?}\n{value:#}");

@@ -7,6 +7,7 @@ use agent_worker_protocol::{
     api::{TokenCreated, TokenRequest, TokenView},
     hash,
 };
+use agent_worker_store::AttemptRow;
 
 use crate::{
     clock::RandomnessUnavailable,
@@ -38,13 +39,17 @@ pub(crate) fn token_hash(secret: &str) -> Hash {
     hash(&[b"token", secret.as_bytes()])
 }
 
+fn agent_principal(attempt: AttemptRow) -> Principal {
+    Principal::Agent(Arc::new(attempt.into()))
+}
+
 impl Kernel {
     /// Who holds this token. An attempt's is dead when the attempt ends.
     pub async fn principal_by_token(&self, token: &str) -> Result<Principal> {
         let digest = token_hash(token);
         let known = if token.starts_with(ATTEMPT_TOKEN_PREFIX) {
             let attempt = self.store.attempt_by_token(digest).await?;
-            attempt.map(|attempt| Principal::Agent(Arc::new(attempt)))
+            attempt.map(agent_principal)
         } else {
             self.store.token_find(digest).await?.map(Principal::Client)
         };
@@ -55,7 +60,7 @@ impl Kernel {
     /// own id marks what its setup left. None: the mark is not of this store.
     pub async fn principal_by_mark(&self, mark: AttemptId) -> Result<Option<Principal>> {
         match self.store.attempt_get(mark).await {
-            Ok(row) if row.ended.is_none() => return Ok(Some(Principal::Agent(Arc::new(row)))),
+            Ok(row) if row.ended.is_none() => return Ok(Some(agent_principal(row))),
             Ok(_) => return Ok(Some(Principal::Anonymous)),
             Err(agent_worker_store::Error::NotFound(_)) => {}
             Err(error) => return Err(error.into()),

@@ -3,10 +3,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
-use agent_worker_protocol::RunId;
+use agent_worker_protocol::{RunId, sync};
 use tokio::sync::watch;
 
 /// Who follows what.
@@ -47,7 +47,7 @@ impl RunPresence {
     }
 
     fn lock_counts(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.counts)
     }
 }
 

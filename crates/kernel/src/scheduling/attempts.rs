@@ -3,12 +3,11 @@
 use agent_worker_protocol::{
     AttemptId, Event, EventKind, EventsReply, EventsRequest, LiveEvent, Order,
 };
-use agent_worker_store::AttemptRow;
 use serde_json::json;
 
 use crate::{
     error::Result,
-    kernel::{Kernel, Principal, RunContext},
+    kernel::{AgentPrincipal, Kernel, Principal, RunContext},
 };
 
 impl Kernel {
@@ -19,25 +18,30 @@ impl Kernel {
         attempt: AttemptId,
         request: EventsRequest,
     ) -> Result<EventsReply> {
-        let row = who.require_own_attempt(attempt)?;
+        let agent = who.require_own_attempt(attempt)?;
         self.live_state.record_report(attempt);
         let stored = if request.events.is_empty() {
-            row.last_no
+            agent.last_event
         } else {
             self.store.attempt_events(attempt, request.events, self.now()).await?
         };
         if !request.live.is_empty() {
-            let run_context = self.run_context(row.run).await?;
+            let run_context = self.run_context(agent.run).await?;
             for live in request.live {
                 self.live_state
-                    .publish(run_context.workflow, self.live_event(&run_context, row, live));
+                    .publish(run_context.workflow, self.live_event(&run_context, agent, live));
             }
         }
         let order = if self.scheduler.is_stopping(attempt) { Order::Stop } else { Order::Continue };
         Ok(EventsReply { stored, order })
     }
 
-    fn live_event(&self, run_context: &RunContext, row: &AttemptRow, live: LiveEvent) -> Event {
+    fn live_event(
+        &self,
+        run_context: &RunContext,
+        agent: &AgentPrincipal,
+        live: LiveEvent,
+    ) -> Event {
         let (kind, data) = match live {
             LiveEvent::Text { text } => (EventKind::Text, json!({ "text": text })),
             LiveEvent::Heartbeat => (EventKind::Heartbeat, serde_json::Value::Null),
@@ -48,8 +52,8 @@ impl Kernel {
             instance: run_context.instance.clone(),
             run: Some(run_context.run),
             kind,
-            agent: Some(row.fence.agent.clone()),
-            attempt: Some(row.id),
+            agent: Some(agent.fence.agent.clone()),
+            attempt: Some(agent.attempt),
             cause: None,
             by: None,
             next: None,

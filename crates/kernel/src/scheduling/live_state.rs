@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use agent_worker_protocol::{AttemptId, Event, WorkflowId};
+use agent_worker_protocol::{AttemptId, Event, WorkflowId, sync};
 use tokio::{sync::broadcast, time::Instant};
 
 /// How far a slow reader may fall behind before it misses some; what is stored is never missed.
@@ -95,22 +95,21 @@ impl LiveState {
 
     /// The store took a pulse.
     pub(crate) fn record_store_write(&self) {
-        *self.last_store_write.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Instant::now());
+        *sync::lock(&self.last_store_write) = Some(Instant::now());
     }
 
     /// Whether the store took a pulse less than `span` ago.
     pub(crate) fn has_recent_store_write(&self, span: Duration) -> bool {
-        let last = *self.last_store_write.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *sync::lock(&self.last_store_write);
         last.is_some_and(|last| last.elapsed() < span)
     }
 
     fn lock_human_waits(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, HumanWait>> {
-        self.human_waits.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.human_waits)
     }
 
     fn lock_last_reports(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, Instant>> {
-        self.last_reports.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.last_reports)
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use agent_worker_protocol::{AgentName, RunId};
+use agent_worker_protocol::{AgentName, RunId, sync};
 use agent_worker_store::{ChangeCursor, Now, Retention, RunStep, StoreTime};
 use tokio::{
     sync::{Notify, Semaphore},
@@ -56,7 +56,7 @@ impl BusyAgents {
     }
 
     fn lock_names(&self) -> std::sync::MutexGuard<'_, HashSet<AgentName>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.names)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptEnd, AttemptId, JobLimits, MessageKind, WorkerJob,
+    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, JobLimits, MessageKind, WorkerJob,
 };
 use agent_worker_store::{
     AttemptRow, Error as StoreError, Lease, LeaseOutcome, NewAttempt, NewMessage, WriteActor,
@@ -28,9 +28,6 @@ use crate::{
         runner::{EventTail, WorkerExit},
     },
 };
-
-/// What every worker's children get of the caller's environment, beside the names its agent asks for.
-const BASE_ENV: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TZ", "SSH_AUTH_SOCK"];
 
 impl Kernel {
     /// Waits for a free slot, then leases and runs one attempt of `agent`.

@@ -1,8 +1,8 @@
 //! Detects that the wall clock was set, and reports it. Nothing is decided by it: deadlines follow the store's clock.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use agent_worker_protocol::{EventKind, Span};
+use agent_worker_protocol::{EventKind, Span, sync};
 use agent_worker_store::{Error as StoreError, Now, RunQuery};
 use serde_json::json;
 
@@ -23,7 +23,7 @@ impl WallClockWatch {
 
     /// Takes a sample; returns by how many milliseconds the wall clock jumped since the last one, if it did.
     fn sample(&self, now: Now) -> Option<i64> {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(now)?;
+        let last = sync::lock(&self.0).replace(now)?;
         let shift = now.wall_shift_since(last);
         (shift.unsigned_abs() > JUMP_MILLIS).then_some(shift)
     }

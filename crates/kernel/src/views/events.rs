@@ -80,7 +80,7 @@ impl Kernel {
             run,
             end_condition: until,
             watcher: match who {
-                Principal::Agent(attempt) => Some(attempt.id),
+                Principal::Agent(agent) => Some(agent.attempt),
                 Principal::User | Principal::Client(_) | Principal::Anonymous => None,
             },
             after: after.unwrap_or_default(),

@@ -13,7 +13,7 @@ use crate::{
     message::{Receipt, Usage},
     name::{AgentName, Tag},
     span::Span,
-    state::{AgentState, LimitKind, PauseCause, RunMode, RunState},
+    state::{RunMode, RunState},
     target::{InstanceRef, Target},
     time::Millis,
 };
@@ -110,59 +110,35 @@ pub struct RunView {
     /// Proposals that are voted on, questions and requests that wait for a person: what else keeps it open.
     #[serde(default)]
     pub pending: u32,
+    /// The change that comes next by itself, where one is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imminent: Option<ImminentChange>,
     /// The newest event this view includes; later events change it.
     #[serde(default)]
     pub position: Position,
 }
 
 impl RunView {
-    /// Whether nothing more happens in it by itself: it is over, or paused and nobody works any more.
+    /// Whether nothing more happens in it by itself: it is over, or paused and no change is due.
     pub fn is_at_rest(&self) -> bool {
-        let works = |agent: &AgentView| matches!(agent.state, AgentState::Running { .. });
         match &self.state {
             RunState::Ended { .. } => true,
             RunState::Setup | RunState::Electing | RunState::Running => false,
-            RunState::Paused { .. } => {
-                let moves = self.is_about_to_end() || self.is_about_to_resume();
-                !moves && !self.agents.iter().any(works)
-            }
+            RunState::Paused { .. } => self.imminent.is_none(),
         }
     }
+}
 
-    /// Whether it goes on in a moment: a `start` at its turn limit that has turns again, because they are a day old or
-    /// because the one under way was cut short and is none.
-    fn is_about_to_resume(&self) -> bool {
-        let by_turns = matches!(
-            self.state,
-            RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
-        );
-        by_turns && self.mode == RunMode::Start && self.needs.is_empty()
-    }
-
-    /// Whether it ends in a moment: a `run` in which nobody has anything left to do.
-    pub fn is_about_to_end(&self) -> bool {
-        let is_busy = |agent: &AgentView| match agent.state {
-            AgentState::Stopped { .. } | AgentState::Stopping => false,
-            AgentState::Running { .. } => true,
-            AgentState::Idle
-            | AgentState::Queued
-            | AgentState::BackingOff { .. }
-            | AgentState::Parked { .. }
-            | AgentState::Waiting { .. }
-            | AgentState::Paused { .. } => agent.waiting > 0,
-        };
-        let may_end = match &self.state {
-            RunState::Running | RunState::Paused { cause: PauseCause::Limit { .. } } => true,
-            RunState::Setup
-            | RunState::Electing
-            | RunState::Paused {
-                cause: PauseCause::Human | PauseCause::Interrupted | PauseCause::User,
-            }
-            | RunState::Ended { .. } => false,
-        };
-        let may_end = may_end && self.mode == RunMode::Run && self.pending == 0;
-        may_end && !self.agents.iter().any(is_busy)
-    }
+/// A change of a run that the daemon makes in a moment, without a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ImminentChange {
+    /// The run ends: no agent has anything left to do.
+    Ends,
+    /// The run resumes: its turn limit allows turns again.
+    Resumes,
+    /// A turn of the paused run ends: its worker still runs.
+    TurnEnds,
 }
 
 /// Why a run failed before or beside its agents' work.
@@ -334,69 +310,7 @@ pub enum AttentionKind {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-
-    fn run(mode: &str, state: &Value, agents: &[(Value, u32)]) -> RunView {
-        let agent = |(state, waiting): &(Value, u32)| {
-            let mut agent = json!({
-                "name": "coder", "instance": "review", "project": "/p", "backend": "mock", "waiting": waiting, "turns": 0,
-                "messages": 0, "usage": {"input_tokens": 0, "output_tokens": 0}, "started": "2026-01-01T00:00:00.000Z",
-            });
-            agent.as_object_mut().unwrap().extend(state.as_object().unwrap().clone());
-            agent
-        };
-        let mut view = json!({
-            "run": "01890a5d-ac96-774b-bcce-b302099a8057", "instance": "review", "project": "/p", "cwd": "/p",
-            "limits": {"hops": 50}, "mode": mode, "started": "2026-01-01T00:00:00.000Z",
-            "state_since": "2026-01-01T00:00:00.000Z", "turns": 4, "messages": 9,
-            "usage": {"input_tokens": 0, "output_tokens": 0}, "dead_letters": [], "dropped": [],
-            "agents": agents.iter().map(agent).collect::<Vec<_>>(),
-        });
-        view.as_object_mut().unwrap().extend(state.as_object().unwrap().clone());
-        serde_json::from_value(view).unwrap()
-    }
-
-    #[test]
-    fn a_run_is_at_rest_when_nothing_happens_in_it_by_itself_any_more() {
-        let limit = json!({"cause": "limit", "limit": "hops", "detail": "51 of 50"});
-        let limited = json!({"state": "paused", "cause": limit});
-        let cut_off = json!({"state": "paused", "cause": {"cause": "interrupted"}});
-        let turns = json!({"cause": "limit", "limit": "turns", "detail": "3 of 3"});
-        let by_turns = json!({"state": "paused", "cause": turns, "needs": {"turns": 6}});
-        let has_turns_again = json!({"state": "paused", "cause": turns});
-        let running = json!({"state": "running"});
-        let works = (
-            json!({"state": "running", "attempt": "01890a5d-ac96-774b-bcce-b302099a8057",
-            "since": "2026-01-01T00:00:00.000Z"}),
-            0,
-        );
-        let waits = (json!({"state": "paused", "why": "hops"}), 1);
-        let idle = (json!({"state": "paused", "why": "hops"}), 0);
-        let stopped = (json!({"state": "stopped", "why": "by the user"}), 1);
-        for (mode, state, agents, at_rest, ends) in [
-            ("run", &limited, vec![waits.clone()], true, false),
-            ("run", &limited, vec![waits.clone(), works.clone()], false, false),
-            ("run", &limited, vec![idle.clone()], false, true),
-            ("run", &limited, vec![idle.clone(), stopped.clone()], false, true),
-            ("start", &limited, vec![idle.clone()], true, false),
-            ("start", &by_turns, vec![waits.clone()], true, false),
-            ("start", &has_turns_again, vec![waits.clone()], false, false),
-            ("run", &has_turns_again, vec![waits.clone()], true, false),
-            ("run", &cut_off, vec![idle.clone()], true, false),
-            ("run", &running, vec![stopped.clone()], false, true),
-            ("run", &running, vec![stopped, works.clone()], false, false),
-            ("start", &running, vec![idle], false, false),
-            ("run", &json!({"state": "setup"}), vec![], false, false),
-            ("run", &json!({"state": "ended", "outcome": "done"}), vec![works], true, false),
-        ] {
-            let view = run(mode, state, &agents);
-            assert_eq!((view.is_at_rest(), view.is_about_to_end()), (at_rest, ends), "{view:?}");
-            let asks = RunView { pending: 1, ..view };
-            assert!(!asks.is_about_to_end(), "{asks:?}");
-        }
-    }
 
     #[test]
     fn what_a_run_needs_is_a_command_to_type() {

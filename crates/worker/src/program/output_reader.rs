@@ -1,6 +1,8 @@
 //! Listening to a program on both of its outputs: events on the one, complaints and its log on the other.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+use agent_worker_protocol::sync;
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
@@ -38,7 +40,7 @@ impl<'a> OutputReader<'a> {
     }
 
     fn vendor(&self) -> MutexGuard<'_, &'a mut dyn VendorAdapter> {
-        self.vendor.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.vendor)
     }
 
     /// Hears its events to the end, or for as long as it may be waited for.

@@ -2,8 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
+
+use agent_worker_protocol::sync;
 
 use rustix::fs::statvfs;
 
@@ -67,7 +69,7 @@ impl FaultState {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<DatabaseFault>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.0)
     }
 }
 

@@ -4,7 +4,9 @@
 //! with history is the readers' work: whoever `inline_reads` holds up what else its thread has to do.
 //! Invariant: nobody waits for a connection; there are as many as threads have ever looked at once.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use agent_worker_protocol::sync;
 
 use tokio::sync::watch;
 
@@ -67,7 +69,7 @@ impl InlineReads {
     }
 
     fn pool(&self) -> MutexGuard<'_, Option<ConnectionPool>> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.pool)
     }
 }
 

@@ -4,10 +4,12 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, RwLock,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+use agent_worker_protocol::sync;
 
 use super::{
     connection,
@@ -132,8 +134,7 @@ impl DatabaseLocation {
         match kept {
             Some(kept) if kept.moves == moves => Ok(kept),
             Some(_) | None => {
-                let (path, sharing) =
-                    self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+                let (path, sharing) = sync::read(&self.0.current).clone();
                 Ok(ReadConnection { db: connection::open_reader(&path, sharing)?, moves })
             }
         }
@@ -142,7 +143,7 @@ impl DatabaseLocation {
     /// Sends readers to the copy at `path`.
     pub(super) fn move_to(&self, path: &Path) {
         let current = (path.to_owned(), WalIndexSharing::Processes);
-        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = current;
+        *sync::write(&self.0.current) = current;
         self.0.moves.fetch_add(1, Ordering::Release);
     }
 }

@@ -8,6 +8,7 @@ use std::{
     thread,
 };
 
+use agent_worker_protocol::sync;
 use tokio::sync::{oneshot, watch};
 
 use super::opener::{DatabaseLocation, ReadConnection};
@@ -90,7 +91,7 @@ impl Drop for ReaderPoolHandle {
 
 impl ReadQueue {
     fn state(&self) -> MutexGuard<'_, ReadQueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 
     fn enqueue(&self, read: Box<dyn ReadJob>) -> Result<()> {
