@@ -5,6 +5,7 @@
 
 mod approval_gate;
 mod attempt;
+mod backend;
 mod child_env;
 mod clocks;
 mod event_reporter;
@@ -18,8 +19,9 @@ mod program;
 mod shell;
 mod tool_loop;
 mod tool_server;
-mod toolbox;
+mod tool_set;
 mod truncation;
+mod turn;
 mod worker_log;
 
 pub use attempt::{Error, run_worker};

@@ -27,7 +27,7 @@ pub(crate) struct ModelTokenUsage {
 }
 
 /// What is known beforehand of what a program will use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PricingContext {
     pub(crate) program: &'static str,
     /// The model it was told to use, as it was told.

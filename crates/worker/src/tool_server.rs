@@ -28,9 +28,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     approval_gate::{self, ToolApprovalGate},
-    event_reporter::EventReporter,
     model::{ModelToolCall, ToolResult},
-    toolbox::Toolbox,
+    tool_set::ToolSet,
 };
 
 /// What programs call this server.
@@ -70,10 +69,9 @@ struct ToolServerInner {
     authorization: String,
     gate_authorization: String,
     gate: ToolApprovalGate,
-    tools: Toolbox,
+    tools: ToolSet,
     /// The tools, as they are shown.
     tool_list: Vec<Value>,
-    report: EventReporter,
     /// Somebody has asked which tools there are.
     has_listed_tools: AtomicBool,
     /// How many calls there were.
@@ -107,12 +105,11 @@ struct ToolServerError {
 impl ToolServer {
     /// Opens a door at a free port.
     pub(crate) async fn open(
-        tools: Toolbox,
+        tools: ToolSet,
         gate: ToolApprovalGate,
-        mut listed: Vec<Value>,
-        report: EventReporter,
+        mut schemas: Vec<Value>,
     ) -> std::io::Result<Self> {
-        for tool in listed.iter_mut().filter_map(Value::as_object_mut) {
+        for tool in schemas.iter_mut().filter_map(Value::as_object_mut) {
             // Only a program that checks answers would read it.
             tool.remove("outputSchema");
         }
@@ -130,8 +127,7 @@ impl ToolServer {
             gate_authorization: format!("Bearer {}", gate_endpoint.token),
             gate,
             tools,
-            tool_list: listed,
-            report,
+            tool_list: schemas,
             has_listed_tools: AtomicBool::default(),
             call_count: AtomicU32::default(),
             closing: CancellationToken::new(),
@@ -289,10 +285,10 @@ impl ToolServerState {
         let ToolServerCallParams { name, arguments } =
             serde_json::from_value(Value::Object(params))
                 .map_err(|error| ToolServerError::new(INVALID_PARAMS, error.to_string()))?;
-        let ToolServerInner { tools, report, call_count: called, closing, calls, .. } = &*self.0;
+        let ToolServerInner { tools, call_count: called, closing, calls, .. } = &*self.0;
         let id = format!("{TEAM_SERVER_NAME}-{}", called.fetch_add(1, Ordering::Relaxed) + 1);
         let call = ModelToolCall { id, tool: name, args: arguments.unwrap_or_default() };
-        let result = closing.run_until_cancelled(tools.call(&call, report));
+        let result = closing.run_until_cancelled(tools.call(&call));
         let result = calls.track_future(result).await;
         let result = result.unwrap_or_else(|| ToolResult::Failed("the turn is over".to_owned()));
         Ok(json!({

@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    BackendInvocation, ModelEndpoint, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn,
-    VendorAdapter, class_of_status, model_table::model_for, private_files,
+    ModelEndpoint, ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome,
+    ProgramTurn, class_of_status, model_table::model_for, private_files,
 };
 use crate::{
     clocks::time_of_day,
-    model::{ToolResult, TurnFailure},
+    model::ToolResult,
     model_table::ModelTokenUsage,
     tool_server::TEAM_SERVER_NAME,
+    turn::{TurnContext, TurnFailure},
 };
 
 /// Variables that its settings name, so that nothing secret is among its arguments.
@@ -161,11 +162,11 @@ impl Codex {
     }
 }
 
-impl VendorAdapter for Codex {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
-        let job = turn.job;
+impl ProgramAdapter for Codex {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { request, folders, .. } = turn.context;
         let mut invocation =
-            BackendInvocation { stdin: job.prompt.clone(), ..BackendInvocation::default() };
+            ProgramInvocation { stdin: request.prompt.clone(), ..ProgramInvocation::default() };
         invocation.args(["exec", "--json", "--skip-git-repo-check"]);
         let mut set = |key: &str, value: String| {
             invocation.args.extend(["-c".to_owned(), format!("{key}={value}")]);
@@ -178,20 +179,20 @@ impl VendorAdapter for Codex {
                 toml_string(TOOLS_KEY)
             ),
         );
-        let instructions = toml_string(&job.system_prompt);
+        let instructions = toml_string(&request.system_prompt);
         if instructions.len() > MAX_ARGUMENT_BYTES {
             let why = "codex takes no system prompt over 120 KiB";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         set("developer_instructions", instructions);
-        if let Some(sandbox) = sandbox_mode(job.permissions.default) {
+        if let Some(sandbox) = sandbox_mode(turn.context.permissions.default) {
             set("sandbox_mode", toml_string(sandbox));
         }
         if let CredentialMode::Isolated = turn.mode {
             set("model_provider", toml_string("given"));
             set("model_providers.given", provider_settings(&turn.endpoint));
         }
-        if let Some(model) = model_for(VendorCli::Codex, job.model.as_deref()) {
+        if let Some(model) = model_for(VendorCli::Codex, request.model.as_deref()) {
             invocation.args(["--model", &model]);
         }
         invocation.args(["--disable", "plugins", "--disable", "apps"]);
@@ -200,8 +201,10 @@ impl VendorAdapter for Codex {
         invocation.args(["-c", "shell_environment_policy.exclude=[\"RUST_LOG\"]"]);
         invocation.env(LOG_FILTER_VARIABLE.0, LOG_FILTER_VARIABLE.1);
         if let CredentialMode::Isolated = turn.mode {
-            invocation
-                .env("CODEX_HOME", &private_files::create_private_folder(&job.keep.join("codex"))?);
+            invocation.env(
+                "CODEX_HOME",
+                &private_files::create_private_folder(&folders.keep.join("codex"))?,
+            );
             invocation.env(MODEL_KEY, turn.endpoint.key.as_deref().unwrap_or_default());
         }
         if let Some(last) = &self.last {

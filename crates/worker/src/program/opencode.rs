@@ -11,12 +11,13 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
-    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
+    ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
     class_of_status, endpoint::ModelEndpoint, model_table::model_for, private_files, usd_to_micros,
 };
 use crate::{
-    model::{ToolResult, TurnFailure},
+    model::ToolResult,
     tool_server::TEAM_SERVER_NAME,
+    turn::{TurnContext, TurnFailure},
 };
 
 /// The variable that its settings name, so that no key stands in them.
@@ -155,32 +156,35 @@ impl Opencode {
     }
 }
 
-impl VendorAdapter for Opencode {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
-        let job = turn.job;
+impl ProgramAdapter for Opencode {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { request, folders, .. } = turn.context;
         let mut invocation =
-            BackendInvocation { stdin: job.prompt.clone(), ..BackendInvocation::default() };
-        let system =
-            private_files::write_private_file(&job.folder, "system.md", &job.system_prompt)?;
+            ProgramInvocation { stdin: request.prompt.clone(), ..ProgramInvocation::default() };
+        let system = private_files::write_private_file(
+            &folders.attempt,
+            "system.md",
+            &request.system_prompt,
+        )?;
         let headers = json!({"Authorization": format!("Bearer {}", turn.tool_server.token)});
         let mut settings = json!({
             "autoupdate": false,
             "share": "disabled",
             // The project's own, which it does not look for: see below.
-            "instructions": [system, job.cwd.join("AGENTS.md")],
+            "instructions": [system, turn.context.child_env.cwd.join("AGENTS.md")],
             "mcp": {TEAM_SERVER_NAME: {
                 "type": "remote", "url": turn.tool_server.url, "headers": headers, "oauth": false, "enabled": true,
                 "timeout": TOOL_TIMEOUT_MS,
             }},
             // What is refused is told to the model, which may do something else.
             "experimental": {"mcp_timeout": TOOL_TIMEOUT_MS, "continue_loop_on_deny": true},
-            "permission": permission_rules(job.permissions.default),
+            "permission": permission_rules(turn.context.permissions.default),
         });
         // A title would be one more thing to ask the model for.
-        let title = format!("{}@{}", job.agent, job.instance);
+        let title = format!("{}@{}", turn.context.identity.agent, turn.context.identity.instance);
         invocation.args(["run", "--pure", "--format", "json", "--title", &title]);
         invocation.args(["--print-logs", "--log-level", "ERROR"]);
-        if let Some(model) = qualified_model(job.model.as_deref()) {
+        if let Some(model) = qualified_model(request.model.as_deref()) {
             if let Some((provider, name)) = model.split_once('/') {
                 settings["provider"] = json!({provider: provider_settings(provider, name, turn)});
             }
@@ -195,7 +199,7 @@ impl VendorAdapter for Opencode {
         invocation.env("OPENCODE_DISABLE_AUTOUPDATE", "1");
         invocation.env("OPENCODE_DISABLE_LSP_DOWNLOAD", "1");
         if let CredentialMode::Isolated = turn.mode {
-            let own = job.keep.join("opencode");
+            let own = folders.keep.join("opencode");
             for (name, folder) in [
                 ("XDG_CONFIG_HOME", "config"),
                 ("XDG_DATA_HOME", "data"),

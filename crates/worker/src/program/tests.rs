@@ -21,7 +21,7 @@ fn replay_with_stderr(
     complaint: &str,
 ) -> String {
     let native = Native { cli, command: Vec::new(), mode: None, session: SessionPolicy::Continue };
-    let mut vendor = JobProgram::native(&native).adapter(session).unwrap();
+    let mut vendor = ProgramBackend::native(&native).adapter(session);
     let mut said = String::new();
     let mut lines = Vec::new();
     for heard in stream.lines().flat_map(|line| vendor.parse_line(line)) {
@@ -52,7 +52,7 @@ fn replay_with_stderr(
 /// What a log says, line by line.
 fn replay_log(cli: VendorCli, log: &str) -> String {
     let native = Native { cli, command: Vec::new(), mode: None, session: SessionPolicy::Continue };
-    let mut vendor = JobProgram::native(&native).adapter(None).unwrap();
+    let mut vendor = ProgramBackend::native(&native).adapter(None);
     let mut lines = Vec::new();
     for line in log.lines() {
         match vendor.parse_log_line(line) {

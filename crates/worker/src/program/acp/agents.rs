@@ -6,7 +6,7 @@ use agent_worker_protocol::{AcpAgent, CredentialMode, VendorCli};
 use serde_json::{Value, json};
 
 use super::super::{
-    BackendInvocation, ProgramTurn, codex,
+    ProgramInvocation, ProgramTurn, codex,
     endpoint::{ModelEndpoint, cli_endpoint, endpoint_from_env},
     gemini,
     model_table::model_for,
@@ -37,7 +37,7 @@ pub(super) struct AcpPreset {
     /// Whether an answer that is said to be one is.
     pub(super) is_complete: fn(&Value) -> bool,
     /// What else it needs. Answers with a file that names our tools, if it has them from there.
-    prepare: fn(&ProgramTurn<'_>, &mut BackendInvocation) -> io::Result<Option<String>>,
+    prepare: fn(&ProgramTurn<'_>, &mut ProgramInvocation) -> io::Result<Option<String>>,
 }
 
 enum AcpModelSetting {
@@ -246,8 +246,8 @@ impl AcpPreset {
         &self,
         agent: AcpAgent,
         turn: &ProgramTurn<'_>,
-    ) -> io::Result<(BackendInvocation, Option<String>)> {
-        let mut invocation = BackendInvocation::default();
+    ) -> io::Result<(ProgramInvocation, Option<String>)> {
+        let mut invocation = ProgramInvocation::default();
         invocation.args.extend(self.args.iter().map(|word| (*word).to_owned()));
         for (name, value) in self.env {
             invocation.env(name, value);
@@ -256,7 +256,9 @@ impl AcpPreset {
             for (name, folder) in self.homes {
                 invocation.env(
                     name,
-                    &private_files::create_private_folder(&turn.job.keep.join("acp").join(folder))?,
+                    &private_files::create_private_folder(
+                        &turn.context.folders.keep.join("acp").join(folder),
+                    )?,
                 );
             }
         }
@@ -272,7 +274,7 @@ impl AcpPreset {
 
 /// The model's name, as its agent wants it.
 fn agent_model(agent: AcpAgent, turn: &ProgramTurn<'_>) -> Option<String> {
-    let written = turn.job.model.as_deref();
+    let written = turn.context.request.model.as_deref();
     match agent {
         AcpAgent::Claude => model_for(VendorCli::Claude, written),
         AcpAgent::Codex => model_for(VendorCli::Codex, written),
@@ -289,7 +291,11 @@ fn write_claude_servers(turn: &ProgramTurn<'_>) -> io::Result<String> {
     let headers = json!({"Authorization": format!("Bearer {token}")});
     let server = json!({"type": "http", "url": url, "headers": headers});
     let servers = json!({"mcpServers": {TEAM_SERVER_NAME: server}});
-    private_files::write_private_file(&turn.job.folder, "mcp.json", &servers.to_string())
+    private_files::write_private_file(
+        &turn.context.folders.attempt,
+        "mcp.json",
+        &servers.to_string(),
+    )
 }
 
 fn claude_meta(system: &str, servers: Option<&str>) -> Value {
@@ -304,7 +310,7 @@ fn claude_meta(system: &str, servers: Option<&str>) -> Value {
 /// It has its model and its provider from a file alone.
 fn write_codex_settings(
     turn: &ProgramTurn<'_>,
-    invocation: &mut BackendInvocation,
+    invocation: &mut ProgramInvocation,
 ) -> io::Result<Option<String>> {
     let model = agent_model(AcpAgent::Codex, turn);
     let home = match (invocation.env.get("CODEX_HOME").cloned(), &model) {
@@ -322,10 +328,14 @@ fn write_codex_settings(
 }
 
 /// By itself it asks for nothing. What is given it stays, but for what keeps a person asked.
-fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut BackendInvocation) {
+fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocation) {
     const SETTINGS: &str = "OPENCODE_CONFIG_CONTENT";
-    let theirs =
-        turn.job.env.get(SETTINGS).and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let theirs = turn
+        .context
+        .child_env
+        .env
+        .get(SETTINGS)
+        .and_then(|text| serde_json::from_str::<Value>(text).ok());
     let mut settings = theirs.filter(Value::is_object).unwrap_or_else(|| json!({}));
     settings["autoupdate"] = json!(false);
     settings["share"] = json!("disabled");

@@ -18,8 +18,8 @@ use super::{
     usage::AcpUsageTracker,
 };
 use crate::{
-    model::TurnFailure,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
+    turn::TurnFailure,
 };
 
 /// The only version there is.

@@ -4,7 +4,7 @@ use agent_worker_protocol::FailureClass;
 use serde_json::Value;
 
 use super::super::{class_of_status, gemini::has_reason};
-use crate::model::TurnFailure;
+use crate::turn::TurnFailure;
 
 /// The protocol's code for "log in first".
 const AUTH_REQUIRED: i64 = -32000;

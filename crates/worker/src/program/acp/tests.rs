@@ -10,7 +10,7 @@ use super::{
     agents,
     client::{AcpClient, AcpPermitDecision, AcpStep, AcpTurnInput},
 };
-use crate::{model::TurnFailure, tool_server::ToolServerEndpoint, truncation::truncate};
+use crate::{tool_server::ToolServerEndpoint, truncation::truncate, turn::TurnFailure};
 
 struct Replay {
     tool_server: ToolServerEndpoint,
