@@ -485,15 +485,12 @@ pub trait Store: Send + Sync {
     fn now(&self) -> Now;
     /// Both clocks as they were when the previous process last wrote; none in a new store.
     fn now_saved(&self) -> Option<Now>;
-
     /// Checks the whole database: its structure and every row that has a checksum.
     async fn integrity_check(&self) -> Result<IntegrityReport>;
     /// Returns the damaged rows that were met since the store was opened, or that the last check found.
     async fn damage_list(&self) -> Result<Vec<DamagedRow>>;
-
     /// The databases that refuse writes at the moment, without trying one.
     async fn fault_list(&self) -> Result<Vec<StoreFault>>;
-
     /// Writes the time to disk: proof that writes go through, and for the next start when this one was last alive.
     async fn heartbeat_put(&self, now: StoreTime) -> Result<()>;
     /// When the last pulse was.
