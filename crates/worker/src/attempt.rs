@@ -169,7 +169,10 @@ impl Attempt {
         }
         let turn = TurnContext::new(&self.job, &self.daemon, &self.report, self.cancelled.clone());
         let unserved = turn.tools.unserved();
-        let done = backend_for(&self.job).turn(turn).await;
+        let done = match backend_for(&self.job) {
+            Ok(mut backend) => backend.turn(turn).await,
+            Err(failure) => Err(failure),
+        };
         unserved.override_outcome(done)
     }
 

@@ -21,14 +21,14 @@ pub(crate) trait AgentBackend: Send {
     async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure>;
 }
 
-/// Returns the backend that a job asks for.
-pub(crate) fn backend_for(job: &WorkerJob) -> Box<dyn AgentBackend> {
-    match &job.backend {
+/// Returns the backend that a job asks for. Fails for one that the registry does not have.
+pub(crate) fn backend_for(job: &WorkerJob) -> Result<Box<dyn AgentBackend>, TurnFailure> {
+    Ok(match &job.backend {
         Backend::Mock { rules } => Box::new(ToolLoop::new(MockModel::new(rules, job))),
-        Backend::Native(native) => Box::new(ProgramBackend::native(native)),
-        Backend::Acp(acp) => Box::new(AcpBackend::new(acp)),
+        Backend::Native(native) => Box::new(ProgramBackend::native(native)?),
+        Backend::Acp(acp) => Box::new(AcpBackend::new(acp)?),
         Backend::Command { command } => Box::new(ProgramBackend::executable(command)),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
                 EventReporter::open(folder.path(), job.attempt, daemon.clone(), hour).unwrap();
             let cancelled = CancellationToken::new();
             let turn = TurnContext::new(&job, &daemon, &reporter, cancelled.clone());
-            let mut agent = backend_for(&job);
+            let mut agent = backend_for(&job).unwrap();
             let mut running = agent.turn(turn);
             // No daemon is there: programs wait for the schemas of their tools.
             let early = timeout(Duration::from_secs(5), &mut running).await;

@@ -5,16 +5,12 @@
 //! line means. The outcome comes from the last event and the exit status together; no text decides anything.
 
 mod acp;
-mod claude;
-mod codex;
-mod cursor;
+mod adapters;
 mod endpoint;
 mod event_recorder;
 mod executable;
-mod gemini;
 mod launch;
 mod line_reader;
-mod opencode;
 mod output_reader;
 mod private_files;
 mod process;
@@ -23,28 +19,25 @@ mod tests;
 
 use std::{collections::BTreeMap, path::Path, process::ExitStatus};
 
-use agent_worker_protocol::{CredentialMode, FailureClass, Native, Usage, VendorCli, WorkerEvent};
+use agent_worker_backends::{BackendSpec, find_backend};
+use agent_worker_protocol::{CredentialMode, FailureClass, Native, Usage, WorkerEvent};
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::time::Instant;
 
 pub(crate) use self::acp::AcpBackend;
 use self::{
-    claude::Claude,
-    codex::Codex,
-    cursor::Cursor,
-    endpoint::{ModelEndpoint, cli_endpoint},
+    adapters::{NewAdapter, find_adapter},
+    endpoint::ModelEndpoint,
     event_recorder::EventRecorder,
     executable::Executable,
-    gemini::Gemini,
     launch::{ProgramLaunch, open_tool_server, serve_tools},
-    opencode::Opencode,
 };
 use crate::{
     backend::AgentBackend,
     child_env::exit_status_text,
     model::ToolResult,
-    model_table::{self, ModelTokenUsage, PricingContext},
+    pricing::{ModelTokenUsage, PricingContext},
     tool_server::ToolServerEndpoint,
     truncation::truncate,
     turn::{TurnAnswer, TurnContext, TurnFailure},
@@ -56,6 +49,8 @@ const MAX_FAILURE_DETAIL_BYTES: usize = 500;
 /// One turn of a program: the turn itself, and what the program reaches it by.
 struct ProgramTurn<'a> {
     context: &'a TurnContext,
+    /// The model, as the program takes its name.
+    model: Option<String>,
     mode: CredentialMode,
     endpoint: ModelEndpoint,
     /// Serves the team's tools.
@@ -133,46 +128,29 @@ trait ProgramAdapter: Send {
 /// Runs a vendor's agent, or any executable, as one process per turn.
 pub(crate) struct ProgramBackend {
     launch: ProgramLaunch,
-    /// Whose program it is; `None` for any executable.
-    cli: Option<VendorCli>,
+    new_adapter: NewAdapter,
+    /// The row of a vendor's program; `None` for any executable.
+    spec: Option<&'static BackendSpec>,
 }
 
 impl ProgramBackend {
-    /// Returns the backend of a vendor's agent.
-    pub(crate) fn native(native: &Native) -> Self {
+    /// Returns the backend of a vendor's agent. Fails for a name that this version does not know.
+    pub(crate) fn native(native: &Native) -> Result<Self, TurnFailure> {
         let Native { cli, command, mode, session } = native;
-        let launch = ProgramLaunch::new(command, cli.programs(), *mode, *session);
-        Self { launch, cli: Some(*cli) }
+        let (Some(spec), Some(new_adapter)) = (find_backend(cli.word()), find_adapter(cli.word()))
+        else {
+            return Err(unknown_backend(cli.word()));
+        };
+        let launch = ProgramLaunch::new(command, spec.programs, *mode, *session);
+        Ok(Self { launch, new_adapter, spec: Some(spec) })
     }
 
     /// Returns the backend of an executable that speaks our own protocol.
     pub(crate) fn executable(command: &[String]) -> Self {
-        Self { launch: ProgramLaunch::executable(command), cli: None }
-    }
-
-    fn adapter(&self, session: Option<&Value>) -> Box<dyn ProgramAdapter> {
-        match self.cli {
-            Some(VendorCli::Claude) => Box::new(Claude::new(session)),
-            Some(VendorCli::Codex) => Box::new(Codex::new(session)),
-            Some(VendorCli::Gemini) => Box::new(Gemini::new(session)),
-            Some(VendorCli::Opencode) => Box::new(Opencode::new(session)),
-            Some(VendorCli::Cursor) => Box::new(Cursor::new(session)),
-            None => Box::new(Executable::default()),
-        }
-    }
-
-    fn model_endpoint(&self, context: &TurnContext) -> ModelEndpoint {
-        let model = context.request.model.as_deref();
-        self.cli.map(|cli| cli_endpoint(cli, model, &context.child_env.env)).unwrap_or_default()
-    }
-
-    /// Returns what is known of the cost before the program starts.
-    fn pricing_context(&self, context: &TurnContext, mode: CredentialMode) -> PricingContext {
-        let model = context.request.model.as_deref();
-        PricingContext {
-            program: self.cli.map_or("", VendorCli::word),
-            model: self.cli.and_then(|cli| model_table::model_for(cli, model)),
-            has_default_settings: mode == CredentialMode::Isolated,
+        Self {
+            launch: ProgramLaunch::executable(command),
+            new_adapter: |_| Box::new(Executable::default()),
+            spec: None,
         }
     }
 
@@ -180,21 +158,30 @@ impl ProgramBackend {
         let path = self.launch.resolve_path(&context.child_env)?;
         let tools = context.until_cancelled(open_tool_server(context)).await?;
         let (tool_server, gate) = (tools.endpoint.clone(), tools.gate_endpoint.clone());
-        let endpoint = self.model_endpoint(context);
+        let model = self.spec.and_then(|spec| spec.model_name(context.request.model.as_deref()));
+        let variables = self.spec.map(|spec| spec.endpoint.variables(model.as_deref()));
+        let endpoint =
+            ModelEndpoint::from_env(&variables.unwrap_or_default(), &context.child_env.env);
         let mode = self.launch.mode_for(&endpoint);
+        let pricing = PricingContext {
+            backend: self.spec.map_or("", |spec| spec.name),
+            model: model.clone(),
+            has_default_settings: mode == CredentialMode::Isolated,
+        };
         let turn = ProgramTurn {
             context,
+            model,
             mode,
             endpoint,
             tool_server: &tool_server,
             gate: &gate,
             session: self.launch.session(context),
         };
-        let recorder = EventRecorder::new(context, self.pricing_context(context, mode));
+        let recorder = EventRecorder::new(context, pricing);
         let work = context.until_cancelled(self.run_processes(&path, turn, &recorder));
         let served = serve_tools(tools, context, work).await;
         // A vendor's agent that never listed the tools did nothing for the team. An executable need not use them.
-        match self.cli {
+        match self.spec {
             Some(_) => served.require_tool_listing(self.launch.name()),
             None => served.done,
         }
@@ -209,7 +196,7 @@ impl ProgramBackend {
     ) -> Result<TurnAnswer, TurnFailure> {
         loop {
             let command = self.launch.command(path, &turn.context.child_env);
-            let mut adapter = self.adapter(turn.session.as_ref());
+            let mut adapter = (self.new_adapter)(turn.session.as_ref());
             let invocation = adapter.invocation(&turn).map_err(io_failure("write its settings"))?;
             match process::run_program(command, invocation, adapter.as_mut(), recorder).await? {
                 ProgramOutcome::Answered(text) => return Ok(text.into()),
@@ -231,6 +218,11 @@ impl AgentBackend for ProgramBackend {
     async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
         self.run(&turn).await
     }
+}
+
+fn unknown_backend(name: &str) -> TurnFailure {
+    let why = format!("this version has no backend `{name}`");
+    TurnFailure::new(FailureClass::Fatal, why)
 }
 
 fn io_failure(doing: &str) -> impl Fn(std::io::Error) -> TurnFailure {

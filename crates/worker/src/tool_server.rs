@@ -13,6 +13,7 @@ use std::{
     },
 };
 
+pub(crate) use agent_worker_backends::TEAM_SERVER_NAME;
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, Request, State},
@@ -32,8 +33,6 @@ use crate::{
     tool_set::ToolSet,
 };
 
-/// What programs call this server.
-pub(crate) const TEAM_SERVER_NAME: &str = "team";
 /// The revisions it speaks, the newest first. All of them begin with `initialize`.
 const PROTOCOL_REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 const TEAM_PATH: &str = "/mcp";

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use agent_worker_backends::backend_variables;
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
     AgentName, AgentSettings, InstanceRef, MockRule, Tag, Target,
@@ -144,7 +145,7 @@ fn request(args: Args, settings: &CliSettings) -> Result<AgentRequest, CliError>
         project: Some(settings.cwd.clone()),
         cwd: None,
         env: settings.filtered_env(|name| {
-            FORWARDED_VARIABLES.contains(&name) || agent.backend.variables().contains(&name)
+            FORWARDED_VARIABLES.contains(&name) || backend_variables(&agent.backend).contains(&name)
         }),
     })
 }

@@ -2,12 +2,12 @@
 //!
 //! One process has one conversation and one prompt. What it asks permission for goes to the daemon (`gate.rs`) and is
 //! waited for while it goes on talking. The protocol itself is in `client.rs`, pure; what differs between agents is data,
-//! in `agents.rs`.
+//! in the registry and in `preset.rs`.
 
-mod agents;
 mod call;
 mod client;
 mod failure;
+mod preset;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_protocol::{Acp, AcpAgent, FailureClass};
+use agent_worker_protocol::{Acp, FailureClass};
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::{
@@ -29,18 +29,22 @@ use tokio::{
     time::timeout,
 };
 
-use self::client::{AcpClient, AcpPermitDecision, AcpPermitQuestion, AcpStep, AcpTurnInput};
+use self::{
+    client::{AcpClient, AcpPermitDecision, AcpPermitQuestion, AcpStep, AcpTurnInput},
+    preset::AcpPreset,
+};
 use super::{
     ModelEndpoint, ProgramExit, ProgramInvocation, ProgramTurn,
     event_recorder::EventRecorder,
     io_failure,
     launch::{ProgramLaunch, open_tool_server, serve_tools},
     line_reader::ProgramLineReader,
+    unknown_backend,
 };
 use crate::{
     backend::AgentBackend,
     child_env::{OutputTail, PIPE_DRAIN_TIMEOUT},
-    model_table::PricingContext,
+    pricing::PricingContext,
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
@@ -50,32 +54,37 @@ const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// Runs an agent of the Agent Client Protocol as one process per turn.
 pub(crate) struct AcpBackend {
     launch: ProgramLaunch,
-    /// The agent, if it is a known one.
-    agent: Option<AcpAgent>,
+    /// The preset of an agent with a row.
+    preset: Option<AcpPreset>,
 }
 
 impl AcpBackend {
-    pub(crate) fn new(acp: &Acp) -> Self {
+    /// Returns the backend of an agent. Fails for a name that this version does not know.
+    pub(crate) fn new(acp: &Acp) -> Result<Self, TurnFailure> {
         let Acp { agent, command, mode, session } = acp;
-        let usual = agent.map(|agent| agents::preset(agent).program);
-        Self {
-            launch: ProgramLaunch::new(command, usual.as_slice(), *mode, *session),
-            agent: *agent,
-        }
-    }
-
-    fn model_endpoint(&self, context: &TurnContext) -> ModelEndpoint {
-        let (model, env) = (context.request.model.as_deref(), &context.child_env.env);
-        self.agent.map(|agent| agents::model_endpoint(agent, model, env)).unwrap_or_default()
+        let preset = match agent {
+            Some(agent) => {
+                Some(AcpPreset::find(agent.word()).ok_or_else(|| unknown_backend(agent.word()))?)
+            }
+            None => None,
+        };
+        let usual = preset.map(|preset| preset.spec.program);
+        let launch = ProgramLaunch::new(command, usual.as_slice(), *mode, *session);
+        Ok(Self { launch, preset })
     }
 
     async fn run(&self, context: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
         let path = self.launch.resolve_path(&context.child_env)?;
         let tools = context.until_cancelled(open_tool_server(context)).await?;
         let (tool_server, gate) = (tools.endpoint.clone(), tools.gate_endpoint.clone());
-        let endpoint = self.model_endpoint(context);
+        let spec = self.preset.map(|preset| preset.spec);
+        let model = spec.and_then(|spec| spec.model_name(context.request.model.as_deref()));
+        let variables = spec.map(|spec| spec.endpoint.variables(model.as_deref()));
+        let endpoint =
+            ModelEndpoint::from_env(&variables.unwrap_or_default(), &context.child_env.env);
         let turn = ProgramTurn {
             context,
+            model,
             mode: self.launch.mode_for(&endpoint),
             endpoint,
             tool_server: &tool_server,
@@ -83,7 +92,7 @@ impl AcpBackend {
             session: self.launch.session(context),
         };
         let command = self.launch.command(&path, &context.child_env);
-        let work = async { run_agent(self.agent, &turn, command).await.map(TurnAnswer::from) };
+        let work = async { run_agent(self.preset, &turn, command).await.map(TurnAnswer::from) };
         let served = serve_tools(tools, context, work).await;
         served.require_tool_listing(self.launch.name())
     }
@@ -99,19 +108,19 @@ impl AgentBackend for AcpBackend {
 
 /// Starts the agent, holds the conversation and waits for the process.
 async fn run_agent(
-    agent: Option<AcpAgent>,
+    preset: Option<AcpPreset>,
     turn: &ProgramTurn<'_>,
     mut command: Command,
 ) -> Result<String, TurnFailure> {
-    let started = match agent {
-        Some(agent) => agents::preset(agent).invocation(agent, turn),
+    let started = match preset {
+        Some(preset) => preset.invocation(turn),
         None => Ok((ProgramInvocation::default(), None)),
     };
     let (invocation, servers) = started.map_err(io_failure("write its settings"))?;
     let TurnContext { request, child_env, .. } = turn.context;
     let cwd = child_env.cwd.to_string_lossy();
     let client = AcpClient::new(AcpTurnInput {
-        preset: agent.map(agents::preset),
+        preset,
         cwd: &cwd,
         tool_server: turn.tool_server,
         tools_file: servers,

@@ -5,7 +5,7 @@ use agent_worker_protocol::{FailureClass, WorkerEvent};
 use super::{MAX_FAILURE_DETAIL_BYTES, ProgramEvent};
 use crate::{
     event_reporter::EventReporter,
-    model_table::PricingContext,
+    pricing::PricingContext,
     tool_server::TEAM_SERVER_NAME,
     truncation::truncate,
     turn::{TurnContext, TurnFailure},

@@ -6,17 +6,17 @@ use std::{
     path::Path,
 };
 
-use agent_worker_protocol::{CredentialMode, FailureClass, VendorCli};
+use agent_worker_protocol::{CredentialMode, FailureClass};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
+use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
-    class_of_status, model_table::model_for, private_files,
+    class_of_status, endpoint::provider_url, private_files,
 };
 use crate::{
     model::ToolResult,
-    model_table::ModelTokenUsage,
+    pricing::ModelTokenUsage,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
     turn::{TurnContext, TurnFailure},
 };
@@ -28,12 +28,10 @@ const MAX_ATTEMPTS: u32 = 3;
 
 /// What it complains of when it knows no such conversation.
 const SESSION_LOST_MESSAGE: &str = "Invalid session identifier";
-/// Google's own endpoint. Said even so: a file `.env` in the project could say another, and get the key.
-const GOOGLE_BASE_URL: &str = "https://generativelanguage.googleapis.com";
 
 /// What it has said so far.
 #[derive(Default)]
-pub(super) struct Gemini {
+struct Gemini {
     last: Option<GeminiSession>,
     answer: String,
     /// Which tools its open calls are for.
@@ -109,11 +107,10 @@ struct GeminiTokens {
     output_tokens: u64,
 }
 
-impl Gemini {
-    pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| GeminiSession::deserialize(session).ok());
-        Self { last, ..Self::default() }
-    }
+/// Makes the adapter of one process.
+pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
+    let last = session.and_then(|session| GeminiSession::deserialize(session).ok());
+    Box::new(Gemini { last, ..Gemini::default() })
 }
 
 impl ProgramAdapter for Gemini {
@@ -148,8 +145,8 @@ impl ProgramAdapter for Gemini {
         }
         invocation.args(["-o", "stream-json", "--skip-trust"]);
         invocation.args(["--allowed-mcp-server-names", TEAM_SERVER_NAME]);
-        if let Some(model) = model_for(VendorCli::Gemini, request.model.as_deref()) {
-            invocation.args(["--model", &model]);
+        if let Some(model) = &turn.model {
+            invocation.args(["--model", model]);
         }
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
@@ -266,14 +263,15 @@ fn set_model_endpoint(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocation
     match (&turn.endpoint.base_url, turn.mode) {
         (Some(url), _) => invocation.env("GOOGLE_GEMINI_BASE_URL", url),
         (None, CredentialMode::Isolated) => {
-            invocation.env("GOOGLE_GEMINI_BASE_URL", GOOGLE_BASE_URL);
+            // Named even so: a file `.env` in the project could name another, which would get the key.
+            invocation.env("GOOGLE_GEMINI_BASE_URL", provider_url("google"));
         }
         (None, CredentialMode::Login) => {}
     }
 }
 
 /// Its settings when it is told of its tools by the protocol. When isolated, its folder is there already.
-pub(super) fn write_acp_settings(
+pub(in crate::program) fn write_acp_settings(
     turn: &ProgramTurn<'_>,
     invocation: &mut ProgramInvocation,
 ) -> io::Result<()> {
@@ -343,7 +341,7 @@ fn failure_class(error: &str, exit: &ProgramExit) -> FailureClass {
 }
 
 /// Whether a reason is given anywhere in an answer. It may hold another one as text.
-pub(super) fn has_reason(answer: &Value, wanted: &str) -> bool {
+pub(in crate::program) fn has_reason(answer: &Value, wanted: &str) -> bool {
     match answer {
         Value::Object(fields) => {
             fields.get("reason").is_some_and(|reason| reason == wanted)

@@ -8,13 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, VendorCli};
+use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
+use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
-    model_table::model_for, private_files,
+    private_files,
 };
 use crate::{
     model::ToolResult,
@@ -31,7 +31,7 @@ const CLI_CONFIG_FILE: &str = "cli-config.json";
 
 /// What it has said so far.
 #[derive(Default)]
-pub(super) struct Cursor {
+struct Cursor {
     last: Option<CursorSession>,
     /// What it said since its last call.
     answer: String,
@@ -83,11 +83,10 @@ struct CursorResult {
     result: String,
 }
 
-impl Cursor {
-    pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| CursorSession::deserialize(session).ok());
-        Self { last, ..Self::default() }
-    }
+/// Makes the adapter of one process.
+pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
+    let last = session.and_then(|session| CursorSession::deserialize(session).ok());
+    Box::new(Cursor { last, ..Cursor::default() })
 }
 
 impl ProgramAdapter for Cursor {
@@ -99,8 +98,8 @@ impl ProgramAdapter for Cursor {
         if turn.context.permissions.default == PermissionAction::Allow {
             invocation.args(["--force"]);
         }
-        if let Some(model) = model_for(VendorCli::Cursor, request.model.as_deref()) {
-            invocation.args(["--model", &model]);
+        if let Some(model) = &turn.model {
+            invocation.args(["--model", model]);
         }
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);

@@ -8,14 +8,14 @@ use std::{
 
 use agent_worker_protocol::{
     ArgumentPattern, CredentialMode, FailureClass, PermissionAction, Permissions, ToolPattern,
-    Usage, VendorCli,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
+use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
-    class_of_status, model_table::model_for, private_files, usd_to_micros,
+    class_of_status, private_files, usd_to_micros,
 };
 use crate::{
     approval_gate,
@@ -32,7 +32,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// What it has said so far.
 #[derive(Default)]
-pub(super) struct Claude {
+struct Claude {
     /// The conversation it was told to go on with.
     last: Option<ClaudeSession>,
     has_begun: bool,
@@ -128,11 +128,10 @@ struct ClaudeMessage {
     content: Value,
 }
 
-impl Claude {
-    pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| ClaudeSession::deserialize(session).ok());
-        Self { last, ..Self::default() }
-    }
+/// Makes the adapter of one process.
+pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
+    let last = session.and_then(|session| ClaudeSession::deserialize(session).ok());
+    Box::new(Claude { last, ..Claude::default() })
 }
 
 impl ProgramAdapter for Claude {
@@ -165,8 +164,8 @@ impl ProgramAdapter for Claude {
         );
         invocation.args(["--permission-prompt-tool", &asks]);
         add_permission_args(&turn.context.permissions, &mut invocation);
-        if let Some(model) = model_for(VendorCli::Claude, request.model.as_deref()) {
-            invocation.args(["--model", &model]);
+        if let Some(model) = &turn.model {
+            invocation.args(["--model", model]);
         }
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
