@@ -22,3 +22,4 @@ nightly:
 
 fmt:
     cargo fmt --all
+    cargo fmt --all -- crates/worker/src/program/adapters/*.rs

@@ -248,14 +248,17 @@ fn backends_say_what_is_there_what_it_can_do_and_what_nobody_has_seen() {
     cursor    not found; no key or login seen
               can stream (a message at a time), resume; not cost, approvals,
               mid-turn
+              install: curl https://cursor.com/install -fsS | bash
               unverified: all of it: it cannot be tried without an account at its
               vendor
     opencode  not found; key: ANTHROPIC_API_KEY
               can stream (a message at a time), cost (where it knows the price),
               resume; not approvals, mid-turn
+              install: npm install --global opencode-ai
               unverified: the vendor's own servers, a login of yours
     gemini    not found; no key or login seen
               can stream, cost (by list price), resume; not approvals, mid-turn
+              install: npm install --global @google/gemini-cli
               unverified: the vendor's own servers, a login of yours
     acp       built in
               can stream, cost (if it says so), resume (if the agent can), approvals
@@ -287,9 +290,9 @@ fn backends_are_told_to_programs_and_by_the_doctor_without_a_secret() {
     note   backend api: not in this version
     ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; can stream, cost, resume, approvals; not mid-turn; unverified: the vendor's own servers, a login of yours
     ok     backend codex: found, does not say its version; login: codex/auth.json; can stream (a message at a time), cost (by list price), resume; not approvals, mid-turn; unverified: this version (tried: 0.166.0), the vendor's own servers, a login of yours
-    note   backend cursor: not found; no key or login seen; can stream (a message at a time), resume; not cost, approvals, mid-turn; unverified: all of it: it cannot be tried without an account at its vendor
-    note   backend opencode: not found; key: ANTHROPIC_API_KEY; can stream (a message at a time), cost (where it knows the price), resume; not approvals, mid-turn; unverified: the vendor's own servers, a login of yours
-    note   backend gemini: not found; no key or login seen; can stream, cost (by list price), resume; not approvals, mid-turn; unverified: the vendor's own servers, a login of yours
+    note   backend cursor: not found; no key or login seen; can stream (a message at a time), resume; not cost, approvals, mid-turn; install: curl https://cursor.com/install -fsS | bash; unverified: all of it: it cannot be tried without an account at its vendor
+    note   backend opencode: not found; key: ANTHROPIC_API_KEY; can stream (a message at a time), cost (where it knows the price), resume; not approvals, mid-turn; install: npm install --global opencode-ai; unverified: the vendor's own servers, a login of yours
+    note   backend gemini: not found; no key or login seen; can stream, cost (by list price), resume; not approvals, mid-turn; install: npm install --global @google/gemini-cli; unverified: the vendor's own servers, a login of yours
     ok     backend acp: built in; can stream, cost (if it says so), resume (if the agent can), approvals (for what it asks for); not mid-turn
     ok     backend command: built in; can stream (line by line), cost (if it says so), resume (if it says so); not approvals, mid-turn
     ");

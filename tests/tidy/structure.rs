@@ -9,15 +9,16 @@ const MEANINGLESS_NAMES: [&str; 7] =
     ["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs", "manager.rs", "service.rs"];
 
 /// The crates that each crate may depend on.
-const DEPENDENCIES: [(&str, &[&str]); 8] = [
+const DEPENDENCIES: [(&str, &[&str]); 9] = [
     ("protocol", &[]),
+    ("backends", &["protocol"]),
     ("host", &["protocol"]),
     ("store", &["protocol"]),
-    ("workflow", &["protocol"]),
-    ("kernel", &["protocol", "store", "workflow"]),
+    ("workflow", &["protocol", "backends"]),
+    ("kernel", &["protocol", "backends", "store", "workflow"]),
     ("daemon", &["protocol", "host", "store", "kernel"]),
-    ("worker", &["protocol", "host"]),
-    ("cli", &["protocol", "host", "workflow"]),
+    ("worker", &["protocol", "backends", "host"]),
+    ("cli", &["protocol", "backends", "host", "workflow"]),
 ];
 
 #[test]

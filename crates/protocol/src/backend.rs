@@ -1,4 +1,6 @@
 //! How a worker reaches a model: a vendor's program, an agent of a protocol, any other program, or a script.
+//!
+//! The shape of the setting only: which vendors and agents there are is in the registry (`crates/backends`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,39 +61,15 @@ pub struct Acp {
     pub session: SessionPolicy,
 }
 
-/// An agent of the Agent Client Protocol whose ways are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AcpAgent {
-    /// Claude Code, by its adapter `claude-agent-acp`.
-    Claude,
-    /// Codex, by an adapter `codex-acp`.
-    Codex,
-    /// GitHub Copilot CLI.
-    Copilot,
-    /// Gemini CLI.
-    Gemini,
-    /// opencode.
-    Opencode,
-    /// Qwen Code.
-    Qwen,
-}
+/// The name of an agent of the Agent Client Protocol, as in `agent:`. The registry has its row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct AcpAgent(String);
 
-/// A vendor's command-line agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum VendorCli {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// Gemini CLI.
-    Gemini,
-    /// opencode.
-    Opencode,
-    /// Cursor's CLI.
-    Cursor,
-}
+/// The name of a vendor's command-line agent, as in `backend:`. The registry has its row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct VendorCli(String);
 
 /// Where a vendor's agent has its settings and its login from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -115,133 +93,39 @@ pub enum SessionPolicy {
 }
 
 words! {
-    AcpAgent {
-        Claude => "claude", Codex => "codex", Copilot => "copilot", Gemini => "gemini", Opencode => "opencode",
-        Qwen => "qwen",
-    }
-    VendorCli { Claude => "claude", Codex => "codex", Gemini => "gemini", Opencode => "opencode", Cursor => "cursor" }
     CredentialMode { Isolated => "isolated", Login => "login" }
     SessionPolicy { Continue => "continue", Fresh => "fresh" }
 }
 
-impl VendorCli {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Cursor];
-
-    /// What its program is called, the usual name first.
-    pub const fn programs(self) -> &'static [&'static str] {
-        match self {
-            Self::Claude => &["claude"],
-            Self::Codex => &["codex"],
-            Self::Gemini => &["gemini"],
-            Self::Opencode => &["opencode"],
-            Self::Cursor => &["cursor-agent", "agent"],
-        }
-    }
-
-    /// The variables it has its key, its endpoint and its settings from: they reach it without being named in a file.
-    pub const fn variables(self) -> &'static [&'static str] {
-        match self {
-            Self::Claude => &[
-                "ANTHROPIC_API_KEY",
-                "ANTHROPIC_AUTH_TOKEN",
-                "ANTHROPIC_BASE_URL",
-                "CLAUDE_CODE_OAUTH_TOKEN",
-                "CLAUDE_CONFIG_DIR",
-            ],
-            Self::Codex => &["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"],
-            Self::Gemini => {
-                &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"]
+macro_rules! registered_names {
+    ($($ty:ident)*) => {$(
+        impl $ty {
+            /// Returns the name, as stored, shown and typed.
+            pub fn word(&self) -> &str {
+                &self.0
             }
-            // It asks whichever provider its model is of.
-            Self::Opencode => &[
-                "ANTHROPIC_API_KEY",
-                "ANTHROPIC_BASE_URL",
-                "GEMINI_API_KEY",
-                "GOOGLE_GEMINI_BASE_URL",
-                "GOOGLE_GENERATIVE_AI_API_KEY",
-                "OPENAI_API_KEY",
-                "OPENAI_BASE_URL",
-                "OPENCODE_API_KEY",
-                "OPENCODE_CONFIG",
-                "OPENCODE_CONFIG_DIR",
-                "OPENROUTER_API_KEY",
-                "XDG_CONFIG_HOME",
-                "XDG_DATA_HOME",
-                "XDG_STATE_HOME",
-            ],
-            Self::Cursor => &["CURSOR_API_KEY", "XDG_CONFIG_HOME"],
         }
-    }
-}
-
-impl Acp {
-    /// What the protocol tells calls apart by: it knows no names of tools. What is none of these is the last.
-    pub const TOOL_KINDS: [&str; 10] = [
-        "read",
-        "edit",
-        "delete",
-        "move",
-        "search",
-        "execute",
-        "think",
-        "fetch",
-        "switch_mode",
-        "other",
-    ];
-}
-
-impl AcpAgent {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Claude, Self::Codex, Self::Copilot, Self::Gemini, Self::Opencode, Self::Qwen];
-
-    /// The variables it has its key, its endpoint and its settings from.
-    pub const fn variables(self) -> &'static [&'static str] {
-        match self {
-            Self::Claude => VendorCli::Claude.variables(),
-            Self::Codex => VendorCli::Codex.variables(),
-            Self::Gemini => VendorCli::Gemini.variables(),
-            Self::Copilot => &[
-                "COPILOT_GITHUB_TOKEN",
-                "GH_TOKEN",
-                "GITHUB_TOKEN",
-                "COPILOT_PROVIDER_API_KEY",
-                "COPILOT_PROVIDER_BASE_URL",
-                "COPILOT_OFFLINE",
-                "COPILOT_HOME",
-            ],
-            Self::Opencode => &[
-                "OPENCODE_API_KEY",
-                "ANTHROPIC_API_KEY",
-                "OPENAI_API_KEY",
-                "GEMINI_API_KEY",
-                "OPENROUTER_API_KEY",
-                "OPENCODE_CONFIG_CONTENT",
-            ],
-            Self::Qwen => &["OPENAI_API_KEY", "OPENAI_BASE_URL", "QWEN_HOME"],
+        impl From<&str> for $ty {
+            fn from(name: &str) -> Self {
+                Self(name.to_owned())
+            }
         }
-    }
+        impl std::fmt::Display for $ty {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.pad(&self.0) }
+        }
+    )*};
 }
+
+registered_names! { AcpAgent VendorCli }
 
 impl Backend {
     /// Its word in the file.
-    pub fn word(&self) -> &'static str {
+    pub fn word(&self) -> &str {
         match self {
             Self::Mock { .. } => "mock",
             Self::Native(native) => native.cli.word(),
             Self::Acp(_) => "acp",
             Self::Command { .. } => "command",
-        }
-    }
-
-    /// The variables its worker gets beside those that everybody gets and those that the file names.
-    pub fn variables(&self) -> &'static [&'static str] {
-        match self {
-            Self::Native(native) => native.cli.variables(),
-            Self::Acp(acp) => acp.agent.map_or(&[], AcpAgent::variables),
-            Self::Mock { .. } | Self::Command { .. } => &[],
         }
     }
 }

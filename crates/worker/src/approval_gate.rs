@@ -29,7 +29,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
-use crate::{event_reporter::EventReporter, model::TurnFailure};
+use crate::{event_reporter::EventReporter, turn::TurnFailure};
 
 /// What programs call this server, and its only tool.
 pub(crate) const GATE_SERVER_NAME: &str = "gate";

@@ -13,7 +13,7 @@ use std::{
 
 use agent_worker_host::{DaemonSocket, LockFile, end_processes, own_descendants};
 use agent_worker_protocol::{
-    Backend, Finished, Problem, Span, SuspensionDetector, WorkerEvent, WorkerJob, WorkerOutcome,
+    Finished, Problem, Span, SuspensionDetector, WorkerEvent, WorkerJob, WorkerOutcome,
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -22,21 +22,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    approval_gate::ToolApprovalGate,
+    backend::backend_for,
     clocks::{AttemptClockReadings, Expiry, next_expiry},
     event_reporter::EventReporter,
-    mcp_client::McpClient,
-    mock::MockModel,
-    model::{ModelConversation, TurnFailure},
-    program::{self, JobProgram},
-    shell::Shell,
-    tool_loop::tool_loop,
-    toolbox::Toolbox,
-    worker_log::WorkerLog,
+    turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
-/// How long an agent that is told to stop may take to say so.
-const ACP_CANCEL_GRACE: Duration = Duration::from_secs(2);
+/// How long a backend may take to end after its turn was cancelled.
+const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
 /// Why a worker could not do what it is for. How an attempt went is no error: it is reported.
 #[derive(Debug, thiserror::Error)]
@@ -85,8 +78,8 @@ pub async fn run_worker(stdin: impl BufRead) -> Result<(), Error> {
         job.limits.orphan_grace.duration(),
     )
     .map_err(folder("begin events.jsonl"))?;
-    let stopping = CancellationToken::new();
-    let attempt = Attempt { job, daemon, report: report.clone(), began, stopping };
+    let cancelled = CancellationToken::new();
+    let attempt = Attempt { job, daemon, report: report.clone(), began, cancelled };
     let ended = tokio::select! {
         ended = attempt.run(signals) => ended,
         never = report.post_forever() => match never {},
@@ -120,13 +113,13 @@ struct Attempt {
     daemon: DaemonSocket,
     report: EventReporter,
     began: Instant,
-    /// The work is to end.
-    stopping: CancellationToken,
+    /// Ends the turn.
+    cancelled: CancellationToken,
 }
 
 /// What ended the work.
 enum WorkerEnding {
-    Completed(Result<String, TurnFailure>),
+    Completed(Result<TurnAnswer, TurnFailure>),
     Expired(Expiry),
     Stopped,
     Rejected(Problem),
@@ -136,26 +129,26 @@ impl Attempt {
     async fn run(&self, mut signals: WorkerSignals) -> Result<(), Error> {
         let started = self.report.record(WorkerEvent::Started { pid: std::process::id() });
         let ending = {
-            let mut labour = pin!(self.run_backend(started));
+            let mut turn = pin!(self.run_turn(started));
             let ending = tokio::select! {
-                ended = &mut labour => WorkerEnding::Completed(ended),
+                ended = &mut turn => WorkerEnding::Completed(ended),
                 expiry = self.wait_for_expiry() => WorkerEnding::Expired(expiry),
                 problem = self.report.wait_rejected() => WorkerEnding::Rejected(problem),
                 () = self.report.wait_stop_order() => WorkerEnding::Stopped,
                 _ = signals.term.recv() => WorkerEnding::Stopped,
             };
-            self.stopping.cancel();
-            if let (Backend::Acp(_), WorkerEnding::Expired(_) | WorkerEnding::Stopped) =
-                (&self.job.backend, &ending)
-            {
-                // It is told before it is ended, and may say what it has used.
-                let _ = timeout(ACP_CANCEL_GRACE, labour).await;
+            self.cancelled.cancel();
+            if let WorkerEnding::Expired(_) | WorkerEnding::Stopped = &ending {
+                // The backend may still report usage. Its result does not matter any more.
+                let _ = timeout(CANCEL_GRACE, turn).await;
             }
             ending
         };
         end_processes(own_descendants, self.job.limits.kill_grace.duration()).await;
         let finished = match ending {
-            WorkerEnding::Completed(Ok(text)) => Finished { text, outcome: WorkerOutcome::Ok },
+            WorkerEnding::Completed(Ok(TurnAnswer { text })) => {
+                Finished { text, outcome: WorkerOutcome::Ok }
+            }
             WorkerEnding::Completed(Err(failure)) => finished_without_text(failure.outcome()),
             WorkerEnding::Expired(expiry) => {
                 finished_without_text(expiry.outcome(&self.job.limits))
@@ -168,36 +161,18 @@ impl Attempt {
         self.report_finished(finished).await
     }
 
-    /// Does what the job asks for, once the daemon knows that somebody is about to.
-    async fn run_backend(&self, started: i64) -> Result<String, TurnFailure> {
-        self.report.wait_acknowledged(started).await;
-        let (job, report) = (&self.job, &self.report);
-        let log = WorkerLog::new(&job.env);
-        let daemon = McpClient::new(self.daemon.clone());
-        let shell = match &job.backend {
-            Backend::Mock { .. } => Some(Shell::new(job)),
-            Backend::Native(_) | Backend::Acp(_) | Backend::Command { .. } => None,
+    /// Lets the backend carry out the turn, once the daemon has acknowledged `started`.
+    async fn run_turn(&self, started: i64) -> Result<TurnAnswer, TurnFailure> {
+        let acknowledged = self.report.wait_acknowledged(started);
+        if self.cancelled.run_until_cancelled(acknowledged).await.is_none() {
+            return Err(TurnFailure::cancelled());
+        }
+        let turn = TurnContext::new(&self.job, &self.daemon, &self.report, self.cancelled.clone());
+        let unserved = turn.tools.unserved();
+        let done = match backend_for(&self.job) {
+            Ok(mut backend) => backend.turn(turn).await,
+            Err(failure) => Err(failure),
         };
-        let tools = Toolbox::new(daemon, shell, log.clone());
-        let unserved = tools.unserved();
-        let gate = ToolApprovalGate::new(self.daemon.clone(), job.attempt, report.clone());
-        let program = match &job.backend {
-            Backend::Mock { rules } => {
-                let conversation = ModelConversation {
-                    system_prompt: job.system_prompt.clone(),
-                    prompt: job.prompt.clone(),
-                    exchanges: Vec::new(),
-                };
-                let mut model = MockModel::new(rules, job);
-                let done = tool_loop(&mut model, &tools, conversation, job.max_steps, report).await;
-                return unserved.override_outcome(done);
-            }
-            Backend::Native(native) => JobProgram::native(native),
-            Backend::Acp(acp) => JobProgram::acp(acp),
-            Backend::Command { command } => JobProgram::executable(command),
-        };
-        let done =
-            program::run_turn(&program, job, (tools, gate), (report, &log), &self.stopping).await;
         unserved.override_outcome(done)
     }
 

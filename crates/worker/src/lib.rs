@@ -5,6 +5,7 @@
 
 mod approval_gate;
 mod attempt;
+mod backend;
 mod child_env;
 mod clocks;
 mod event_reporter;
@@ -12,14 +13,15 @@ mod journal;
 mod mcp_client;
 mod mock;
 mod model;
-mod model_table;
 mod post_schedule;
+mod pricing;
 mod program;
 mod shell;
 mod tool_loop;
 mod tool_server;
-mod toolbox;
+mod tool_set;
 mod truncation;
+mod turn;
 mod worker_log;
 
 pub use attempt::{Error, run_worker};

@@ -20,6 +20,7 @@ const MCP_NAME_HEADER: HeaderName = HeaderName::from_static(mcp_wire::NAME_HEADE
 const REQUEST_ID: u32 = 1;
 
 /// The daemon's tools, in the name of the attempt's token.
+#[derive(Clone)]
 pub(crate) struct McpClient(DaemonSocket);
 
 /// Why a call has no result.

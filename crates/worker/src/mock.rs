@@ -14,7 +14,8 @@ use tokio::time::sleep;
 use crate::{
     clocks::time_of_day,
     event_reporter::EventReporter,
-    model::{ModelConversation, ModelStep, ModelToolCall, StepModel, ToolResult, TurnFailure},
+    model::{Model, ModelConversation, ModelStep, ModelToolCall, ToolResult},
+    turn::TurnFailure,
 };
 
 /// A rule, and how far it is acted out.
@@ -45,7 +46,7 @@ impl MockModel {
 }
 
 #[async_trait]
-impl StepModel for MockModel {
+impl Model for MockModel {
     async fn step(
         &mut self,
         so_far: &ModelConversation,

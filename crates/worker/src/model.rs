@@ -1,20 +1,17 @@
-//! The seam between an attempt and whatever thinks for it: an LLM, or a script.
+//! The seam between the tool loop and what it asks for the next step: an LLM, or a script.
 //!
 //! A model is made with what does not change (its settings, the tools it may offer) and asked with
 //! what does: the conversation so far.
 
-use std::io;
-
-use agent_worker_host::is_shortage;
-use agent_worker_protocol::{FailureClass, Millis, Usage, WorkerOutcome};
+use agent_worker_protocol::Usage;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::event_reporter::EventReporter;
+use crate::{event_reporter::EventReporter, turn::TurnFailure};
 
 /// Thinks one step at a time.
 #[async_trait]
-pub(crate) trait StepModel: Send {
+pub(crate) trait Model: Send {
     /// Takes the next step. Words are shown through `report` as they come; so are its own retries.
     async fn step(
         &mut self,
@@ -69,39 +66,6 @@ pub(crate) struct ModelToolCall {
 pub(crate) enum ToolResult {
     Done(String),
     Failed(String),
-}
-
-/// Why there is no next step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TurnFailure {
-    pub(crate) class: FailureClass,
-    /// What happened, for people.
-    pub(crate) why: String,
-    /// When the provider said to come back.
-    pub(crate) retry_at: Option<Millis>,
-    /// Whether the machine had run out of something: that says nothing about the work.
-    pub(crate) is_shortage: bool,
-}
-
-impl TurnFailure {
-    pub(crate) fn new(class: FailureClass, why: impl Into<String>) -> Self {
-        Self { class, why: why.into(), retry_at: None, is_shortage: false }
-    }
-
-    /// A failure of the system while the worker was `doing` something.
-    pub(crate) fn from_io_error(doing: &str, error: &io::Error) -> Self {
-        let failure = Self::new(FailureClass::Fatal, format!("could not {doing}: {error}"));
-        Self { is_shortage: is_shortage(error), ..failure }
-    }
-
-    /// The outcome it is reported as.
-    pub(crate) fn outcome(self) -> WorkerOutcome {
-        let Self { class, why, retry_at, is_shortage } = self;
-        if is_shortage {
-            return WorkerOutcome::Unstarted { why };
-        }
-        WorkerOutcome::Failed { class, why, retry_at }
-    }
 }
 
 impl ToolResult {

@@ -1,91 +1,76 @@
-//! A program that does the thinking, for one turn: started, listened to, judged.
+//! Backends that start a program for every turn, read its output and judge its end.
 //!
-//! What differs between them is pure: how each is started, and what its lines mean. The outcome comes from its last
-//! event and its exit status together; what stands in a text decides nothing.
+//! `ProgramBackend` runs a program with a stream of its own, by an adapter each; `AcpBackend` holds a conversation in the
+//! Agent Client Protocol. An adapter is pure but for its private files: it says how its program is started and what each
+//! line means. The outcome comes from the last event and the exit status together; no text decides anything.
 
 mod acp;
-mod claude;
-mod codex;
-mod cursor;
+mod adapters;
 mod endpoint;
+mod event_recorder;
 mod executable;
-mod gemini;
+mod launch;
 mod line_reader;
-mod opencode;
 mod output_reader;
 mod private_files;
+mod process;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    pin::pin,
-    process::{ExitStatus, Stdio},
-};
+use std::{collections::BTreeMap, path::Path, process::ExitStatus};
 
-use agent_worker_protocol::{
-    Acp, AcpAgent, CredentialMode, FailureClass, Native, SessionPolicy, Usage, VendorCli,
-    WorkerEvent, WorkerJob,
-};
+use agent_worker_backends::{BackendSpec, find_backend};
+use agent_worker_protocol::{CredentialMode, FailureClass, Native, Usage, WorkerEvent};
+use async_trait::async_trait;
 use serde_json::Value;
-use tokio::{
-    io::AsyncWriteExt as _,
-    process::{Child, ChildStdin, Command},
-    time::{Instant, timeout},
-};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 
+pub(crate) use self::acp::AcpBackend;
 use self::{
-    claude::Claude,
-    codex::Codex,
-    cursor::Cursor,
-    endpoint::{ModelEndpoint, cli_endpoint},
+    adapters::{NewAdapter, find_adapter},
+    endpoint::ModelEndpoint,
+    event_recorder::EventRecorder,
     executable::Executable,
-    gemini::Gemini,
-    opencode::Opencode,
-    output_reader::OutputReader,
+    launch::{ProgramLaunch, open_tool_server, serve_tools},
 };
 use crate::{
-    approval_gate::ToolApprovalGate,
-    child_env::{ChildEnv, OutputTail, PIPE_DRAIN_TIMEOUT, exit_status_text},
-    event_reporter::EventReporter,
-    model::{ToolResult, TurnFailure},
-    model_table::{self, ModelTokenUsage, PricingContext},
-    tool_server::{TEAM_SERVER_NAME, ToolServer, ToolServerEndpoint},
-    toolbox::Toolbox,
+    backend::AgentBackend,
+    child_env::exit_status_text,
+    model::ToolResult,
+    pricing::{ModelTokenUsage, PricingContext},
+    tool_server::ToolServerEndpoint,
     truncation::truncate,
-    worker_log::WorkerLog,
+    turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
 /// How much of what a program complained about stands in a failure.
 const MAX_FAILURE_DETAIL_BYTES: usize = 500;
-/// What a turn may leave for the next one: every later job has it in it.
-const MAX_SESSION_BYTES: usize = 64 * 1024;
 
-/// What a turn is made of: the same for every vendor.
+/// One turn of a program: the turn itself, and what the program reaches it by.
 struct ProgramTurn<'a> {
-    job: &'a WorkerJob,
+    context: &'a TurnContext,
+    /// The model, as the program takes its name.
+    model: Option<String>,
     mode: CredentialMode,
     endpoint: ModelEndpoint,
-    /// Where our tools are.
+    /// Serves the team's tools.
     tool_server: &'a ToolServerEndpoint,
-    /// Where the program asks whether it may.
+    /// Serves the program's requests for approval.
     gate: &'a ToolServerEndpoint,
-    /// What the last turn said its conversation is, if this one goes on with it.
+    /// The conversation to continue.
     session: Option<Value>,
 }
 
-/// How a program is started.
+/// Arguments, environment and input of a program.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct BackendInvocation {
+struct ProgramInvocation {
     args: Vec<String>,
-    /// On top of the job's environment.
+    /// Added to the environment of the job.
     env: BTreeMap<String, String>,
     stdin: String,
 }
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Debug, PartialEq)]
 enum ProgramEvent {
     Text(String),
@@ -99,395 +84,152 @@ enum ProgramEvent {
         tool: String,
         result: ToolResult,
     },
-    /// With what it cost, if it says so.
+    /// Tokens, with their cost if the program reports it.
     Usage(Usage),
-    /// Of each model, where it never says what that cost.
+    /// Tokens of each model, where the program never reports a cost.
     UsageByModel(Vec<ModelTokenUsage>),
     Retry(String),
     Session(Value),
-    /// There is no point in waiting for the rest.
+    /// The turn has failed; the rest of the output does not matter.
     GaveUp(TurnFailure),
 }
 
-/// How a program ended.
+/// The end of a process.
 struct ProgramExit {
     status: ExitStatus,
-    /// The end of what it complained about.
+    /// The end of its stderr.
     stderr_tail: String,
 }
 
-/// What came of it.
+/// The outcome of one process.
 #[derive(Debug, PartialEq)]
 enum ProgramOutcome {
     Answered(String),
     Failed(TurnFailure),
-    /// It does not know the conversation it was to go on with. Nothing was done.
+    /// The program does not know the conversation that it was to continue. It did nothing.
     SessionLost,
 }
 
-/// One vendor's agent, and what it has said so far.
-trait VendorAdapter: Send {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> std::io::Result<BackendInvocation>;
+/// One kind of program: how it is started, and the state of reading its output. Made for each process.
+trait ProgramAdapter: Send {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> std::io::Result<ProgramInvocation>;
     fn parse_line(&mut self, line: &str) -> Vec<ProgramEvent>;
     fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome;
-    /// What a line of its log says that its events do not. One that is no such line is a complaint.
+    /// Reads a line of the program's log on stderr. `None` if the line is a complaint and not a log line.
     fn parse_log_line(&mut self, _line: &str) -> Option<Vec<ProgramEvent>> {
         None
     }
-    /// Until when it may be waited for as it is now, and what has become of it then.
+    /// Returns until when the worker waits for the next line, and the failure after that.
     fn wait_limit(&self) -> Option<(Instant, TurnFailure)> {
         None
     }
-    /// Whether it did nothing for the team if it never asked for its tools.
-    fn needs_tools(&self) -> bool {
-        true
-    }
 }
 
-/// How one talks to a program.
-#[derive(Clone, Copy)]
-enum ProgramProtocol {
-    /// A vendor's own.
-    Vendor(VendorCli),
-    /// The Agent Client Protocol, with an agent whose ways are known or any.
-    Acp(Option<AcpAgent>),
-    /// Ours.
-    Executable,
+/// Runs a vendor's agent, or any executable, as one process per turn.
+pub(crate) struct ProgramBackend {
+    launch: ProgramLaunch,
+    new_adapter: NewAdapter,
+    /// The row of a vendor's program; `None` for any executable.
+    spec: Option<&'static BackendSpec>,
 }
 
-/// Which program, and how it is used.
-pub(crate) struct JobProgram<'a> {
-    protocol: ProgramProtocol,
-    /// Its name or path, and what always comes first.
-    command: Vec<&'a str>,
-    /// What else it may be called.
-    alias: Option<&'static str>,
-    mode: Option<CredentialMode>,
-    session: SessionPolicy,
-}
-
-impl<'a> JobProgram<'a> {
-    /// A vendor's own agent.
-    pub(crate) fn native(native: &'a Native) -> Self {
+impl ProgramBackend {
+    /// Returns the backend of a vendor's agent. Fails for a name that this version does not know.
+    pub(crate) fn native(native: &Native) -> Result<Self, TurnFailure> {
         let Native { cli, command, mode, session } = native;
-        let mut command: Vec<_> = command.iter().map(String::as_str).collect();
-        let mut alias = None;
-        if command.is_empty() {
-            let names = cli.programs();
-            command.extend(names.first());
-            alias = names.get(1).copied();
-        }
-        Self {
-            protocol: ProgramProtocol::Vendor(*cli),
-            command,
-            alias,
-            mode: *mode,
-            session: *session,
-        }
-    }
-
-    /// An agent of the Agent Client Protocol.
-    pub(crate) fn acp(acp: &'a Acp) -> Self {
-        let Acp { agent, command, mode, session } = acp;
-        let mut command: Vec<_> = command.iter().map(String::as_str).collect();
-        if let (Some(agent), true) = (agent, command.is_empty()) {
-            command.push(acp::default_program(*agent));
-        }
-        Self {
-            protocol: ProgramProtocol::Acp(*agent),
-            command,
-            alias: None,
-            mode: *mode,
-            session: *session,
-        }
-    }
-
-    /// Any other.
-    pub(crate) fn executable(command: &'a [String]) -> Self {
-        let command = command.iter().map(String::as_str).collect();
-        Self {
-            protocol: ProgramProtocol::Executable,
-            command,
-            alias: None,
-            mode: None,
-            session: SessionPolicy::Continue,
-        }
-    }
-
-    /// Who reads its lines; nobody where they are a conversation.
-    fn adapter(&self, session: Option<&Value>) -> Result<Box<dyn VendorAdapter>, Option<AcpAgent>> {
-        Ok(match self.protocol {
-            ProgramProtocol::Vendor(VendorCli::Claude) => Box::new(Claude::new(session)),
-            ProgramProtocol::Vendor(VendorCli::Codex) => Box::new(Codex::new(session)),
-            ProgramProtocol::Vendor(VendorCli::Gemini) => Box::new(Gemini::new(session)),
-            ProgramProtocol::Vendor(VendorCli::Opencode) => Box::new(Opencode::new(session)),
-            ProgramProtocol::Vendor(VendorCli::Cursor) => Box::new(Cursor::new(session)),
-            ProgramProtocol::Executable => Box::new(Executable::default()),
-            ProgramProtocol::Acp(agent) => return Err(agent),
-        })
-    }
-
-    /// Where it reaches its model.
-    fn model_endpoint(&self, job: &WorkerJob) -> ModelEndpoint {
-        match self.protocol {
-            ProgramProtocol::Vendor(cli) => cli_endpoint(cli, job.model.as_deref(), &job.env),
-            ProgramProtocol::Acp(Some(agent)) => acp::model_endpoint(agent, job),
-            ProgramProtocol::Acp(None) | ProgramProtocol::Executable => ModelEndpoint::default(),
-        }
-    }
-
-    /// What is known of its costs before it begins.
-    fn pricing_context(&self, job: &WorkerJob, mode: CredentialMode) -> PricingContext {
-        let cli = match self.protocol {
-            ProgramProtocol::Vendor(cli) => Some(cli),
-            ProgramProtocol::Acp(_) | ProgramProtocol::Executable => None,
+        let (Some(spec), Some(new_adapter)) = (find_backend(cli.word()), find_adapter(cli.word()))
+        else {
+            return Err(unknown_backend(cli.word()));
         };
-        let model = cli.and_then(|cli| model_table::model_for(cli, job.model.as_deref()));
-        let is_as_usual = mode == CredentialMode::Isolated;
-        PricingContext {
-            program: cli.map_or("", VendorCli::word),
-            model,
-            has_default_settings: is_as_usual,
+        let launch = ProgramLaunch::new(command, spec.programs, *mode, *session);
+        Ok(Self { launch, new_adapter, spec: Some(spec) })
+    }
+
+    /// Returns the backend of an executable that speaks our own protocol.
+    pub(crate) fn executable(command: &[String]) -> Self {
+        Self {
+            launch: ProgramLaunch::executable(command),
+            new_adapter: |_| Box::new(Executable::default()),
+            spec: None,
         }
     }
 
-    /// Where it is.
-    /// The mode that the workflow file names; else a key decides.
-    fn mode_for(&self, endpoint: &ModelEndpoint) -> CredentialMode {
-        let default =
-            if endpoint.key.is_some() { CredentialMode::Isolated } else { CredentialMode::Login };
-        self.mode.unwrap_or(default)
+    async fn run(&self, context: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
+        let path = self.launch.resolve_path(&context.child_env)?;
+        let tools = context.until_cancelled(open_tool_server(context)).await?;
+        let (tool_server, gate) = (tools.endpoint.clone(), tools.gate_endpoint.clone());
+        let model = self.spec.and_then(|spec| spec.model_name(context.request.model.as_deref()));
+        let variables = self.spec.map(|spec| spec.endpoint.variables(model.as_deref()));
+        let endpoint =
+            ModelEndpoint::from_env(&variables.unwrap_or_default(), &context.child_env.env);
+        let mode = self.launch.mode_for(&endpoint);
+        let pricing = PricingContext {
+            backend: self.spec.map_or("", |spec| spec.name),
+            model: model.clone(),
+            has_default_settings: mode == CredentialMode::Isolated,
+        };
+        let turn = ProgramTurn {
+            context,
+            model,
+            mode,
+            endpoint,
+            tool_server: &tool_server,
+            gate: &gate,
+            session: self.launch.session(context),
+        };
+        let recorder = EventRecorder::new(context, pricing);
+        let work = context.until_cancelled(self.run_processes(&path, turn, &recorder));
+        let served = serve_tools(tools, context, work).await;
+        // A vendor's agent that never listed the tools did nothing for the team. An executable need not use them.
+        match self.spec {
+            Some(_) => served.require_tool_listing(self.launch.name()),
+            None => served.done,
+        }
     }
 
-    fn resolve_path(&self, child_env: &ChildEnv) -> Result<PathBuf, TurnFailure> {
-        let name = self.command.first().copied().unwrap_or_default();
-        let found = child_env.find_program(name);
-        found.or_else(|| child_env.find_program(self.alias?)).ok_or_else(|| {
-            let why = format!("there is no program `{name}` on the agent's PATH");
-            TurnFailure::new(FailureClass::Fatal, why)
-        })
-    }
-}
-
-/// Lets a program do what the job asks for.
-pub(crate) async fn run_turn(
-    program: &JobProgram<'_>,
-    job: &WorkerJob,
-    (tools, gate): (Toolbox, ToolApprovalGate),
-    (report, log): (&EventReporter, &WorkerLog),
-    stopping: &CancellationToken,
-) -> Result<String, TurnFailure> {
-    let child_env = ChildEnv::new(job);
-    let path = program.resolve_path(&child_env)?;
-    // Asked for before it starts, so that a daemon that is away holds up nobody who waits for tools only so long.
-    let listed =
-        tools.list_tools().await.map_err(|why| TurnFailure::new(FailureClass::Transient, why))?;
-    let tool_server = ToolServer::open(tools, gate.clone(), listed, report.clone())
-        .await
-        .map_err(io_failure("open a port on loopback"))?;
-    let tools_endpoint = tool_server.endpoint.clone();
-    let gate_endpoint = tool_server.gate_endpoint.clone();
-    let endpoint = program.model_endpoint(job);
-    let mode = program.mode_for(&endpoint);
-    let session = job.session.clone().filter(|_| program.session == SessionPolicy::Continue);
-    let pricing = program.pricing_context(job, mode);
-    let (tools_at, gate_at) = (&tools_endpoint, &gate_endpoint);
-    let mut turn =
-        ProgramTurn { job, mode, endpoint, tool_server: tools_at, gate: gate_at, session };
-    let mut needs_tools = true;
-    let work = async {
+    /// Starts the program; once more without its conversation, if the program has lost that.
+    async fn run_processes(
+        &self,
+        path: &Path,
+        mut turn: ProgramTurn<'_>,
+        recorder: &EventRecorder<'_>,
+    ) -> Result<TurnAnswer, TurnFailure> {
         loop {
-            let mut command = child_env.command(&path);
-            command.args(program.command.iter().skip(1));
-            let mut vendor = match program.adapter(turn.session.as_ref()) {
-                Ok(vendor) => vendor,
-                Err(agent) => {
-                    let (gate, pricing) = (&gate, &pricing);
-                    let context = acp::AcpContext { gate, pricing, report, log, stopping };
-                    return acp::run_agent(agent, &turn, command, &context).await;
-                }
-            };
-            needs_tools = vendor.needs_tools();
-            let invocation = vendor.invocation(&turn).map_err(io_failure("write its settings"))?;
-            let verdict =
-                run_program(command, invocation, vendor.as_mut(), &pricing, report, log).await?;
-            match verdict {
-                ProgramOutcome::Answered(text) => return Ok(text),
+            let command = self.launch.command(path, &turn.context.child_env);
+            let mut adapter = (self.new_adapter)(turn.session.as_ref());
+            let invocation = adapter.invocation(&turn).map_err(io_failure("write its settings"))?;
+            match process::run_program(command, invocation, adapter.as_mut(), recorder).await? {
+                ProgramOutcome::Answered(text) => return Ok(text.into()),
                 ProgramOutcome::Failed(failure) => return Err(failure),
                 ProgramOutcome::SessionLost if turn.session.take().is_some() => {
                     let why = "its conversation is gone; it begins a new one".to_owned();
-                    report.record(WorkerEvent::Retry { why });
+                    turn.context.reporter.record(WorkerEvent::Retry { why });
                 }
                 ProgramOutcome::SessionLost => {
                     return Err(TurnFailure::new(FailureClass::Fatal, "it began no conversation"));
                 }
             }
         }
-    };
-    let work = async {
-        tokio::select! {
-            done = work => done,
-            failure = gate.wait_for_failure() => Err(failure),
-        }
-    };
-    let (done, has_looked) = Box::pin(tool_server.serve(work)).await;
-    if !needs_tools || has_looked {
-        return done;
     }
-    require_tool_listing(program.command.first().copied().unwrap_or_default(), done)
 }
 
-/// What came of a program that never asked for the team's tools.
-fn require_tool_listing(
-    name: &str,
-    done: Result<String, TurnFailure>,
-) -> Result<String, TurnFailure> {
-    let why = format!("`{name}` has never asked for the team's tools");
-    match done {
-        // Many go on as if nothing were missing. Then nothing it did for the team has arrived.
-        Ok(_) => Err(TurnFailure::new(FailureClass::Fatal, why)),
-        // One that ends then says so only among much else.
-        Err(failure) if failure.class == FailureClass::Crash => {
-            Err(TurnFailure { why: format!("{why}; {}", failure.why), ..failure })
-        }
-        Err(failure) => Err(failure),
+#[async_trait]
+impl AgentBackend for ProgramBackend {
+    async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
+        self.run(&turn).await
     }
+}
+
+fn unknown_backend(name: &str) -> TurnFailure {
+    let why = format!("this version has no backend `{name}`");
+    TurnFailure::new(FailureClass::Fatal, why)
 }
 
 fn io_failure(doing: &str) -> impl Fn(std::io::Error) -> TurnFailure {
     move |error| TurnFailure::from_io_error(doing, &error)
 }
 
-/// Starts the program and listens to its end.
-async fn run_program(
-    mut command: Command,
-    invocation: BackendInvocation,
-    vendor: &mut dyn VendorAdapter,
-    pricing: &PricingContext,
-    report: &EventReporter,
-    log: &WorkerLog,
-) -> Result<ProgramOutcome, TurnFailure> {
-    let mut child = command
-        .args(&invocation.args)
-        .envs(&invocation.env)
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(io_failure("start it"))?;
-    let stdin = child.stdin.take();
-    let told = async {
-        write_prompt(stdin, &invocation.stdin).await;
-        std::future::pending().await
-    };
-    // Who has ended need not have read to the end.
-    let heard = tokio::select! {
-        heard = read_output(&mut child, vendor, pricing, report, log) => heard,
-        never = told => never,
-    };
-    let exit = match heard? {
-        Ok(exit) => exit,
-        Err(failure) => return Ok(ProgramOutcome::Failed(failure)),
-    };
-    Ok(vendor.outcome(&exit))
-}
-
-/// Gives it its prompt. One that does not read it shows that by its end.
-async fn write_prompt(stdin: Option<ChildStdin>, prompt: &str) {
-    if let Some(mut stdin) = stdin {
-        let _ = stdin.write_all(prompt.as_bytes()).await;
-    }
-}
-
-/// Listens until it is gone or gives up.
-async fn read_output(
-    child: &mut Child,
-    vendor: &mut dyn VendorAdapter,
-    pricing: &PricingContext,
-    report: &EventReporter,
-    log: &WorkerLog,
-) -> Result<Result<ProgramExit, TurnFailure>, TurnFailure> {
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let mut errors = OutputTail::default();
-    let ear = OutputReader::new(vendor, pricing, report, log);
-    let ended = {
-        // Who has given up is not waited for.
-        let mut reading = pin!(async {
-            tokio::try_join!(ear.read_events(stdout), ear.read_stderr(stderr, &mut errors))
-        });
-        tokio::select! {
-            read = &mut reading => match read {
-                Err(failure) => Err(failure),
-                Ok(((), ())) => Ok(child.wait().await),
-            },
-            status = child.wait() => {
-                // What it wrote itself is in the pipe already.
-                match timeout(PIPE_DRAIN_TIMEOUT, reading).await {
-                    Ok(Err(failure)) => Err(failure),
-                    Ok(Ok(((), ()))) | Err(_) => Ok(status),
-                }
-            }
-        }
-    };
-    match ended {
-        Err(failure) => Ok(Err(failure)),
-        Ok(status) => {
-            let status = status.map_err(io_failure("wait for it"))?;
-            Ok(Ok(ProgramExit { status, stderr_tail: errors.text() }))
-        }
-    }
-}
-
-/// Passes on what was heard, up to where it gave up.
-fn report_events(
-    heard: Vec<ProgramEvent>,
-    pricing: &PricingContext,
-    report: &EventReporter,
-    log: &WorkerLog,
-) -> Result<(), TurnFailure> {
-    for heard in heard {
-        match heard {
-            ProgramEvent::Text(text) => {
-                log.write_output(text.as_bytes());
-                report.stream_text(&text);
-            }
-            // Our own tools are told of where they are called.
-            ProgramEvent::ToolCalled { tool, .. } | ProgramEvent::ToolAnswered { tool, .. }
-                if is_team_tool(&tool) => {}
-            ProgramEvent::ToolCalled { id, tool, args } => {
-                report.record_tool_call(&id, &tool, args);
-            }
-            ProgramEvent::ToolAnswered { id, tool, result } => {
-                report.record_tool_result(&id, &tool, &result);
-            }
-            ProgramEvent::Usage(usage) => {
-                report.record(WorkerEvent::Usage(usage));
-            }
-            ProgramEvent::UsageByModel(shares) => {
-                report.record(WorkerEvent::Usage(pricing.usage(&shares)));
-            }
-            ProgramEvent::Retry(why) => {
-                report.record(WorkerEvent::Retry { why: truncate(&why, MAX_FAILURE_DETAIL_BYTES) });
-            }
-            ProgramEvent::Session(session) => {
-                if session.to_string().len() > MAX_SESSION_BYTES {
-                    let why = "what it says of its conversation is longer than 64 KiB";
-                    return Err(TurnFailure::new(FailureClass::Fatal, why));
-                }
-                report.record(WorkerEvent::Session { session });
-            }
-            ProgramEvent::GaveUp(failure) => return Err(failure),
-        }
-    }
-    Ok(())
-}
-
-/// Whether a vendor's name for a tool means one of ours.
-fn is_team_tool(tool: &str) -> bool {
-    tool.strip_prefix("mcp__").is_some_and(|tool| {
-        tool.strip_prefix(TEAM_SERVER_NAME).is_some_and(|tool| tool.starts_with("__"))
-    })
-}
-
-impl BackendInvocation {
+impl ProgramInvocation {
     fn args<const N: usize>(&mut self, args: [&str; N]) {
         self.args.extend(args.map(str::to_owned));
     }
@@ -498,7 +240,7 @@ impl BackendInvocation {
 }
 
 impl ProgramExit {
-    /// It ended and never said how.
+    /// Returns the failure of a program that ended without a result.
     fn crash_failure(&self) -> TurnFailure {
         TurnFailure::new(
             FailureClass::Crash,
@@ -525,7 +267,7 @@ fn usd_to_micros(dollars: f64) -> u64 {
     (dollars * 1e6).round().clamp(0.0, 1e15) as u64
 }
 
-/// The class of a failure that a provider's status stands for.
+/// Returns the class of a failure with this HTTP status of the provider.
 fn class_of_status(status: u64) -> FailureClass {
     match status {
         401 | 403 => FailureClass::Auth,

@@ -5,7 +5,6 @@ use std::{
     process::{ExitStatus, Stdio},
 };
 
-use agent_worker_protocol::WorkerJob;
 use tokio::{process::Child, time::timeout};
 
 use crate::{
@@ -16,11 +15,12 @@ use crate::{
 };
 
 /// Runs commands.
+#[derive(Clone)]
 pub(crate) struct Shell(ChildEnv);
 
 impl Shell {
-    pub(crate) fn new(job: &WorkerJob) -> Self {
-        Self(ChildEnv::new(job))
+    pub(crate) fn new(child_env: ChildEnv) -> Self {
+        Self(child_env)
     }
 
     /// Runs a command to its end. Its result is its stdout, or how it failed and its stderr.

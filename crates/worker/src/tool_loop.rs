@@ -1,35 +1,58 @@
-//! Ask the model, call its tools, tell it what they answered, ask again, until it calls none.
+//! The backend for models without a program: asks the model, calls its tools, returns their results to it, and asks again
+//! until the model calls no tool.
 
 use agent_worker_protocol::{FailureClass, Usage, WorkerEvent};
+use async_trait::async_trait;
 
 use crate::{
-    event_reporter::EventReporter,
-    model::{ModelConversation, StepModel, ToolExchange, TurnFailure},
-    toolbox::Toolbox,
+    backend::AgentBackend,
+    model::{Model, ModelConversation, ToolExchange},
+    shell::Shell,
+    turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
-/// Runs a model to its last word, asking it at most `max_steps` times.
-pub(crate) async fn tool_loop(
-    model: &mut dyn StepModel,
-    tools: &Toolbox,
-    mut conversation: ModelConversation,
-    max_steps: u32,
-    report: &EventReporter,
-) -> Result<String, TurnFailure> {
-    for _ in 0..max_steps {
-        let step = model.step(&conversation, report).await?;
-        if step.usage != Usage::default() {
-            report.record(WorkerEvent::Usage(step.usage));
-        }
-        if step.calls.is_empty() {
-            return Ok(step.text);
-        }
-        let mut results = Vec::with_capacity(step.calls.len());
-        for call in &step.calls {
-            results.push(tools.call(call, report).await);
-        }
-        conversation.exchanges.push(ToolExchange { text: step.text, calls: step.calls, results });
+/// Runs the turns of a model.
+pub(crate) struct ToolLoop<M> {
+    model: M,
+}
+
+impl<M: Model> ToolLoop<M> {
+    pub(crate) fn new(model: M) -> Self {
+        Self { model }
     }
-    let why = format!("its model was asked {max_steps} times (max_steps) and still called tools");
-    Err(TurnFailure::new(FailureClass::Fatal, why))
+
+    async fn run(&mut self, turn: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
+        let tools = turn.tools.clone().with_shell(Shell::new(turn.child_env.clone()));
+        let mut conversation = ModelConversation {
+            system_prompt: turn.request.system_prompt.clone(),
+            prompt: turn.request.prompt.clone(),
+            exchanges: Vec::new(),
+        };
+        let max_steps = turn.limits.max_steps;
+        for _ in 0..max_steps {
+            let step = self.model.step(&conversation, &turn.reporter).await?;
+            if step.usage != Usage::default() {
+                turn.reporter.record(WorkerEvent::Usage(step.usage));
+            }
+            if step.calls.is_empty() {
+                return Ok(step.text.into());
+            }
+            let mut results = Vec::with_capacity(step.calls.len());
+            for call in &step.calls {
+                results.push(tools.call(call).await);
+            }
+            let exchange = ToolExchange { text: step.text, calls: step.calls, results };
+            conversation.exchanges.push(exchange);
+        }
+        let why =
+            format!("its model was asked {max_steps} times (max_steps) and still called tools");
+        Err(TurnFailure::new(FailureClass::Fatal, why))
+    }
+}
+
+#[async_trait]
+impl<M: Model> AgentBackend for ToolLoop<M> {
+    async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
+        turn.until_cancelled(self.run(&turn)).await
+    }
 }

@@ -13,6 +13,7 @@ use std::{
     },
 };
 
+pub(crate) use agent_worker_backends::TEAM_SERVER_NAME;
 use agent_worker_protocol::mcp_wire::{
     INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, McpRpcErrorBody, McpRpcErrorReply,
     McpRpcReply,
@@ -32,13 +33,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     approval_gate::{self, ToolApprovalGate},
-    event_reporter::EventReporter,
     model::{ModelToolCall, ToolResult},
-    toolbox::Toolbox,
+    tool_set::ToolSet,
 };
 
-/// What programs call this server.
-pub(crate) const TEAM_SERVER_NAME: &str = "team";
 /// The revisions it speaks, the newest first. All of them begin with `initialize`.
 const PROTOCOL_REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 const TEAM_PATH: &str = "/mcp";
@@ -71,10 +69,9 @@ struct ToolServerInner {
     authorization: String,
     gate_authorization: String,
     gate: ToolApprovalGate,
-    tools: Toolbox,
+    tools: ToolSet,
     /// The tools, as they are shown.
     tool_list: Vec<Value>,
-    report: EventReporter,
     /// Somebody has asked which tools there are.
     has_listed_tools: AtomicBool,
     /// How many calls there were.
@@ -103,12 +100,11 @@ struct ToolServerCallParams {
 impl ToolServer {
     /// Opens a door at a free port.
     pub(crate) async fn open(
-        tools: Toolbox,
+        tools: ToolSet,
         gate: ToolApprovalGate,
-        mut listed: Vec<Value>,
-        report: EventReporter,
+        mut schemas: Vec<Value>,
     ) -> std::io::Result<Self> {
-        for tool in listed.iter_mut().filter_map(Value::as_object_mut) {
+        for tool in schemas.iter_mut().filter_map(Value::as_object_mut) {
             // Only a program that checks answers would read it.
             tool.remove("outputSchema");
         }
@@ -126,8 +122,7 @@ impl ToolServer {
             gate_authorization: format!("Bearer {}", gate_endpoint.token),
             gate,
             tools,
-            tool_list: listed,
-            report,
+            tool_list: schemas,
             has_listed_tools: AtomicBool::default(),
             call_count: AtomicU32::default(),
             closing: CancellationToken::new(),
@@ -285,10 +280,10 @@ impl ToolServerState {
         let ToolServerCallParams { name, arguments } =
             serde_json::from_value(Value::Object(params))
                 .map_err(|error| McpRpcErrorBody::new(INVALID_PARAMS, error.to_string()))?;
-        let ToolServerInner { tools, report, call_count: called, closing, calls, .. } = &*self.0;
+        let ToolServerInner { tools, call_count: called, closing, calls, .. } = &*self.0;
         let id = format!("{TEAM_SERVER_NAME}-{}", called.fetch_add(1, Ordering::Relaxed) + 1);
         let call = ModelToolCall { id, tool: name, args: arguments.unwrap_or_default() };
-        let result = closing.run_until_cancelled(tools.call(&call, report));
+        let result = closing.run_until_cancelled(tools.call(&call));
         let result = calls.track_future(result).await;
         let result = result.unwrap_or_else(|| ToolResult::Failed("the turn is over".to_owned()));
         Ok(json!({

@@ -1,7 +1,5 @@
 //! `agent-worker backends`: how an agent's worker could reach a model, which of these ways exist here, and what each can do.
 
-mod catalog;
-
 use std::{
     collections::BTreeMap,
     os::unix::fs::PermissionsExt as _,
@@ -10,10 +8,10 @@ use std::{
     time::Duration,
 };
 
+use agent_worker_backends::{BACKENDS, BackendCapabilities, BackendSpec, CapabilitySupport};
 use serde::Serialize;
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
-use self::catalog::{BACKENDS, BackendCapabilities, BackendSpec, CapabilitySupport};
 use crate::{
     error::CliError,
     input::{
@@ -57,6 +55,9 @@ pub(super) struct BackendStatus {
     pub(super) in_this_version: bool,
     #[serde(skip)]
     needs_program: bool,
+    /// A command that installs its program.
+    #[serde(skip)]
+    install: Option<&'static str>,
     /// Its program, where it is installed.
     program: Option<PathBuf>,
     /// What that says of itself.
@@ -141,6 +142,9 @@ impl BackendStatus {
             None => String::new(),
         };
         let mut said = vec![format!("{there}{login}"), capabilities_text(self.can)];
+        if let (None, Some(install)) = (&self.program, self.install) {
+            said.push(format!("install: {install}"));
+        }
         if !self.unverified.is_empty() {
             said.push(format!("unverified: {}", self.unverified.join(", ")));
         }
@@ -177,8 +181,9 @@ pub(super) async fn detect_backends(settings: &CliSettings) -> Vec<BackendStatus
         }
         backends.push(BackendStatus {
             name: known.name,
-            in_this_version: known.in_this_version,
+            in_this_version: known.is_available(),
             needs_program: !known.programs.is_empty(),
+            install: known.install,
             program,
             version: None,
             about: known.description,

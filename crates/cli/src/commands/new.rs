@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use agent_worker_backends::backend_variables;
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
     AgentName, AgentSettings, BASE_ENV, InstanceRef, MockRule, Tag, Target,
@@ -143,7 +144,7 @@ fn request(args: Args, settings: &CliSettings) -> Result<AgentRequest, CliError>
         project: Some(settings.cwd.clone()),
         cwd: None,
         env: settings.filtered_env(|name| {
-            BASE_ENV.contains(&name) || agent.backend.variables().contains(&name)
+            BASE_ENV.contains(&name) || backend_variables(&agent.backend).contains(&name)
         }),
     })
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use agent_worker_backends::backend_variables;
 use agent_worker_protocol::{
     AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, JobLimits, MessageKind, WorkerJob,
 };
@@ -351,7 +352,7 @@ impl Kernel {
 
 fn worker_env(env: BTreeMap<String, String>, settings: &AgentSettings) -> BTreeMap<String, String> {
     let mut env = agent_join::agent_env(env, &settings.name);
-    let of_backend = settings.backend.variables();
+    let of_backend = backend_variables(&settings.backend);
     env.retain(|name, _| {
         BASE_ENV.contains(&name.as_str())
             || of_backend.contains(&name.as_str())

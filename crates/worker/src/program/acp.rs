@@ -2,12 +2,12 @@
 //!
 //! One process has one conversation and one prompt. What it asks permission for goes to the daemon (`gate.rs`) and is
 //! waited for while it goes on talking. The protocol itself is in `client.rs`, pure; what differs between agents is data,
-//! in `agents.rs`.
+//! in the registry and in `preset.rs`.
 
-mod agents;
 mod call;
 mod client;
 mod failure;
+mod preset;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -18,7 +18,8 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_protocol::{AcpAgent, FailureClass, WorkerJob};
+use agent_worker_protocol::{Acp, FailureClass};
+use async_trait::async_trait;
 use serde_json::Value;
 use tokio::{
     io::AsyncWriteExt as _,
@@ -27,66 +28,104 @@ use tokio::{
     task::JoinSet,
     time::timeout,
 };
-use tokio_util::sync::CancellationToken;
 
-use self::client::{AcpClient, AcpPermitDecision, AcpPermitQuestion, AcpStep, AcpTurnInput};
+use self::{
+    client::{AcpClient, AcpPermitDecision, AcpPermitQuestion, AcpStep, AcpTurnInput},
+    preset::AcpPreset,
+};
 use super::{
-    BackendInvocation, ModelEndpoint, ProgramExit, ProgramTurn, io_failure,
-    line_reader::ProgramLineReader, report_events,
+    ModelEndpoint, ProgramExit, ProgramInvocation, ProgramTurn,
+    event_recorder::EventRecorder,
+    io_failure,
+    launch::{ProgramLaunch, open_tool_server, serve_tools},
+    line_reader::ProgramLineReader,
+    unknown_backend,
 };
 use crate::{
-    approval_gate::ToolApprovalGate,
+    backend::AgentBackend,
     child_env::{OutputTail, PIPE_DRAIN_TIMEOUT},
-    event_reporter::EventReporter,
-    model::TurnFailure,
-    model_table::PricingContext,
-    worker_log::WorkerLog,
+    pricing::PricingContext,
+    turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
-/// How long one that has answered may take to put its things away, once nobody speaks to it any more.
+/// How long an agent that has answered may take to exit by itself.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
-/// What its program is usually called.
-pub(super) fn default_program(agent: AcpAgent) -> &'static str {
-    agents::preset(agent).program
+/// Runs an agent of the Agent Client Protocol as one process per turn.
+pub(crate) struct AcpBackend {
+    launch: ProgramLaunch,
+    /// The preset of an agent with a row.
+    preset: Option<AcpPreset>,
 }
 
-/// Where it reaches its model, and with which key.
-pub(super) fn model_endpoint(agent: AcpAgent, job: &WorkerJob) -> ModelEndpoint {
-    agents::model_endpoint(agent, job.model.as_deref(), &job.env)
+impl AcpBackend {
+    /// Returns the backend of an agent. Fails for a name that this version does not know.
+    pub(crate) fn new(acp: &Acp) -> Result<Self, TurnFailure> {
+        let Acp { agent, command, mode, session } = acp;
+        let preset = match agent {
+            Some(agent) => {
+                Some(AcpPreset::find(agent.word()).ok_or_else(|| unknown_backend(agent.word()))?)
+            }
+            None => None,
+        };
+        let usual = preset.map(|preset| preset.spec.program);
+        let launch = ProgramLaunch::new(command, usual.as_slice(), *mode, *session);
+        Ok(Self { launch, preset })
+    }
+
+    async fn run(&self, context: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
+        let path = self.launch.resolve_path(&context.child_env)?;
+        let tools = context.until_cancelled(open_tool_server(context)).await?;
+        let (tool_server, gate) = (tools.endpoint.clone(), tools.gate_endpoint.clone());
+        let spec = self.preset.map(|preset| preset.spec);
+        let model = spec.and_then(|spec| spec.model_name(context.request.model.as_deref()));
+        let variables = spec.map(|spec| spec.endpoint.variables(model.as_deref()));
+        let endpoint =
+            ModelEndpoint::from_env(&variables.unwrap_or_default(), &context.child_env.env);
+        let turn = ProgramTurn {
+            context,
+            model,
+            mode: self.launch.mode_for(&endpoint),
+            endpoint,
+            tool_server: &tool_server,
+            gate: &gate,
+            session: self.launch.session(context),
+        };
+        let command = self.launch.command(&path, &context.child_env);
+        let work = async { run_agent(self.preset, &turn, command).await.map(TurnAnswer::from) };
+        let served = serve_tools(tools, context, work).await;
+        served.require_tool_listing(self.launch.name())
+    }
 }
 
-/// Who listens, and who is asked.
-pub(super) struct AcpContext<'a> {
-    pub(super) gate: &'a ToolApprovalGate,
-    pub(super) pricing: &'a PricingContext,
-    pub(super) report: &'a EventReporter,
-    pub(super) log: &'a WorkerLog,
-    /// The turn is to end.
-    pub(super) stopping: &'a CancellationToken,
+#[async_trait]
+impl AgentBackend for AcpBackend {
+    /// Runs one turn. A cancelled agent gets `session/cancel` and may still report its usage.
+    async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
+        self.run(&turn).await
+    }
 }
 
-/// Lets an agent do what the job asks for.
-pub(super) async fn run_agent(
-    agent: Option<AcpAgent>,
+/// Starts the agent, holds the conversation and waits for the process.
+async fn run_agent(
+    preset: Option<AcpPreset>,
     turn: &ProgramTurn<'_>,
     mut command: Command,
-    context: &AcpContext<'_>,
 ) -> Result<String, TurnFailure> {
-    let started = match agent {
-        Some(agent) => agents::preset(agent).invocation(agent, turn),
-        None => Ok((BackendInvocation::default(), None)),
+    let started = match preset {
+        Some(preset) => preset.invocation(turn),
+        None => Ok((ProgramInvocation::default(), None)),
     };
     let (invocation, servers) = started.map_err(io_failure("write its settings"))?;
-    let job = turn.job;
-    let cwd = job.cwd.to_string_lossy();
+    let TurnContext { request, child_env, .. } = turn.context;
+    let cwd = child_env.cwd.to_string_lossy();
     let client = AcpClient::new(AcpTurnInput {
-        preset: agent.map(agents::preset),
+        preset,
         cwd: &cwd,
         tool_server: turn.tool_server,
         tools_file: servers,
-        system_prompt: &job.system_prompt,
-        prompt: &job.prompt,
+        system_prompt: &request.system_prompt,
+        prompt: &request.prompt,
         session: turn.session.as_ref(),
     });
     let mut child = command
@@ -103,10 +142,10 @@ pub(super) async fn run_agent(
         let mut pipes = pin!(async {
             tokio::join!(
                 write_messages(stdin, said),
-                errors.read(stderr, context.report, context.log)
+                errors.read(stderr, &turn.context.reporter, &turn.context.log)
             );
         });
-        let mut talk = pin!(AcpConversation::new(client, say, context).run(stdout));
+        let mut talk = pin!(AcpConversation::new(client, say, turn.context).run(stdout));
         let ended = tokio::select! {
             ended = &mut talk => ended,
             never = async { (&mut pipes).await; std::future::pending().await } => never,
@@ -155,16 +194,19 @@ struct AcpConversation<'a> {
     outgoing: mpsc::UnboundedSender<Value>,
     /// What it waits to be allowed.
     open_permits: JoinSet<(AcpPermitQuestion, AcpPermitDecision)>,
-    context: &'a AcpContext<'a>,
+    context: &'a TurnContext,
+    recorder: EventRecorder<'a>,
 }
 
 impl<'a> AcpConversation<'a> {
     fn new(
         client: AcpClient<'a>,
         outgoing: mpsc::UnboundedSender<Value>,
-        context: &'a AcpContext<'a>,
+        context: &'a TurnContext,
     ) -> Self {
-        Self { client, outgoing, open_permits: JoinSet::new(), context }
+        // No event of the protocol has a price to be looked up.
+        let recorder = EventRecorder::new(context, PricingContext::default());
+        Self { client, outgoing, open_permits: JoinSet::new(), context, recorder }
     }
 
     /// Talks to its end. None if it fell silent before.
@@ -176,7 +218,7 @@ impl<'a> AcpConversation<'a> {
         loop {
             tokio::select! {
                 line = lines.next_line() => {
-                    self.context.report.touch();
+                    self.context.reporter.touch();
                     for step in self.client.handle_line(&line?) {
                         if let Some(ended) = self.perform_step(step) {
                             return Some(ended);
@@ -187,12 +229,12 @@ impl<'a> AcpConversation<'a> {
                     let answer = self.client.permit_response(question, permit);
                     self.send_message(answer);
                 }
-                () = self.context.stopping.cancelled(), if !is_stopping => {
+                () = self.context.cancelled.cancelled(), if !is_stopping => {
                     is_stopping = true;
                     self.open_permits.shutdown().await;
                     let last = self.client.cancel_messages();
                     if last.is_empty() {
-                        return Some(Err(TurnFailure::new(FailureClass::Fatal, "it was stopped")));
+                        return Some(Err(TurnFailure::cancelled()));
                     }
                     for message in last {
                         self.send_message(message);
@@ -203,17 +245,14 @@ impl<'a> AcpConversation<'a> {
     }
 
     fn perform_step(&mut self, step: AcpStep) -> Option<Result<String, TurnFailure>> {
-        let AcpContext { gate, pricing, report, log, .. } = self.context;
         match step {
-            AcpStep::Report(heard) => {
-                report_events(vec![heard], pricing, report, log).err().map(Err)
-            }
+            AcpStep::Report(event) => self.recorder.record(event).err().map(Err),
             AcpStep::Send(message) => {
                 self.send_message(message);
                 None
             }
             AcpStep::RequestPermit(mut question) => {
-                let gate = (*gate).clone();
+                let gate = self.context.approvals.clone();
                 // An agent may give the same number twice.
                 question.request.call = gate.next_call_id();
                 self.open_permits.spawn(async move {

@@ -6,15 +6,18 @@
 use std::io;
 
 use agent_worker_protocol::{
-    AgentName, FailureClass, Finished, InstanceRef, Millis, Usage, WorkerJob, WorkerOutcome,
+    AgentName, FailureClass, Finished, InstanceRef, Millis, Usage, WorkerOutcome,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
+    ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
 };
-use crate::{model::TurnFailure, truncation::truncate};
+use crate::{
+    truncation::truncate,
+    turn::{TurnContext, TurnFailure, TurnIdentity, TurnRequest},
+};
 
 const TOOLS_URL: &str = "AGENT_WORKER_MCP_URL";
 const TOOLS_TOKEN: &str = "AGENT_WORKER_MCP_TOKEN";
@@ -80,24 +83,16 @@ struct ExecutableFinished {
     retry_at: Option<Millis>,
 }
 
-impl VendorAdapter for Executable {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
-        let WorkerJob {
-            agent,
-            instance,
-            activation,
-            number,
-            system_prompt,
-            prompt,
-            woken_by,
-            model,
-            ..
-        } = turn.job;
+impl ProgramAdapter for Executable {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { identity, request, .. } = turn.context;
+        let TurnIdentity { agent, instance, activation, attempt } = identity;
+        let TurnRequest { system_prompt, prompt, woken_by, model, .. } = request;
         let task = ExecutableInput {
             agent,
             instance,
             activation,
-            attempt: *number,
+            attempt: *attempt,
             system_prompt,
             prompt,
             woken_by,
@@ -105,7 +100,7 @@ impl VendorAdapter for Executable {
             session: turn.session.as_ref(),
         };
         let stdin = serde_json::to_string(&task)? + "\n";
-        let mut invocation = BackendInvocation { stdin, ..BackendInvocation::default() };
+        let mut invocation = ProgramInvocation { stdin, ..ProgramInvocation::default() };
         invocation.env(TOOLS_URL, &turn.tool_server.url);
         invocation.env(TOOLS_TOKEN, &turn.tool_server.token);
         Ok(invocation)
@@ -154,10 +149,6 @@ impl VendorAdapter for Executable {
             (_, Some(EXIT_TEMPFAIL)) => failed(FailureClass::Transient, exit.description()),
             (_, _) => failed(FailureClass::Fatal, exit.description()),
         }
-    }
-
-    fn needs_tools(&self) -> bool {
-        false
     }
 }
 

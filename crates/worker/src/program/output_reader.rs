@@ -10,37 +10,30 @@ use tokio::{
     time::sleep_until,
 };
 
-use super::{VendorAdapter, line_reader::ProgramLineReader, report_events};
-use crate::{
-    child_env::OutputTail, event_reporter::EventReporter, model::TurnFailure,
-    model_table::PricingContext, worker_log::WorkerLog,
-};
+use super::{ProgramAdapter, event_recorder::EventRecorder, line_reader::ProgramLineReader};
+use crate::{child_env::OutputTail, turn::TurnFailure};
 
 /// The longest line of a log.
 const MAX_STDERR_LINE_BYTES: usize = 64 * 1024;
 
 /// What listens.
 pub(super) struct OutputReader<'a> {
-    vendor: Mutex<&'a mut dyn VendorAdapter>,
+    adapter: Mutex<&'a mut dyn ProgramAdapter>,
     /// Its log has told something: how long it is waited for may be another time now.
     wait_limit_changed: Notify,
-    pricing: &'a PricingContext,
-    report: &'a EventReporter,
-    log: &'a WorkerLog,
+    recorder: &'a EventRecorder<'a>,
 }
 
 impl<'a> OutputReader<'a> {
     pub(super) fn new(
-        vendor: &'a mut dyn VendorAdapter,
-        pricing: &'a PricingContext,
-        report: &'a EventReporter,
-        log: &'a WorkerLog,
+        adapter: &'a mut dyn ProgramAdapter,
+        recorder: &'a EventRecorder<'a>,
     ) -> Self {
-        Self { vendor: Mutex::new(vendor), wait_limit_changed: Notify::new(), pricing, report, log }
+        Self { adapter: Mutex::new(adapter), wait_limit_changed: Notify::new(), recorder }
     }
 
-    fn vendor(&self) -> MutexGuard<'_, &'a mut dyn VendorAdapter> {
-        sync::lock(&self.vendor)
+    fn adapter(&self) -> MutexGuard<'_, &'a mut dyn ProgramAdapter> {
+        sync::lock(&self.adapter)
     }
 
     /// Hears its events to the end, or for as long as it may be waited for.
@@ -50,7 +43,7 @@ impl<'a> OutputReader<'a> {
     ) -> Result<(), TurnFailure> {
         let mut lines = ProgramLineReader::new(stdout);
         loop {
-            let waits = self.vendor().wait_limit();
+            let waits = self.adapter().wait_limit();
             let enough = async {
                 match waits {
                     Some((until, failure)) => {
@@ -66,9 +59,9 @@ impl<'a> OutputReader<'a> {
                 failure = enough => return Err(failure),
             };
             let Some(line) = line else { return Ok(()) };
-            self.report.touch();
-            let heard = self.vendor().parse_line(&line);
-            report_events(heard, self.pricing, self.report, self.log)?;
+            self.recorder.reporter.touch();
+            let heard = self.adapter().parse_line(&line);
+            self.recorder.record_all(heard)?;
         }
     }
 
@@ -83,8 +76,8 @@ impl<'a> OutputReader<'a> {
         let mut rest = Vec::new();
         // One that cannot be read any more has ended.
         while let Ok(n @ 1..) = stderr.read(&mut chunk).await {
-            self.report.touch();
-            self.log.write_output(&chunk[..n]);
+            self.recorder.reporter.touch();
+            self.recorder.log.write_output(&chunk[..n]);
             rest.extend_from_slice(&chunk[..n]);
             while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = rest.drain(..=end).collect();
@@ -100,12 +93,12 @@ impl<'a> OutputReader<'a> {
     }
 
     fn handle_stderr_line(&self, line: &[u8], kept: &mut OutputTail) -> Result<(), TurnFailure> {
-        let heard = self.vendor().parse_log_line(String::from_utf8_lossy(line).trim_end());
+        let heard = self.adapter().parse_log_line(String::from_utf8_lossy(line).trim_end());
         let Some(heard) = heard else {
             kept.push(line);
             return Ok(());
         };
         self.wait_limit_changed.notify_one();
-        report_events(heard, self.pricing, self.report, self.log)
+        self.recorder.record_all(heard)
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use agent_worker_protocol::{
-    Acp, AcpAgent, Backend, CredentialMode, FailureClass, SessionPolicy, WorkerEvent, WorkerJob,
+    Acp, Backend, CredentialMode, FailureClass, SessionPolicy, WorkerEvent, WorkerJob,
     WorkerOutcome,
 };
 use rustix::process::Signal;
@@ -219,7 +219,7 @@ async fn a_known_agent_is_kept_apart_and_no_secret_is_among_its_arguments() {
     let functions = functions.replace(r#"{"stopReason":"end_turn"}"#, quota);
     let mut job = acp_job(&daemon, &functions);
     let Backend::Acp(acp) = &mut job.backend else { panic!("{job:?}") };
-    (acp.agent, acp.mode) = (Some(AcpAgent::Gemini), Some(CredentialMode::Isolated));
+    (acp.agent, acp.mode) = (Some("gemini".into()), Some(CredentialMode::Isolated));
     job.model = Some("google/gemini-2.5-pro".into());
     assert_eq!(run_worker(&job).await.outcome, WorkerOutcome::Ok);
     let given = fs::read_to_string(daemon.folder.path().join("given")).unwrap();

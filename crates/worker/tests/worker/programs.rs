@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use agent_worker_protocol::{
     Backend, CredentialMode, EffectKey, FailureClass, Native, PermissionAction, SessionPolicy,
-    Usage, VendorCli, WorkerEvent, WorkerJob, WorkerOutcome,
+    Usage, WorkerEvent, WorkerJob, WorkerOutcome,
 };
 use serde_json::{Value, json};
 
@@ -37,11 +37,11 @@ fn executable_job(daemon: &StubDaemon, text: &str) -> WorkerJob {
     WorkerJob { backend: Backend::Command { command }, ..job(daemon, json!({})) }
 }
 
-fn native_job(daemon: &StubDaemon, cli: VendorCli, text: &str) -> WorkerJob {
+fn native_job(daemon: &StubDaemon, cli: &str, text: &str) -> WorkerJob {
     let path = write_script(daemon, "vendor.sh", &format!("{MCP_SHELL_FUNCTIONS}{text}"));
     let command = vec![path.to_str().unwrap().to_owned()];
     let (mode, session) = (Some(CredentialMode::Isolated), SessionPolicy::Continue);
-    let backend = Backend::Native(Native { cli, command, mode, session });
+    let backend = Backend::Native(Native { cli: cli.into(), command, mode, session });
     WorkerJob { backend, ..job(daemon, json!({})) }
 }
 
@@ -184,8 +184,7 @@ async fn the_door_speaks_mcp_and_opens_for_its_token_alone() {
 async fn a_vendors_program_that_never_looks_at_the_tools_has_failed() {
     let result = r#"echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}'"#;
     let daemon = StubDaemon::accepting();
-    let (class, why) =
-        failure_of(run_worker(&native_job(&daemon, VendorCli::Claude, result)).await.outcome);
+    let (class, why) = failure_of(run_worker(&native_job(&daemon, "claude", result)).await.outcome);
     assert_eq!(class, FailureClass::Fatal);
     assert!(why.ends_with("has never asked for the team's tools"), "{why}");
 }
@@ -197,8 +196,7 @@ async fn a_program_that_waits_for_its_provider_in_vain_is_not_waited_for() {
         echo '{"type":"error","message":"Reconnecting... 1/2 (exceeded retry limit, last status: 429 Too Many Requests)"}'
         exec sleep 600"#;
     let daemon = StubDaemon::accepting();
-    let (class, why) =
-        failure_of(run_worker(&native_job(&daemon, VendorCli::Codex, waits)).await.outcome);
+    let (class, why) = failure_of(run_worker(&native_job(&daemon, "codex", waits)).await.outcome);
     assert_eq!(class, FailureClass::RateLimited);
     assert_eq!(why, "exceeded retry limit, last status: 429 Too Many Requests");
 }
@@ -218,7 +216,7 @@ async fn a_vendors_program_gets_its_prompt_and_no_secret_among_its_arguments() {
         echo "args: $*" >&2; echo "prompt: $(cat)" >&2; echo "config: $CLAUDE_CONFIG_DIR" >&2
         stat -c 'mode: %a' "$config" >&2
         echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}'"#;
-    let job = native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{result}"));
+    let job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{result}"));
     let mut worker = WorkerProcess::start(&job).await;
     assert_eq!(worker.wait_finished().await.text, "Done.");
     let log = worker.log();
@@ -249,7 +247,7 @@ async fn a_conversation_that_is_gone_is_begun_anew_in_the_same_attempt() {
         esac
         echo '{"type":"system","subtype":"init","session_id":"new"}'
         echo '{"type":"result","subtype":"success","is_error":false,"result":"Anew.","session_id":"new"}'"#;
-    let mut job = native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{text}"));
+    let mut job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{text}"));
     job.session = Some(json!({"id": "old", "cost_micros": 5}));
     assert_eq!(run_worker(&job).await.text, "Anew.");
     let session = json!({"id": "new", "cost_micros": 0});
@@ -283,13 +281,12 @@ async fn who_gives_up_is_not_waited_for() {
     let daemon = StubDaemon::accepting();
     let refused = r#"{"type":"system","subtype":"api_retry","error_status":401,"error":"authentication_failed","retry_delay_ms":5}"#;
     let text = format!("{LIST_TOOLS_SCRIPT} echo '{refused}'; exec sleep 1000");
-    let (class, why) =
-        failure_of(run_worker(&native_job(&daemon, VendorCli::Claude, &text)).await.outcome);
+    let (class, why) = failure_of(run_worker(&native_job(&daemon, "claude", &text)).await.outcome);
     assert_eq!((class, why.as_str()), (FailureClass::Auth, "authentication_failed (status 401)"));
     let daemon = StubDaemon::accepting();
     let later = refused.replace("401", "429").replace(":5}", ":600000}");
     let text = format!("{LIST_TOOLS_SCRIPT} echo '{later}'; exec sleep 1000");
-    match run_worker(&native_job(&daemon, VendorCli::Claude, &text)).await.outcome {
+    match run_worker(&native_job(&daemon, "claude", &text)).await.outcome {
         WorkerOutcome::Failed { class: FailureClass::RateLimited, retry_at: Some(_), .. } => {}
         other => panic!("{other:?}"),
     }
@@ -382,8 +379,7 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
           ask "$AGENT_WORKER_MCP_TOKEN" '{"jsonrpc":"2.0","id":1,"method":"ping"}' /gate | head -n 1
           ask "$gate" '{"jsonrpc":"2.0","id":1,"method":"ping"}' | head -n 1; } >told
         end"#;
-    let mut job =
-        native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
+    let mut job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
     job.permissions.deny = vec!["WebFetch".parse().unwrap(), "Bash(rm*)".parse().unwrap()];
     let mut worker = WorkerProcess::start(&job).await;
     assert_eq!(worker.wait_finished().await.text, "Done.");
@@ -420,8 +416,7 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
 async fn claude_has_only_the_tools_that_are_named_where_the_rest_is_denied() {
     let daemon = StubDaemon::accepting();
     let text = r#"echo "args: $*" >&2; end"#;
-    let mut job =
-        native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
+    let mut job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
     job.permissions.default = PermissionAction::Deny;
     job.permissions.allow = ["Read", "Bash(ls*)"].map(|text| text.parse().unwrap()).to_vec();
     job.permissions.ask = vec!["Edit".parse().unwrap()];
@@ -441,8 +436,7 @@ async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
         ReceivedRequest::Call { .. } | ReceivedRequest::Events(_) => ScriptedReply::Accept,
     });
     let text = "permit Bash '{}' 1 >&2; sleep 60; end";
-    let job =
-        native_job(&daemon, VendorCli::Claude, &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
+    let job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
     let (class, why) = failure_of(run_worker(&job).await.outcome);
     assert_eq!(class, FailureClass::Permission);
     assert_eq!(why, "Bash was not approved: nobody is there");
@@ -457,7 +451,7 @@ async fn codex_writes_in_its_folder_where_everything_is_allowed_and_is_asked_not
         (PermissionAction::Deny, Some("read-only")),
     ] {
         let daemon = StubDaemon::accepting();
-        let mut job = native_job(&daemon, VendorCli::Codex, r#"echo "args: $*" >&2"#);
+        let mut job = native_job(&daemon, "codex", r#"echo "args: $*" >&2"#);
         job.permissions.default = default;
         let mut worker = WorkerProcess::start(&job).await;
         worker.wait_finished().await;

@@ -1,8 +1,9 @@
 //! How an agent reaches its model: as its `backend` says, or as the rest shows.
 
-use agent_worker_protocol::{
-    Acp, AcpAgent, Backend, CredentialMode, MockRule, Native, SessionPolicy, VendorCli,
+use agent_worker_backends::{
+    ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, find_backend,
 };
+use agent_worker_protocol::{Acp, Backend, CredentialMode, MockRule, Native, SessionPolicy};
 
 use crate::{
     agents::mock,
@@ -13,23 +14,12 @@ use crate::{
     yaml::fields::{YamlField, YamlFields, YamlKey},
 };
 
-/// Backends that are known and not there yet.
-const PLANNED_BACKENDS: [&str; 2] = ["api", "sdk"];
-const ACP: &str = "acp";
-const MOCK: &str = "mock";
-const COMMAND: &str = "command";
-
 /// What is wrong with a word, and what to do about it.
 pub(crate) type BackendChoiceError = (String, String);
 
-/// Which kind it is, before its settings are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BackendKind {
-    Mock,
-    Native(VendorCli),
-    Acp,
-    Command,
-}
+/// The order in which the choices are listed.
+const LISTED_KINDS: [BackendKind; 4] =
+    [BackendKind::Program, BackendKind::Acp, BackendKind::Command, BackendKind::Mock];
 
 /// What there is to choose from.
 pub fn backend_choices() -> String {
@@ -41,62 +31,61 @@ pub fn backend_choices() -> String {
 
 /// The words this version has, as a file has them.
 pub(crate) fn backend_words() -> impl Iterator<Item = &'static str> {
-    VendorCli::ALL.into_iter().map(VendorCli::word).chain([ACP, COMMAND, MOCK])
+    let of_kind = |kind| BACKENDS.iter().filter(move |spec| spec.kind == kind);
+    LISTED_KINDS.into_iter().flat_map(of_kind).map(|spec| spec.name)
 }
 
-impl BackendKind {
-    /// What a word means.
-    pub(crate) fn from_word(word: &str) -> Result<Self, BackendChoiceError> {
-        match word {
-            MOCK => return Ok(Self::Mock),
-            COMMAND => return Ok(Self::Command),
-            ACP => return Ok(Self::Acp),
-            _ => {}
-        }
-        if let Some(cli) = VendorCli::from_word(word) {
-            return Ok(Self::Native(cli));
-        }
-        if PLANNED_BACKENDS.contains(&word) {
-            return Err((
-                format!("the backend `{word}` is not in this version"),
-                backend_choices(),
-            ));
-        }
-        let hint = match nearest(word, backend_words().chain(PLANNED_BACKENDS)) {
-            Some(word) => format!("did you mean `{word}`?"),
-            None => backend_choices(),
-        };
-        Err((format!("there is no backend `{word}`"), hint))
-    }
-
-    /// What a model's name says, when nothing else does: `claude/opus` and `claude:opus` are models of Claude Code.
-    pub(crate) fn from_model(model: &str) -> Result<Self, BackendChoiceError> {
-        let word = model.split(['/', ':']).next().unwrap_or_default();
-        match Self::from_word(word) {
-            Ok(kind) if ![Self::Command, Self::Acp].contains(&kind) => Ok(kind),
-            Ok(_) | Err(_) => {
-                let message = format!("the model `{model}` does not say by which backend");
-                Err((message, format!("add a backend; {}", backend_choices())))
-            }
+/// Returns the backend that a word means.
+pub(crate) fn backend_of_word(word: &str) -> Result<&'static BackendSpec, BackendChoiceError> {
+    match find_backend(word) {
+        Some(spec) if spec.is_available() => Ok(spec),
+        Some(_) => Err((format!("the backend `{word}` is not in this version"), backend_choices())),
+        None => {
+            let others = BACKENDS.iter().filter(|spec| !spec.is_available());
+            let others =
+                others.flat_map(|spec| [spec.name].into_iter().chain(spec.aliases.iter().copied()));
+            let hint = match nearest(word, backend_words().chain(others)) {
+                Some(word) => format!("did you mean `{word}`?"),
+                None => backend_choices(),
+            };
+            Err((format!("there is no backend `{word}`"), hint))
         }
     }
+}
 
-    /// The backend, with the usual settings.
-    pub(crate) fn with_defaults(self, rules: Vec<MockRule>) -> Result<Backend, BackendChoiceError> {
-        match self {
-            Self::Mock => Ok(Backend::Mock { rules }),
-            Self::Native(cli) => {
-                let (command, mode, session) = (Vec::new(), None, SessionPolicy::default());
-                Ok(Backend::Native(Native { cli, command, mode, session }))
-            }
-            Self::Acp => Err((
-                "`acp` needs to know which agent".to_owned(),
-                "write it in a file: `backend: acp` and `agent: gemini`".to_owned(),
-            )),
-            Self::Command => Err((
-                "`command` needs to know which one".to_owned(),
-                "write it in a file: `backend: command` and `command: [./agent.py]`".to_owned(),
-            )),
+/// Returns the backend that a model's name implies: `claude/opus` and `claude:opus` are models of Claude Code.
+pub(crate) fn backend_of_model(model: &str) -> Result<&'static BackendSpec, BackendChoiceError> {
+    let word = model.split(['/', ':']).next().unwrap_or_default();
+    match backend_of_word(word) {
+        Ok(spec) if [BackendKind::Program, BackendKind::Mock].contains(&spec.kind) => Ok(spec),
+        Ok(_) | Err(_) => {
+            let message = format!("the model `{model}` does not say by which backend");
+            Err((message, format!("add a backend; {}", backend_choices())))
+        }
+    }
+}
+
+/// Returns a backend with default settings.
+pub(crate) fn with_defaults(
+    spec: &BackendSpec,
+    rules: Vec<MockRule>,
+) -> Result<Backend, BackendChoiceError> {
+    match spec.kind {
+        BackendKind::Mock => Ok(Backend::Mock { rules }),
+        BackendKind::Program => {
+            let (command, mode, session) = (Vec::new(), None, SessionPolicy::default());
+            Ok(Backend::Native(Native { cli: spec.name.into(), command, mode, session }))
+        }
+        BackendKind::Acp => Err((
+            "`acp` needs to know which agent".to_owned(),
+            "write it in a file: `backend: acp` and `agent: gemini`".to_owned(),
+        )),
+        BackendKind::Command => Err((
+            "`command` needs to know which one".to_owned(),
+            "write it in a file: `backend: command` and `command: [./agent.py]`".to_owned(),
+        )),
+        BackendKind::Planned => {
+            Err((format!("the backend `{}` is not in this version", spec.name), backend_choices()))
         }
     }
 }
@@ -117,13 +106,15 @@ pub(crate) fn read(
     fields: &YamlFields<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Backend {
-    let kind = diagnostics.ok_or_add(read_kind(key, fields));
+    let spec = diagnostics.ok_or_add(read_spec(key, fields));
+    let kind = spec.map(|spec| spec.kind);
     let rules = fields.get("mock").map(|field| mock::read(&field, diagnostics));
     let command = fields.get("command").map(|field| read_command(&field, diagnostics));
     let mode = read_mode(fields, diagnostics);
     let session = read_session(fields, diagnostics);
     let agent = fields.read_with("agent", diagnostics, |field| {
-        one_of(field, &AcpAgent::ALL.map(|agent| (agent.word(), agent)))
+        let agents: Vec<_> = ACP_AGENTS.iter().map(|agent| (agent.name, agent)).collect();
+        one_of::<&AcpAgentSpec>(field, &agents)
     });
     let needless = |name: &str, what: &str, diagnostics: &mut Diagnostics| {
         if let Some(field) = fields.get(name) {
@@ -133,8 +124,8 @@ pub(crate) fn read(
     if kind.is_some_and(|kind| kind != BackendKind::Acp) {
         needless("agent", "`backend: acp`", diagnostics);
     }
-    match kind {
-        Some(BackendKind::Acp) => {
+    match spec.map(|spec| (spec.kind, spec.name)) {
+        Some((BackendKind::Acp, _)) => {
             needless("mock", "`backend: mock`", diagnostics);
             if agent.is_none() && !fields.has("agent") {
                 // Nobody knows how to tell it.
@@ -145,14 +136,15 @@ pub(crate) fn read(
                 }
             }
             let (command, session) = (command.unwrap_or_default(), session.unwrap_or_default());
+            let agent = agent.map(|agent| agent.name.into());
             Backend::Acp(Acp { agent, command, mode, session })
         }
-        Some(BackendKind::Native(cli)) => {
+        Some((BackendKind::Program, name)) => {
             needless("mock", "`backend: mock`", diagnostics);
             let (command, session) = (command.unwrap_or_default(), session.unwrap_or_default());
-            Backend::Native(Native { cli, command, mode, session })
+            Backend::Native(Native { cli: name.into(), command, mode, session })
         }
-        Some(BackendKind::Command) => {
+        Some((BackendKind::Command, _)) => {
             needless("mock", "`backend: mock`", diagnostics);
             needless("mode", "agents with settings of their own", diagnostics);
             if command.is_none() {
@@ -163,7 +155,7 @@ pub(crate) fn read(
             }
             Backend::Command { command: command.unwrap_or_default() }
         }
-        Some(BackendKind::Mock) | None => {
+        Some((BackendKind::Mock | BackendKind::Planned, _)) | None => {
             if kind.is_some() {
                 needless("command", "programs", diagnostics);
                 needless("mode", "programs", diagnostics);
@@ -175,26 +167,34 @@ pub(crate) fn read(
 }
 
 /// As written, or known from the rest: a script can only be a mock's.
-fn read_kind(key: &YamlKey<'_>, fields: &YamlFields<'_>) -> Result<BackendKind, Diagnostic> {
+fn read_spec(
+    key: &YamlKey<'_>,
+    fields: &YamlFields<'_>,
+) -> Result<&'static BackendSpec, Diagnostic> {
     let strange = |field: &YamlField<'_>, (message, hint): BackendChoiceError| {
         field.diagnostic(message).with_hint(hint)
     };
     if let Some(field) = fields.get("backend") {
-        return BackendKind::from_word(field.text()?).map_err(|why| strange(&field, why));
+        return backend_of_word(field.text()?).map_err(|why| strange(&field, why));
     }
     if fields.get("mock").is_some() || fields.has_unknown_keys {
-        return Ok(BackendKind::Mock);
+        return Ok(of_kind(BackendKind::Mock));
     }
     let by_model = match fields.get("model") {
         None => Err(missing_backend(key)),
         // One that is not text is complained about where it is read.
         Some(field) => match field.text() {
-            Ok(model) => BackendKind::from_model(model).map_err(|why| strange(&field, why)),
-            Err(_) => Ok(BackendKind::Mock),
+            Ok(model) => backend_of_model(model).map_err(|why| strange(&field, why)),
+            Err(_) => Ok(of_kind(BackendKind::Mock)),
         },
     };
     // `model: claude/opus` with a command says where that program is.
-    by_model.or_else(|why| fields.get("command").map(|_| BackendKind::Command).ok_or(why))
+    by_model.or_else(|why| fields.get("command").map(|_| of_kind(BackendKind::Command)).ok_or(why))
+}
+
+/// Returns the backend of a kind that has only one.
+pub(crate) fn of_kind(kind: BackendKind) -> &'static BackendSpec {
+    BACKENDS.iter().find(|spec| spec.kind == kind).unwrap_or(&BACKENDS[0])
 }
 
 /// An agent that says nothing of it.
@@ -204,7 +204,8 @@ pub(crate) fn missing_backend(key: &YamlKey<'_>) -> Diagnostic {
 
 /// One that says neither which agent it is nor how it is started.
 fn missing_acp_agent(key: &YamlKey<'_>) -> Diagnostic {
-    let agents = AcpAgent::ALL.map(|agent| format!("`{agent}`")).join(", ");
+    let agents: Vec<_> = ACP_AGENTS.iter().map(|agent| format!("`{}`", agent.name)).collect();
+    let agents = agents.join(", ");
     key.diagnostic(format!("`{}` needs an `agent` or a `command`", key.text))
         .with_hint(format!("known agents are {agents}"))
 }

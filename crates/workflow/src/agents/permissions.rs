@@ -1,8 +1,7 @@
 //! `permissions:` what an agent may do by itself, and what it asks for.
 
-use agent_worker_protocol::{
-    Acp, Backend, OnAsk, PermissionAction, Permissions, ToolPattern, VendorCli,
-};
+use agent_worker_backends::{BACKENDS, PermissionSupport, find_backend};
+use agent_worker_protocol::{Backend, OnAsk, PermissionAction, Permissions, ToolPattern};
 
 use crate::{
     agents::backend::one_of,
@@ -44,42 +43,48 @@ pub(crate) fn read(
     Permissions { default, allow, ask, deny, on_ask }
 }
 
-/// Complains of rules that nobody would keep.
+fn permission_support(backend: &Backend) -> PermissionSupport {
+    find_backend(backend.word()).map_or(PermissionSupport::Unsupported, |spec| spec.permissions)
+}
+
+/// Reports rules that the backend would not keep.
 fn check_backend_support(
     field: &YamlField<'_>,
     fields: &YamlFields<'_>,
     backend: &Backend,
     diagnostics: &mut Diagnostics,
 ) {
-    match backend {
-        Backend::Native(native) if native.cli == VendorCli::Claude => {}
-        Backend::Acp(_) => {}
-        Backend::Native(native) if native.cli == VendorCli::Codex => {
+    let name = backend.word();
+    match permission_support(backend) {
+        PermissionSupport::PerTool | PermissionSupport::PerKind(_) => {}
+        PermissionSupport::DefaultOnly { hint } => {
             for field in PER_CALL_KEYS.iter().filter_map(|name| fields.get(name)) {
-                diagnostics.add(
-                    field.diagnostic("`codex` asks for nothing call by call").with_hint(
-                        "`default: allow` lets it write in its folder, else it only reads",
-                    ),
-                );
+                let message = format!("`{name}` asks for nothing call by call");
+                diagnostics.add(field.diagnostic(message).with_hint(hint));
             }
         }
-        Backend::Native(native)
-            if [VendorCli::Opencode, VendorCli::Cursor].contains(&native.cli) =>
-        {
-            for field in PER_CALL_KEYS.iter().filter_map(|name| fields.get(name)) {
-                let message = format!("`{}` asks for nothing call by call", backend.word());
-                diagnostics.add(
-                    field.diagnostic(message).with_hint("say `default: allow` or `default: deny`"),
-                );
-            }
-        }
-        Backend::Native(_) | Backend::Mock { .. } | Backend::Command { .. } => {
-            let message = format!("`permissions` are not kept by `{}`", backend.word());
-            diagnostics.add(field.diagnostic(message).with_hint(
-                "they are by `claude` and `acp`, and `default` by `codex`, `opencode` and `cursor`",
-            ));
+        PermissionSupport::Unsupported => {
+            let message = format!("`permissions` are not kept by `{name}`");
+            diagnostics.add(field.diagnostic(message).with_hint(support_hint()));
         }
     }
+}
+
+/// Lists the backends that keep permissions.
+fn support_hint() -> String {
+    let names = |is_it: fn(PermissionSupport) -> bool| {
+        let rows = BACKENDS.iter().filter(|spec| is_it(spec.permissions));
+        let names: Vec<_> = rows.map(|spec| format!("`{}`", spec.name)).collect();
+        match names.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+            Some(_) | None => names.concat(),
+        }
+    };
+    format!(
+        "they are by {}, and `default` by {}",
+        names(|it| matches!(it, PermissionSupport::PerTool | PermissionSupport::PerKind(_))),
+        names(|it| matches!(it, PermissionSupport::DefaultOnly { .. }))
+    )
 }
 
 fn patterns(
@@ -101,14 +106,14 @@ fn pattern(field: &YamlField<'_>, backend: &Backend) -> Result<ToolPattern, Diag
     let text = field.literal_text()?;
     let pattern: ToolPattern =
         text.parse().map_err(|bad| field.diagnostic(format!("`{text}`: {bad}")))?;
-    match backend {
-        // One that fits no call would be kept by nobody.
-        Backend::Acp(_) if !Acp::TOOL_KINDS.contains(&pattern.tool()) => {
-            let tool = pattern.tool();
-            let message = format!("with `acp` a rule names a kind of call, which `{tool}` is not");
-            Err(field
-                .diagnostic(message)
-                .with_hint(format!("kinds are {}", Acp::TOOL_KINDS.join(", "))))
+    match permission_support(backend) {
+        // A pattern that fits no call would have no effect.
+        PermissionSupport::PerKind(kinds) if !kinds.contains(&pattern.tool()) => {
+            let (name, tool) = (backend.word(), pattern.tool());
+            let message =
+                format!("with `{name}` a rule names a kind of call, which `{tool}` is not");
+            let hint = format!("kinds are {}", kinds.join(", "));
+            Err(field.diagnostic(message).with_hint(hint))
         }
         _ => Ok(pattern),
     }

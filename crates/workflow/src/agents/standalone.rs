@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use agent_worker_backends::BackendKind;
 use agent_worker_protocol::{
     AgentName, AgentSettings, MockRule, Permissions, RetryPolicy, WorkflowName,
 };
@@ -12,7 +13,7 @@ use agent_worker_protocol::{
 use crate::{
     agents::{DEFAULT_SILENCE, DEFAULT_STEPS, DEFAULT_TIMEOUT},
     agents::{
-        backend::{self, BackendKind},
+        backend::{self, backend_of_model, backend_of_word},
         mock,
     },
     definition::{
@@ -74,18 +75,18 @@ pub fn parse_mock_script(text: &str, path: &Path) -> Result<Vec<MockRule>, Error
 impl AgentDraft {
     /// The agent, complete.
     pub fn into_settings(self) -> Result<AgentSettings, AgentDraftError> {
-        let kind = match (self.backend.as_deref(), self.model.as_deref()) {
-            (Some(word), _) => BackendKind::from_word(word),
-            (None, _) if !self.mock.is_empty() => Ok(BackendKind::Mock),
-            (None, Some(model)) => BackendKind::from_model(model),
+        let spec = match (self.backend.as_deref(), self.model.as_deref()) {
+            (Some(word), _) => backend_of_word(word),
+            (None, _) if !self.mock.is_empty() => Ok(backend::of_kind(BackendKind::Mock)),
+            (None, Some(model)) => backend_of_model(model),
             (None, None) => {
                 Err((format!("`{}` needs a backend", self.name), backend::backend_choices()))
             }
         };
         let mut calls = self.mock.iter().flat_map(|rule| &rule.calls);
         let strange = calls.find_map(|call| mock::unknown_tool(&call.tool));
-        let backend = kind.and_then(|kind| strange.map_or(Ok(kind), Err));
-        let backend = backend.and_then(|kind| kind.with_defaults(self.mock));
+        let spec = spec.and_then(|spec| strange.map_or(Ok(spec), Err));
+        let backend = spec.and_then(|spec| backend::with_defaults(spec, self.mock));
         let backend = backend.map_err(|(message, hint)| AgentDraftError { message, hint })?;
         Ok(AgentSettings {
             name: self.name,
@@ -130,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    const CHOICE: &str = "this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`";
+    const CHOICE: &str = "this version has `claude`, `codex`, `cursor`, `opencode`, `gemini`, `acp`, `command`, `mock`";
 
     fn draft(backend: Option<&str>, model: Option<&str>) -> AgentDraft {
         AgentDraft {
@@ -166,7 +167,7 @@ mod tests {
                 None,
                 Some("gpt"),
                 "the model `gpt` does not say by which backend",
-                "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`",
+                "add a backend; this version has `claude`, `codex`, `cursor`, `opencode`, `gemini`, `acp`, `command`, `mock`",
             ),
             (
                 Some("command"),

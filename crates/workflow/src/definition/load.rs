@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use agent_worker_backends::backend_variables;
 use agent_worker_protocol::WorkflowName;
 
 use crate::{
@@ -100,7 +101,7 @@ fn env_names(workflow: &Workflow) -> BTreeSet<String> {
         _ => None,
     });
     let passed = workflow.agents.iter().flat_map(|agent| agent.env.iter().cloned());
-    let needed = workflow.agents.iter().flat_map(|agent| agent.backend.variables());
+    let needed = workflow.agents.iter().flat_map(|agent| backend_variables(&agent.backend));
     referred.chain(passed).chain(needed.map(|name| (*name).to_owned())).collect()
 }
 

@@ -4,7 +4,8 @@
 //! here has the keys, the words and the ranges the reader accepts; a test holds the two together. A key without a value
 //! is as good as absent to the reader, and underlined here: nobody means it.
 
-use agent_worker_protocol::{AcpAgent, SHELL_TOOL, ToolName};
+use agent_worker_backends::ACP_AGENTS;
+use agent_worker_protocol::{SHELL_TOOL, ToolName};
 use serde_json::{Map, Value, json};
 
 use crate::{agents::backend, definition::params::RESERVED_OPTIONS};
@@ -92,7 +93,7 @@ fn agent() -> Value {
                 "agent",
                 one_of(
                     "Which agent of the Agent Client Protocol, for `backend: acp`.",
-                    &AcpAgent::ALL.map(AcpAgent::word),
+                    &ACP_AGENTS.each_ref().map(|agent| agent.name),
                 ),
             ),
             ("model", text("The model, for backends that ask one.")),

@@ -1,10 +1,10 @@
 //! One tool call of an agent, put together from what it says of it bit by bit.
 
-use agent_worker_protocol::{Acp, ToolName, api::PermitRequest};
+use agent_worker_backends::{ACP_TOOL_KINDS, AcpToolNaming};
+use agent_worker_protocol::{ToolName, api::PermitRequest};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::agents::AcpToolNaming;
 use crate::{model::ToolResult, tool_server::TEAM_SERVER_NAME};
 
 /// What an agent has said of a call so far. What it leaves out in later words still holds.
@@ -152,7 +152,7 @@ impl AcpToolCall {
 
     fn kind(&self) -> &'static str {
         let kind = self.kind.as_deref();
-        Acp::TOOL_KINDS.into_iter().find(|known| Some(*known) == kind).unwrap_or("other")
+        ACP_TOOL_KINDS.into_iter().find(|known| Some(*known) == kind).unwrap_or("other")
     }
 
     /// A call whose input is not told: what is said of it, and under the names that rules look at.

@@ -6,20 +6,21 @@
 
 use std::collections::HashMap;
 
+use agent_worker_backends::{AcpSessionSupport, AcpToolNaming};
 use agent_worker_protocol::{FailureClass, api::PermitRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     super::ProgramEvent,
-    agents::{AcpPreset, AcpSessionSupport, AcpSystemPrompt, AcpToolNaming},
     call::{AcpCallStage, AcpToolCall},
     failure::failure_from_error,
+    preset::AcpPreset,
     usage::AcpUsageTracker,
 };
 use crate::{
-    model::TurnFailure,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
+    turn::TurnFailure,
 };
 
 /// The only version there is.
@@ -28,7 +29,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 
 /// What a turn is made of.
 pub(super) struct AcpTurnInput<'a> {
-    pub(super) preset: Option<&'static AcpPreset>,
+    pub(super) preset: Option<AcpPreset>,
     pub(super) cwd: &'a str,
     /// Where our tools are.
     pub(super) tool_server: &'a ToolServerEndpoint,
@@ -138,7 +139,10 @@ enum AcpUpdate {
 impl<'a> AcpClient<'a> {
     pub(super) fn new(input: AcpTurnInput<'a>) -> Self {
         Self {
-            usage_tracker: AcpUsageTracker::new(input.preset, input.session),
+            usage_tracker: AcpUsageTracker::new(
+                input.preset.map(|preset| preset.spec),
+                input.session,
+            ),
             input,
             phase: AcpPhase::Initialize,
             pending_id: 0,
@@ -303,7 +307,7 @@ impl<'a> AcpClient<'a> {
     }
 
     fn tool_naming(&self) -> AcpToolNaming {
-        self.input.preset.map(|preset| preset.tool_naming).unwrap_or_default()
+        self.input.preset.map(|preset| preset.spec.tool_naming).unwrap_or_default()
     }
 
     /// What was waited for is there.
@@ -356,7 +360,7 @@ impl<'a> AcpClient<'a> {
         let memory = self
             .input
             .preset
-            .map_or(AcpSessionSupport::AsAdvertised, |preset| preset.session_support);
+            .map_or(AcpSessionSupport::AsAdvertised, |preset| preset.spec.session_support);
         self.can_load = memory == AcpSessionSupport::AsAdvertised && can["loadSession"] == true;
         let last = self.usage_tracker.session_id().filter(|_| self.can_load).map(str::to_owned);
         let Some(last) = last else {
@@ -384,9 +388,7 @@ impl<'a> AcpClient<'a> {
         let file = self.input.tools_file.as_deref();
         let servers = if file.is_some() { Vec::new() } else { vec![server] };
         let mut params = json!({"cwd": self.input.cwd, "mcpServers": servers});
-        if let Some(AcpSystemPrompt::SessionMeta(meta)) =
-            self.input.preset.map(|preset| &preset.system_prompt)
-        {
+        if let Some(meta) = self.input.preset.and_then(|preset| preset.hooks.session_meta) {
             params["_meta"] = meta(self.input.system_prompt, file);
         }
         params
@@ -411,7 +413,7 @@ impl<'a> AcpClient<'a> {
             let modes = modes["availableModes"].as_array().into_iter().flatten();
             modes.into_iter().any(|offered| offered["id"] == **mode)
         };
-        let mode = self.input.preset.and_then(|preset| preset.mode).filter(offered);
+        let mode = self.input.preset.and_then(|preset| preset.spec.mode).filter(offered);
         steps.push(AcpStep::Send(match mode.filter(|mode| modes["currentModeId"] != *mode) {
             Some(mode) => {
                 let params = json!({"sessionId": session, "modeId": mode});
@@ -425,11 +427,9 @@ impl<'a> AcpClient<'a> {
     fn prompt_request(&mut self) -> Value {
         let AcpTurnInput { preset, system_prompt, prompt, .. } = self.input;
         let text = |text: &str| json!({"type": "text", "text": text});
-        let blocks = match preset.map(|preset| &preset.system_prompt) {
-            Some(AcpSystemPrompt::SessionMeta(_)) => vec![text(prompt)],
-            Some(AcpSystemPrompt::Prompt) | None => {
-                vec![text(&format!("{system_prompt}\n\n")), text(prompt)]
-            }
+        let blocks = match preset.and_then(|preset| preset.hooks.session_meta) {
+            Some(_) => vec![text(prompt)],
+            None => vec![text(&format!("{system_prompt}\n\n")), text(prompt)],
         };
         let params = json!({"sessionId": self.session, "prompt": blocks});
         self.start_request(AcpPhase::Prompt, "session/prompt", &params)
@@ -439,7 +439,7 @@ impl<'a> AcpClient<'a> {
         let mut steps = self.usage_steps(result);
         let answer = std::mem::take(&mut self.answer);
         let fatal = |why: &str| Err(TurnFailure::new(FailureClass::Fatal, why));
-        let is_whole = self.input.preset.is_none_or(|preset| (preset.is_complete)(result));
+        let is_whole = self.input.preset.is_none_or(|preset| (preset.hooks.is_complete)(result));
         steps.push(AcpStep::End(match result["stopReason"].as_str() {
             Some("end_turn") if is_whole => Ok(answer),
             Some("end_turn") => {

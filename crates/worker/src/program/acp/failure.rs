@@ -3,8 +3,8 @@
 use agent_worker_protocol::FailureClass;
 use serde_json::Value;
 
-use super::super::{class_of_status, gemini::has_reason};
-use crate::model::TurnFailure;
+use super::super::{adapters::gemini::has_reason, class_of_status};
+use crate::turn::TurnFailure;
 
 /// The protocol's code for "log in first".
 const AUTH_REQUIRED: i64 = -32000;

@@ -3,25 +3,24 @@
 mod copilot;
 mod outcomes;
 
-use agent_worker_protocol::AcpAgent;
 use serde_json::{Value, json};
 
 use super::{
     super::ProgramEvent,
-    agents,
     client::{AcpClient, AcpPermitDecision, AcpStep, AcpTurnInput},
+    preset::AcpPreset,
 };
-use crate::{model::TurnFailure, tool_server::ToolServerEndpoint, truncation::truncate};
+use crate::{tool_server::ToolServerEndpoint, truncation::truncate, turn::TurnFailure};
 
 struct Replay {
     tool_server: ToolServerEndpoint,
-    agent: Option<AcpAgent>,
+    agent: Option<&'static str>,
     session: Option<Value>,
     permit: AcpPermitDecision,
 }
 
 impl Replay {
-    fn with_agent(agent: impl Into<Option<AcpAgent>>) -> Self {
+    fn with_agent(agent: impl Into<Option<&'static str>>) -> Self {
         let tool_server =
             ToolServerEndpoint { url: "http://door/mcp".into(), token: "t0ken".into() };
         Self {
@@ -34,7 +33,7 @@ impl Replay {
 
     fn client(&self) -> AcpClient<'_> {
         AcpClient::new(AcpTurnInput {
-            preset: self.agent.map(agents::preset),
+            preset: self.agent.map(|agent| AcpPreset::find(agent).unwrap()),
             cwd: "/home/somebody/project",
             tool_server: &self.tool_server,
             tools_file: None,
@@ -118,7 +117,7 @@ macro_rules! stream {
 
 #[test]
 fn a_conversation_with_gemini_means_the_same_every_time() {
-    let gemini = Replay::with_agent(AcpAgent::Gemini);
+    let gemini = Replay::with_agent("gemini");
     insta::assert_snapshot!(gemini.read(stream!("gemini-ok")), @r#"
     > "initialize"
     > "session/new"
@@ -134,8 +133,7 @@ fn a_conversation_with_gemini_means_the_same_every_time() {
     used 300 30 None
     = All done.
     "#);
-    let denied =
-        Replay { permit: AcpPermitDecision::Reject, ..Replay::with_agent(AcpAgent::Gemini) };
+    let denied = Replay { permit: AcpPermitDecision::Reject, ..Replay::with_agent("gemini") };
     insta::assert_snapshot!(denied.read(stream!("gemini-denied")), @r#"
     > "initialize"
     > "session/new"
@@ -162,7 +160,7 @@ fn a_conversation_with_gemini_means_the_same_every_time() {
 
 #[test]
 fn a_conversation_with_claude_means_the_same_every_time() {
-    let claude = Replay::with_agent(AcpAgent::Claude);
+    let claude = Replay::with_agent("claude");
     insta::assert_snapshot!(claude.read(stream!("claude-ok")), @r#"
     > "initialize"
     > "session/new"
@@ -182,8 +180,7 @@ fn a_conversation_with_claude_means_the_same_every_time() {
     used 300 30 Some(2250)
     = All done.
     "#);
-    let denied =
-        Replay { permit: AcpPermitDecision::Reject, ..Replay::with_agent(AcpAgent::Claude) };
+    let denied = Replay { permit: AcpPermitDecision::Reject, ..Replay::with_agent("claude") };
     insta::assert_snapshot!(denied.read(stream!("claude-denied")), @r#"
     > "initialize"
     > "session/new"
@@ -212,7 +209,7 @@ fn a_conversation_with_claude_means_the_same_every_time() {
 
 #[test]
 fn a_conversation_with_qwen_or_codex_means_the_same_every_time() {
-    insta::assert_snapshot!(Replay::with_agent(AcpAgent::Qwen).read(stream!("qwen-ok")), @r#"
+    insta::assert_snapshot!(Replay::with_agent("qwen").read(stream!("qwen-ok")), @r#"
     > "initialize"
     > "session/new"
     session {"cost_micros":0,"id":"fb1241e8-2bfa-4d39-b0c3-fd6b176db834"}
@@ -231,7 +228,7 @@ fn a_conversation_with_qwen_or_codex_means_the_same_every_time() {
     session {"cost_micros":0,"id":"fb1241e8-2bfa-4d39-b0c3-fd6b176db834"}
     = All done.
     "#);
-    insta::assert_snapshot!(Replay::with_agent(AcpAgent::Codex).read(stream!("codex-ok")), @r#"
+    insta::assert_snapshot!(Replay::with_agent("codex").read(stream!("codex-ok")), @r#"
     > "initialize"
     > "session/new"
     session {"cost_micros":0,"id":"01a1e176-ff97-7e70-bae5-d9a01be59e91"}
@@ -309,7 +306,7 @@ fn an_answer_holds_for_one_call_only_whatever_it_is_offered() {
 
 #[test]
 fn the_teams_own_tools_ask_nobody_and_nothing_else_passes_for_one() {
-    let asks = |agent: Option<AcpAgent>, call: &Value| {
+    let asks = |agent: Option<&'static str>, call: &Value| {
         let stream = session_opened_lines(&json!({"sessionId": "s"}))
             + &permit_request_line(call, &["allow_once", "reject_once"]);
         Replay::with_agent(agent).read(&stream).contains("asks for")
@@ -319,7 +316,7 @@ fn the_teams_own_tools_ask_nobody_and_nothing_else_passes_for_one() {
     let titled = |kind: &str, title: &str| json!({"toolCallId": "c", "kind": kind, "title": title});
     let given =
         |server: &str| json!({"toolCallId": "c", "rawInput": {"server": server, "tool": "vote"}});
-    let (gemini, codex) = (Some(AcpAgent::Gemini), Some(AcpAgent::Codex));
+    let (gemini, codex) = (Some("gemini"), Some("codex"));
     for (agent, ours) in [
         (None, named("mcp__team__channel_send")),
         (None, json!({"toolCallId": "c", "_meta": {"toolName": "mcp__team__vote"}})),
@@ -373,7 +370,7 @@ fn what_is_asked_has_all_that_was_said_of_the_call() {
 #[test]
 fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
     let session = Some(json!({"id": "s", "cost_micros": 2000}));
-    let replay = Replay { session, ..Replay::with_agent(AcpAgent::Opencode) };
+    let replay = Replay { session, ..Replay::with_agent("opencode") };
     let words = |text: &str| {
         update_line(
             &json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
@@ -421,7 +418,7 @@ fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
 
 #[test]
 fn what_a_turn_costs_is_what_its_agent_counts_and_unknown_where_nobody_knows_what_that_is() {
-    let used = |agent: Option<AcpAgent>, session: Option<Value>, micros: u64| {
+    let used = |agent: Option<&'static str>, session: Option<Value>, micros: u64| {
         let replay = Replay { session, ..Replay::with_agent(agent) };
         let amount = std::time::Duration::from_micros(micros).as_secs_f64();
         let cost = json!({"amount": amount, "currency": "USD"});
@@ -435,9 +432,9 @@ fn what_a_turn_costs_is_what_its_agent_counts_and_unknown_where_nobody_knows_wha
     };
     let last = || Some(json!({"id": "s", "cost_micros": 100}));
     for (agent, session, expected) in [
-        (Some(AcpAgent::Claude), last(), Some("used 0 0 Some(500)")),
-        (Some(AcpAgent::Opencode), last(), Some("used 0 0 Some(400)")),
-        (Some(AcpAgent::Opencode), None, Some("used 0 0 Some(500)")),
+        (Some("claude"), last(), Some("used 0 0 Some(500)")),
+        (Some("opencode"), last(), Some("used 0 0 Some(400)")),
+        (Some("opencode"), None, Some("used 0 0 Some(500)")),
         (None, None, Some("used 0 0 Some(500)")),
         (None, last(), None),
     ] {
@@ -450,5 +447,5 @@ fn what_a_turn_costs_is_what_its_agent_counts_and_unknown_where_nobody_knows_wha
         !Replay::with_agent(None).read(&stream).contains("used"),
         "nobody knows what it counts"
     );
-    assert!(Replay::with_agent(AcpAgent::Copilot).read(&stream).contains("used 5 5 None"));
+    assert!(Replay::with_agent("copilot").read(&stream).contains("used 5 5 None"));
 }

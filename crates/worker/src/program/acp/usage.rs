@@ -1,13 +1,11 @@
 //! What a turn has used, from what an agent counts: some count the turn, some the whole conversation.
 
+use agent_worker_backends::{AcpAgentSpec, AcpUsageScope};
 use agent_worker_protocol::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
-    super::usd_to_micros,
-    agents::{AcpPreset, AcpUsageScope},
-};
+use super::super::usd_to_micros;
 
 /// What the next turn needs to go on.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -28,11 +26,12 @@ pub(super) struct AcpUsageTracker {
 }
 
 impl AcpUsageTracker {
-    pub(super) fn new(preset: Option<&AcpPreset>, session: Option<&Value>) -> Self {
-        let of =
-            |counts: fn(&AcpPreset) -> AcpUsageScope| preset.map_or(AcpUsageScope::Unknown, counts);
+    pub(super) fn new(spec: Option<&AcpAgentSpec>, session: Option<&Value>) -> Self {
+        let of = |counts: fn(&AcpAgentSpec) -> AcpUsageScope| {
+            spec.map_or(AcpUsageScope::Unknown, counts)
+        };
         let last = session.and_then(|session| AcpSession::deserialize(session).ok());
-        let (tokens, cost) = (of(|preset| preset.tokens), of(|preset| preset.cost));
+        let (tokens, cost) = (of(|spec| spec.tokens), of(|spec| spec.cost));
         Self { tokens, cost, last, reported_micros: None }
     }
 

@@ -1,13 +1,11 @@
 //! A conversation with Copilot. It names the team's tools by a title of its own.
 
-use agent_worker_protocol::AcpAgent;
-
 use super::Replay;
 
 #[test]
 fn a_conversation_with_copilot_means_the_same_every_time() {
     let stream = include_str!("../../../../streams/acp-copilot-ok.jsonl");
-    insta::assert_snapshot!(Replay::with_agent(AcpAgent::Copilot).read(stream), @r#"
+    insta::assert_snapshot!(Replay::with_agent("copilot").read(stream), @r#"
     > "initialize"
     > "session/new"
     session {"cost_micros":0,"id":"735a8313-b48b-4060-b1e8-690d82cbf6a6"}

@@ -9,7 +9,7 @@ fn a_command_of_codex_is_asked_for_as_its_shell_gets_it() {
     let call = json!({"toolCallId": "c1", "kind": "execute", "title": "rm", "rawInput": input});
     let stream = session_opened_lines(&json!({"sessionId": "s"}))
         + &permit_request_line(&call, &["allow_once"]);
-    let read = Replay::with_agent(AcpAgent::Codex).read(&stream);
+    let read = Replay::with_agent("codex").read(&stream);
     assert!(read.contains("asks for execute {\"command\":\"rm -r x\",\"cwd\":\"/a\"}\n"), "{read}");
 }
 

@@ -5,18 +5,20 @@
 
 use std::{io, time::Duration};
 
-use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, Usage, VendorCli};
+use agent_worker_backends::find_provider;
+use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::{
-    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
-    class_of_status, endpoint::ModelEndpoint, model_table::model_for, private_files, usd_to_micros,
+use crate::program::{
+    ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
+    class_of_status, endpoint::ModelEndpoint, private_files, usd_to_micros,
 };
 use crate::{
-    model::{ToolResult, TurnFailure},
+    model::ToolResult,
     tool_server::TEAM_SERVER_NAME,
+    turn::{TurnContext, TurnFailure},
 };
 
 /// The variable that its settings name, so that no key stands in them.
@@ -36,7 +38,7 @@ const READ_ONLY_TOOLS: [&str; 4] = ["glob", "grep", "list", "read"];
 
 /// What it has said so far.
 #[derive(Default)]
-pub(super) struct Opencode {
+struct Opencode {
     last: Option<OpencodeSession>,
     has_begun: bool,
     /// What it said in this step.
@@ -148,43 +150,45 @@ struct OpencodeErrorData {
     response_body: String,
 }
 
-impl Opencode {
-    pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| OpencodeSession::deserialize(session).ok());
-        Self { last, ..Self::default() }
-    }
+/// Makes the adapter of one process.
+pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
+    let last = session.and_then(|session| OpencodeSession::deserialize(session).ok());
+    Box::new(Opencode { last, ..Opencode::default() })
 }
 
-impl VendorAdapter for Opencode {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
-        let job = turn.job;
+impl ProgramAdapter for Opencode {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { request, folders, .. } = turn.context;
         let mut invocation =
-            BackendInvocation { stdin: job.prompt.clone(), ..BackendInvocation::default() };
-        let system =
-            private_files::write_private_file(&job.folder, "system.md", &job.system_prompt)?;
+            ProgramInvocation { stdin: request.prompt.clone(), ..ProgramInvocation::default() };
+        let system = private_files::write_private_file(
+            &folders.attempt,
+            "system.md",
+            &request.system_prompt,
+        )?;
         let headers = json!({"Authorization": format!("Bearer {}", turn.tool_server.token)});
         let mut settings = json!({
             "autoupdate": false,
             "share": "disabled",
             // The project's own, which it does not look for: see below.
-            "instructions": [system, job.cwd.join("AGENTS.md")],
+            "instructions": [system, turn.context.child_env.cwd.join("AGENTS.md")],
             "mcp": {TEAM_SERVER_NAME: {
                 "type": "remote", "url": turn.tool_server.url, "headers": headers, "oauth": false, "enabled": true,
                 "timeout": TOOL_TIMEOUT_MS,
             }},
             // What is refused is told to the model, which may do something else.
             "experimental": {"mcp_timeout": TOOL_TIMEOUT_MS, "continue_loop_on_deny": true},
-            "permission": permission_rules(job.permissions.default),
+            "permission": permission_rules(turn.context.permissions.default),
         });
         // A title would be one more thing to ask the model for.
-        let title = format!("{}@{}", job.agent, job.instance);
+        let title = format!("{}@{}", turn.context.identity.agent, turn.context.identity.instance);
         invocation.args(["run", "--pure", "--format", "json", "--title", &title]);
         invocation.args(["--print-logs", "--log-level", "ERROR"]);
-        if let Some(model) = qualified_model(job.model.as_deref()) {
+        if let Some(model) = &turn.model {
             if let Some((provider, name)) = model.split_once('/') {
                 settings["provider"] = json!({provider: provider_settings(provider, name, turn)});
             }
-            invocation.args(["--model", &model]);
+            invocation.args(["--model", model]);
         }
         if let Some(last) = &self.last {
             invocation.args(["--session", &last.id]);
@@ -195,7 +199,7 @@ impl VendorAdapter for Opencode {
         invocation.env("OPENCODE_DISABLE_AUTOUPDATE", "1");
         invocation.env("OPENCODE_DISABLE_LSP_DOWNLOAD", "1");
         if let CredentialMode::Isolated = turn.mode {
-            let own = job.keep.join("opencode");
+            let own = folders.keep.join("opencode");
             for (name, folder) in [
                 ("XDG_CONFIG_HOME", "config"),
                 ("XDG_DATA_HOME", "data"),
@@ -326,27 +330,6 @@ impl OpencodeError {
     }
 }
 
-/// The model as it wants it: always with its provider, which may be its own.
-fn qualified_model(written: Option<&str>) -> Option<String> {
-    let name = model_for(VendorCli::Opencode, written)?;
-    // `opencode/openai/gpt-5` says the backend too; `opencode/big-pickle` is a model of its own.
-    let rest = name.strip_prefix("opencode/");
-    let name = rest.filter(|rest| rest.contains(['/', ':'])).unwrap_or(&name);
-    if rest == Some("auto") {
-        return None;
-    }
-    let provider_ends = name.find(['/', ':']);
-    Some(match provider_ends {
-        Some(at) if name[at..].starts_with(':') => name.replacen(':', "/", 1),
-        Some(_) | None => name.to_owned(),
-    })
-}
-
-/// Which provider it is, by what is written.
-pub(super) fn provider_of_model(written: Option<&str>) -> Option<String> {
-    qualified_model(written)?.split_once('/').map(|(provider, _)| provider.to_owned())
-}
-
 /// What it has to know of a provider. One that only the environment knows speaks as most do.
 fn provider_settings(provider: &str, name: &str, turn: &ProgramTurn<'_>) -> Value {
     let ModelEndpoint { base_url, key } = &turn.endpoint;
@@ -354,15 +337,12 @@ fn provider_settings(provider: &str, name: &str, turn: &ProgramTurn<'_>) -> Valu
     let mut settings = json!({});
     if let Some(url) = base_url {
         let url = url.trim_end_matches('/');
-        let path = match provider {
-            "anthropic" => "/v1",
-            "google" => "/v1beta",
-            "openai" => "",
-            _ => {
-                settings["npm"] = json!("@ai-sdk/openai-compatible");
-                settings["models"] = json!({name: {}});
-                ""
-            }
+        let path = if let Some(provider) = find_provider(provider) {
+            provider.version_path
+        } else {
+            settings["npm"] = json!("@ai-sdk/openai-compatible");
+            settings["models"] = json!({name: {}});
+            ""
         };
         let url = url.strip_suffix(path).unwrap_or(url);
         options.insert("baseURL".to_owned(), json!(format!("{url}{path}")));
@@ -401,25 +381,6 @@ fn canonical_tool_name(tool: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_model_is_named_with_its_provider_in_any_spelling() {
-        for (written, expected) in [
-            ("anthropic/claude-sonnet-4-5", Some("anthropic/claude-sonnet-4-5")),
-            ("anthropic:claude-sonnet-4-5", Some("anthropic/claude-sonnet-4-5")),
-            ("opencode/openai/gpt-5", Some("openai/gpt-5")),
-            ("opencode/big-pickle", Some("opencode/big-pickle")),
-            ("openrouter/z-ai/glm:free", Some("openrouter/z-ai/glm:free")),
-            ("opencode/auto", None),
-            ("auto", None),
-            ("sonnet", Some("anthropic/claude-sonnet-5-5")),
-            ("large", Some("large")),
-        ] {
-            assert_eq!(qualified_model(Some(written)).as_deref(), expected, "{written}");
-        }
-        assert_eq!(provider_of_model(Some("acme/large")).as_deref(), Some("acme"));
-        assert_eq!(provider_of_model(Some("large")), None);
-    }
 
     #[test]
     fn rules_are_told_so_that_the_last_that_fits_is_the_one_that_is_meant() {

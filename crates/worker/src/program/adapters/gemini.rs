@@ -6,18 +6,19 @@ use std::{
     path::Path,
 };
 
-use agent_worker_protocol::{CredentialMode, FailureClass, VendorCli};
+use agent_worker_protocol::{CredentialMode, FailureClass};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
-    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
-    class_of_status, model_table::model_for, private_files,
+use crate::program::{
+    ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
+    class_of_status, endpoint::provider_url, private_files,
 };
 use crate::{
-    model::{ToolResult, TurnFailure},
-    model_table::ModelTokenUsage,
+    model::ToolResult,
+    pricing::ModelTokenUsage,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
+    turn::{TurnContext, TurnFailure},
 };
 
 /// Its error for an answer that broke off where that looks like an end.
@@ -27,12 +28,10 @@ const MAX_ATTEMPTS: u32 = 3;
 
 /// What it complains of when it knows no such conversation.
 const SESSION_LOST_MESSAGE: &str = "Invalid session identifier";
-/// Google's own endpoint. Said even so: a file `.env` in the project could say another, and get the key.
-const GOOGLE_BASE_URL: &str = "https://generativelanguage.googleapis.com";
 
 /// What it has said so far.
 #[derive(Default)]
-pub(super) struct Gemini {
+struct Gemini {
     last: Option<GeminiSession>,
     answer: String,
     /// Which tools its open calls are for.
@@ -108,49 +107,53 @@ struct GeminiTokens {
     output_tokens: u64,
 }
 
-impl Gemini {
-    pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| GeminiSession::deserialize(session).ok());
-        Self { last, ..Self::default() }
-    }
+/// Makes the adapter of one process.
+pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
+    let last = session.and_then(|session| GeminiSession::deserialize(session).ok());
+    Box::new(Gemini { last, ..Gemini::default() })
 }
 
-impl VendorAdapter for Gemini {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
-        let job = turn.job;
-        let mut invocation = BackendInvocation::default();
+impl ProgramAdapter for Gemini {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { request, folders, .. } = turn.context;
+        let mut invocation = ProgramInvocation::default();
         match turn.mode {
             CredentialMode::Isolated => {
-                let home = job.keep.join("gemini");
+                let home = folders.keep.join("gemini");
                 let own = home.join(".gemini");
                 private_files::create_private_folder(&own)?;
                 let mut settings = mcp_settings(turn.tool_server);
                 add_key_settings(&mut settings);
                 private_files::write_private_file(&own, "settings.json", &settings.to_string())?;
-                private_files::write_private_file(&own, "GEMINI.md", &fenced(&job.system_prompt))?;
+                private_files::write_private_file(
+                    &own,
+                    "GEMINI.md",
+                    &fenced(&request.system_prompt),
+                )?;
                 invocation.env("GEMINI_CLI_HOME", &private_files::create_private_folder(&home)?);
-                invocation.stdin = escape_mentions(&job.prompt);
+                invocation.stdin = escape_mentions(&request.prompt);
             }
             CredentialMode::Login => {
                 let settings = mcp_settings(turn.tool_server).to_string();
                 let settings =
-                    private_files::write_private_file(&job.folder, "gemini.json", &settings)?;
+                    private_files::write_private_file(&folders.attempt, "gemini.json", &settings)?;
                 invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
                 // It has no other way to tell it one beside the person's own.
                 invocation.stdin =
-                    escape_mentions(&format!("{}\n\n{}", job.system_prompt, job.prompt));
+                    escape_mentions(&format!("{}\n\n{}", request.system_prompt, request.prompt));
             }
         }
         invocation.args(["-o", "stream-json", "--skip-trust"]);
         invocation.args(["--allowed-mcp-server-names", TEAM_SERVER_NAME]);
-        if let Some(model) = model_for(VendorCli::Gemini, job.model.as_deref()) {
-            invocation.args(["--model", &model]);
+        if let Some(model) = &turn.model {
+            invocation.args(["--model", model]);
         }
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
         }
         // When its provider fails it writes the conversation there, for everybody to read.
-        invocation.env("TMPDIR", &private_files::create_private_folder(&job.folder.join("tmp"))?);
+        invocation
+            .env("TMPDIR", &private_files::create_private_folder(&folders.attempt.join("tmp"))?);
         // It would start itself once more for nothing.
         invocation.env("GEMINI_CLI_NO_RELAUNCH", "true");
         set_model_endpoint(turn, &mut invocation);
@@ -256,20 +259,21 @@ fn add_key_settings(settings: &mut Value) {
 }
 
 /// Where it reaches its model.
-fn set_model_endpoint(turn: &ProgramTurn<'_>, invocation: &mut BackendInvocation) {
+fn set_model_endpoint(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocation) {
     match (&turn.endpoint.base_url, turn.mode) {
         (Some(url), _) => invocation.env("GOOGLE_GEMINI_BASE_URL", url),
         (None, CredentialMode::Isolated) => {
-            invocation.env("GOOGLE_GEMINI_BASE_URL", GOOGLE_BASE_URL);
+            // Named even so: a file `.env` in the project could name another, which would get the key.
+            invocation.env("GOOGLE_GEMINI_BASE_URL", provider_url("google"));
         }
         (None, CredentialMode::Login) => {}
     }
 }
 
 /// Its settings when it is told of its tools by the protocol. When isolated, its folder is there already.
-pub(super) fn write_acp_settings(
+pub(in crate::program) fn write_acp_settings(
     turn: &ProgramTurn<'_>,
-    invocation: &mut BackendInvocation,
+    invocation: &mut ProgramInvocation,
 ) -> io::Result<()> {
     let mut settings = general_settings();
     if let Some(home) = invocation.env.get("GEMINI_CLI_HOME") {
@@ -279,7 +283,7 @@ pub(super) fn write_acp_settings(
         private_files::write_private_file(&own, "settings.json", &settings.to_string())?;
     } else {
         let settings = private_files::write_private_file(
-            &turn.job.folder,
+            &turn.context.folders.attempt,
             "gemini.json",
             &settings.to_string(),
         )?;
@@ -337,7 +341,7 @@ fn failure_class(error: &str, exit: &ProgramExit) -> FailureClass {
 }
 
 /// Whether a reason is given anywhere in an answer. It may hold another one as text.
-pub(super) fn has_reason(answer: &Value, wanted: &str) -> bool {
+pub(in crate::program) fn has_reason(answer: &Value, wanted: &str) -> bool {
     match answer {
         Value::Object(fields) => {
             fields.get("reason").is_some_and(|reason| reason == wanted)

@@ -8,17 +8,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, VendorCli};
+use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
-    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
-    model_table::model_for, private_files,
+use crate::program::{
+    ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
+    private_files,
 };
 use crate::{
-    model::{ToolResult, TurnFailure},
+    model::ToolResult,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
+    turn::{TurnContext, TurnFailure},
 };
 
 /// What is given as an argument. A longer prompt lies in a file.
@@ -30,7 +31,7 @@ const CLI_CONFIG_FILE: &str = "cli-config.json";
 
 /// What it has said so far.
 #[derive(Default)]
-pub(super) struct Cursor {
+struct Cursor {
     last: Option<CursorSession>,
     /// What it said since its last call.
     answer: String,
@@ -82,32 +83,31 @@ struct CursorResult {
     result: String,
 }
 
-impl Cursor {
-    pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| CursorSession::deserialize(session).ok());
-        Self { last, ..Self::default() }
-    }
+/// Makes the adapter of one process.
+pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
+    let last = session.and_then(|session| CursorSession::deserialize(session).ok());
+    Box::new(Cursor { last, ..Cursor::default() })
 }
 
-impl VendorAdapter for Cursor {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
-        let job = turn.job;
-        let mut invocation = BackendInvocation::default();
+impl ProgramAdapter for Cursor {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { request, folders, .. } = turn.context;
+        let mut invocation = ProgramInvocation::default();
         invocation.args(["-p", "--output-format", "stream-json", "--approve-mcps"]);
         // Without it what it would change is only proposed, and what it would run is refused.
-        if job.permissions.default == PermissionAction::Allow {
+        if turn.context.permissions.default == PermissionAction::Allow {
             invocation.args(["--force"]);
         }
-        if let Some(model) = model_for(VendorCli::Cursor, job.model.as_deref()) {
-            invocation.args(["--model", &model]);
+        if let Some(model) = &turn.model {
+            invocation.args(["--model", model]);
         }
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
         }
         // It has no other way to tell it one.
-        let prompt = format!("{}\n\n{}", job.system_prompt, job.prompt);
+        let prompt = format!("{}\n\n{}", request.system_prompt, request.prompt);
         let prompt = if prompt.len() > MAX_ARGUMENT_BYTES {
-            let file = private_files::write_private_file(&job.folder, "prompt.md", &prompt)?;
+            let file = private_files::write_private_file(&folders.attempt, "prompt.md", &prompt)?;
             format!("Read all of the file {file} and do what it says.")
         } else {
             prompt
@@ -116,7 +116,7 @@ impl VendorAdapter for Cursor {
         invocation.args(["--", &prompt]);
         let home = match turn.mode {
             CredentialMode::Isolated => {
-                let home = job.keep.join("cursor");
+                let home = folders.keep.join("cursor");
                 invocation.env(
                     "XDG_CONFIG_HOME",
                     &private_files::create_private_folder(&home.join(".config"))?,
@@ -125,10 +125,14 @@ impl VendorAdapter for Cursor {
                 home
             }
             CredentialMode::Login => {
-                let home = job.keep.join("cursor-login");
-                let theirs = job.env.get("HOME").map(PathBuf::from).ok_or_else(|| {
-                    io::Error::new(io::ErrorKind::NotFound, "there is no HOME with a login in it")
-                })?;
+                let home = folders.keep.join("cursor-login");
+                let theirs =
+                    turn.context.child_env.env.get("HOME").map(PathBuf::from).ok_or_else(|| {
+                        io::Error::new(
+                            io::ErrorKind::NotFound,
+                            "there is no HOME with a login in it",
+                        )
+                    })?;
                 private_files::create_private_folder(&home.join(CONFIG_FOLDER))?;
                 link_entries(&theirs, &home, &[CONFIG_FOLDER])?;
                 link_entries(

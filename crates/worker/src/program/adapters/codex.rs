@@ -2,25 +2,25 @@
 
 use std::{io, time::Duration};
 
-use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, VendorCli};
+use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
-    BackendInvocation, ModelEndpoint, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn,
-    VendorAdapter, class_of_status, model_table::model_for, private_files,
+use crate::program::{
+    ModelEndpoint, ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome,
+    ProgramTurn, class_of_status, endpoint::provider_url, private_files,
 };
 use crate::{
     clocks::time_of_day,
-    model::{ToolResult, TurnFailure},
-    model_table::ModelTokenUsage,
+    model::ToolResult,
+    pricing::ModelTokenUsage,
     tool_server::TEAM_SERVER_NAME,
+    turn::{TurnContext, TurnFailure},
 };
 
 /// Variables that its settings name, so that nothing secret is among its arguments.
-pub(super) const MODEL_KEY: &str = "AGENT_WORKER_MODEL_KEY";
+pub(in crate::program) const MODEL_KEY: &str = "AGENT_WORKER_MODEL_KEY";
 const TOOLS_KEY: &str = "AGENT_WORKER_TOOLS_KEY";
-const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 /// What one argument may have, with room for its name.
 const MAX_ARGUMENT_BYTES: usize = 120 * 1024;
 
@@ -44,7 +44,7 @@ const SESSION_LOST_MESSAGE: &str = "no rollout found for thread id";
 
 /// What it has said so far.
 #[derive(Default)]
-pub(super) struct Codex {
+struct Codex {
     last: Option<CodexThread>,
     id: Option<String>,
     answer: Option<String>,
@@ -154,18 +154,17 @@ fn sandbox_mode(default: PermissionAction) -> Option<&'static str> {
     }
 }
 
-impl Codex {
-    pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| CodexThread::deserialize(session).ok());
-        Self { last, ..Self::default() }
-    }
+/// Makes the adapter of one process.
+pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
+    let last = session.and_then(|session| CodexThread::deserialize(session).ok());
+    Box::new(Codex { last, ..Codex::default() })
 }
 
-impl VendorAdapter for Codex {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
-        let job = turn.job;
+impl ProgramAdapter for Codex {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { request, folders, .. } = turn.context;
         let mut invocation =
-            BackendInvocation { stdin: job.prompt.clone(), ..BackendInvocation::default() };
+            ProgramInvocation { stdin: request.prompt.clone(), ..ProgramInvocation::default() };
         invocation.args(["exec", "--json", "--skip-git-repo-check"]);
         let mut set = |key: &str, value: String| {
             invocation.args.extend(["-c".to_owned(), format!("{key}={value}")]);
@@ -178,21 +177,21 @@ impl VendorAdapter for Codex {
                 toml_string(TOOLS_KEY)
             ),
         );
-        let instructions = toml_string(&job.system_prompt);
+        let instructions = toml_string(&request.system_prompt);
         if instructions.len() > MAX_ARGUMENT_BYTES {
             let why = "codex takes no system prompt over 120 KiB";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         set("developer_instructions", instructions);
-        if let Some(sandbox) = sandbox_mode(job.permissions.default) {
+        if let Some(sandbox) = sandbox_mode(turn.context.permissions.default) {
             set("sandbox_mode", toml_string(sandbox));
         }
         if let CredentialMode::Isolated = turn.mode {
             set("model_provider", toml_string("given"));
             set("model_providers.given", provider_settings(&turn.endpoint));
         }
-        if let Some(model) = model_for(VendorCli::Codex, job.model.as_deref()) {
-            invocation.args(["--model", &model]);
+        if let Some(model) = &turn.model {
+            invocation.args(["--model", model]);
         }
         invocation.args(["--disable", "plugins", "--disable", "apps"]);
         invocation.env(TOOLS_KEY, &turn.tool_server.token);
@@ -200,8 +199,10 @@ impl VendorAdapter for Codex {
         invocation.args(["-c", "shell_environment_policy.exclude=[\"RUST_LOG\"]"]);
         invocation.env(LOG_FILTER_VARIABLE.0, LOG_FILTER_VARIABLE.1);
         if let CredentialMode::Isolated = turn.mode {
-            invocation
-                .env("CODEX_HOME", &private_files::create_private_folder(&job.keep.join("codex"))?);
+            invocation.env(
+                "CODEX_HOME",
+                &private_files::create_private_folder(&folders.keep.join("codex"))?,
+            );
             invocation.env(MODEL_KEY, turn.endpoint.key.as_deref().unwrap_or_default());
         }
         if let Some(last) = &self.last {
@@ -339,7 +340,7 @@ fn mcp_tool_name(server: &str, tool: &str) -> String {
 
 /// Where its model is, for a key from the environment.
 fn provider_settings(endpoint: &ModelEndpoint) -> String {
-    let url = endpoint.base_url.as_deref().unwrap_or(OPENAI_BASE_URL);
+    let url = endpoint.base_url.as_deref().unwrap_or_else(|| provider_url("openai"));
     format!(
         "{{name=\"given\",base_url={},env_key={},wire_api=\"responses\",request_max_retries={MAX_RETRIES},stream_max_retries={MAX_RETRIES}}}",
         toml_string(url),
@@ -348,7 +349,7 @@ fn provider_settings(endpoint: &ModelEndpoint) -> String {
 }
 
 /// The same as a file of settings: those who start it for others pass no arguments on.
-pub(super) fn settings_file(endpoint: &ModelEndpoint, model: Option<&str>) -> String {
+pub(in crate::program) fn settings_file(endpoint: &ModelEndpoint, model: Option<&str>) -> String {
     let model = model.map(|model| format!("model={}\n", toml_string(model))).unwrap_or_default();
     format!(
         "{model}model_provider=\"given\"\nmodel_providers.given={}\n",

@@ -8,20 +8,21 @@ use std::{
 
 use agent_worker_protocol::{
     ArgumentPattern, CredentialMode, FailureClass, PermissionAction, Permissions, ToolPattern,
-    Usage, VendorCli,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{
-    BackendInvocation, ProgramEvent, ProgramExit, ProgramOutcome, ProgramTurn, VendorAdapter,
-    class_of_status, model_table::model_for, private_files, usd_to_micros,
+use crate::program::{
+    ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
+    class_of_status, private_files, usd_to_micros,
 };
 use crate::{
     approval_gate,
     clocks::time_of_day,
-    model::{ToolResult, TurnFailure},
+    model::ToolResult,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
+    turn::{TurnContext, TurnFailure},
 };
 
 /// How often it may ask its provider again by itself. Its own default keeps on for two minutes with a key that is refused.
@@ -31,7 +32,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// What it has said so far.
 #[derive(Default)]
-pub(super) struct Claude {
+struct Claude {
     /// The conversation it was told to go on with.
     last: Option<ClaudeSession>,
     has_begun: bool,
@@ -127,16 +128,15 @@ struct ClaudeMessage {
     content: Value,
 }
 
-impl Claude {
-    pub(super) fn new(session: Option<&Value>) -> Self {
-        let last = session.and_then(|session| ClaudeSession::deserialize(session).ok());
-        Self { last, ..Self::default() }
-    }
+/// Makes the adapter of one process.
+pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
+    let last = session.and_then(|session| ClaudeSession::deserialize(session).ok());
+    Box::new(Claude { last, ..Claude::default() })
 }
 
-impl VendorAdapter for Claude {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<BackendInvocation> {
-        let job = turn.job;
+impl ProgramAdapter for Claude {
+    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { request, folders, .. } = turn.context;
         let server = |ToolServerEndpoint { url, token }: &ToolServerEndpoint| {
             let headers = json!({"Authorization": format!("Bearer {token}")});
             json!({"type": "http", "url": url, "headers": headers})
@@ -144,11 +144,14 @@ impl VendorAdapter for Claude {
         let servers = json!({TEAM_SERVER_NAME: server(turn.tool_server), approval_gate::GATE_SERVER_NAME: server(turn.gate)});
         let servers = json!({"mcpServers": servers});
         let servers =
-            private_files::write_private_file(&job.folder, "mcp.json", &servers.to_string())?;
-        let system =
-            private_files::write_private_file(&job.folder, "system.md", &job.system_prompt)?;
+            private_files::write_private_file(&folders.attempt, "mcp.json", &servers.to_string())?;
+        let system = private_files::write_private_file(
+            &folders.attempt,
+            "system.md",
+            &request.system_prompt,
+        )?;
         let mut invocation =
-            BackendInvocation { stdin: job.prompt.clone(), ..BackendInvocation::default() };
+            ProgramInvocation { stdin: request.prompt.clone(), ..ProgramInvocation::default() };
         invocation.args(["-p", "--output-format", "stream-json", "--verbose"]);
         invocation.args(["--include-partial-messages", "--strict-mcp-config"]);
         invocation.args(["--mcp-config", &servers, "--append-system-prompt-file", &system]);
@@ -160,9 +163,9 @@ impl VendorAdapter for Claude {
             approval_gate::APPROVE_TOOL_NAME
         );
         invocation.args(["--permission-prompt-tool", &asks]);
-        add_permission_args(&job.permissions, &mut invocation);
-        if let Some(model) = model_for(VendorCli::Claude, job.model.as_deref()) {
-            invocation.args(["--model", &model]);
+        add_permission_args(&turn.context.permissions, &mut invocation);
+        if let Some(model) = &turn.model {
+            invocation.args(["--model", model]);
         }
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
@@ -180,7 +183,7 @@ impl VendorAdapter for Claude {
         if let CredentialMode::Isolated = turn.mode {
             invocation.env(
                 "CLAUDE_CONFIG_DIR",
-                &private_files::create_private_folder(&job.keep.join("claude"))?,
+                &private_files::create_private_folder(&folders.keep.join("claude"))?,
             );
         }
         Ok(invocation)
@@ -230,7 +233,7 @@ impl VendorAdapter for Claude {
 
 /// Says which of its own tools there are at all, and which it asks for whatever its own rules are: by these it reads, and runs
 /// commands that only look, without asking.
-fn add_permission_args(permissions: &Permissions, invocation: &mut BackendInvocation) {
+fn add_permission_args(permissions: &Permissions, invocation: &mut ProgramInvocation) {
     let Permissions { default, allow, ask, deny, on_ask: _ } = permissions;
     let is_whole = |pattern: &&ToolPattern| *pattern.argument() == ArgumentPattern::Any;
     let names = |patterns: &mut dyn Iterator<Item = &ToolPattern>| {

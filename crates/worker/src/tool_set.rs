@@ -20,9 +20,10 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::{
     event_reporter::EventReporter,
     mcp_client::{DaemonCallError, McpClient},
-    model::{ModelToolCall, ToolResult, TurnFailure},
+    model::{ModelToolCall, ToolResult},
     shell::Shell,
     truncation::truncate,
+    turn::TurnFailure,
     worker_log::WorkerLog,
 };
 
@@ -45,14 +46,16 @@ struct ToolResultResource {
     id: ResourceId,
 }
 
-/// What an attempt may call.
-pub(crate) struct Toolbox {
+/// The tools of an attempt: their schemas, and calls to them. Clones share the numbering of the calls.
+#[derive(Clone)]
+pub(crate) struct ToolSet {
     daemon: McpClient,
-    /// For scripts alone: a program has its own, or none.
+    /// Present in the tool loop only: a program has its own, or none.
     shell: Option<Shell>,
+    reporter: EventReporter,
     log: WorkerLog,
     /// How often each call was made in this attempt, by tool and arguments.
-    call_counts: Mutex<HashMap<Hash, u32>>,
+    call_counts: Arc<Mutex<HashMap<Hash, u32>>>,
     /// The first call that the daemon did not carry out for reasons of its own.
     unserved: UnservedCall,
 }
@@ -69,10 +72,10 @@ impl UnservedCall {
     }
 
     /// The outcome of a turn: its answer does not count if a call was not carried out. The next attempt repeats it.
-    pub(crate) fn override_outcome(
+    pub(crate) fn override_outcome<T>(
         &self,
-        done: Result<String, TurnFailure>,
-    ) -> Result<String, TurnFailure> {
+        done: Result<T, TurnFailure>,
+    ) -> Result<T, TurnFailure> {
         let why = sync::lock(&self.0).clone();
         match (done, why) {
             (Ok(_), Some(why)) => {
@@ -84,31 +87,36 @@ impl UnservedCall {
     }
 }
 
-impl Toolbox {
-    pub(crate) fn new(daemon: McpClient, shell: Option<Shell>, log: WorkerLog) -> Self {
-        let (call_counts, unserved) = (Mutex::default(), UnservedCall::default());
-        Self { daemon, shell, log, call_counts, unserved }
+impl ToolSet {
+    pub(crate) fn new(daemon: McpClient, reporter: EventReporter, log: WorkerLog) -> Self {
+        let (call_counts, unserved) = (Arc::default(), UnservedCall::default());
+        Self { daemon, shell: None, reporter, log, call_counts, unserved }
     }
 
-    /// The calls of this toolbox that the daemon did not carry out.
+    /// Adds the worker's own shell.
+    pub(crate) fn with_shell(self, shell: Shell) -> Self {
+        Self { shell: Some(shell), ..self }
+    }
+
+    /// The calls of this attempt that the daemon did not carry out.
     pub(crate) fn unserved(&self) -> UnservedCall {
         self.unserved.clone()
     }
 
     /// Carries out a call, with an event before and after. Whatever goes wrong is its result: the model reads it.
-    pub(crate) async fn call(&self, call: &ModelToolCall, report: &EventReporter) -> ToolResult {
+    pub(crate) async fn call(&self, call: &ModelToolCall) -> ToolResult {
         let began = Instant::now();
         self.log.log_tool_call(call);
-        report.record_tool_call(&call.id, &call.tool, Value::Object(call.args.clone()));
-        let result = self.execute_call(call, report).await;
-        let result = self.store_long_result(call, result, report).await;
-        report.record_tool_result(&call.id, &call.tool, &result);
+        self.reporter.record_tool_call(&call.id, &call.tool, Value::Object(call.args.clone()));
+        let result = self.execute_call(call).await;
+        let result = self.store_long_result(call, result).await;
+        self.reporter.record_tool_result(&call.id, &call.tool, &result);
         self.log.log_tool_result(call, &result, began.elapsed());
         result
     }
 
-    /// The daemon's tools, as it describes them. While it is away it is asked again and again.
-    pub(crate) async fn list_tools(&self) -> Result<Vec<Value>, String> {
+    /// Returns the schemas of the daemon's tools. Asks repeatedly while the daemon is away.
+    pub(crate) async fn schemas(&self) -> Result<Vec<Value>, String> {
         let began = Instant::now();
         loop {
             match self.daemon.list_tools().await {
@@ -124,25 +132,20 @@ impl Toolbox {
         }
     }
 
-    async fn execute_call(&self, call: &ModelToolCall, report: &EventReporter) -> ToolResult {
+    async fn execute_call(&self, call: &ModelToolCall) -> ToolResult {
         if let Some(shell) = self.shell.as_ref().filter(|_| call.tool == SHELL_TOOL) {
             return match call.args.get("command").and_then(Value::as_str) {
-                Some(command) => shell.run(command, report, &self.log).await,
+                Some(command) => shell.run(command, &self.reporter, &self.log).await,
                 None => ToolResult::Failed("shell: `command` is missing".to_owned()),
             };
         }
         let args = self.with_idempotency_key(&call.tool, call.args.clone());
-        self.call_daemon(&call.tool, &args, report).await
+        self.call_daemon(&call.tool, &args).await
     }
 
     /// Keeps what is too long to be read at once as a resource, and leaves its beginning and its id in place. Where the
     /// daemon keeps none, it stays as it is.
-    async fn store_long_result(
-        &self,
-        call: &ModelToolCall,
-        result: ToolResult,
-        report: &EventReporter,
-    ) -> ToolResult {
+    async fn store_long_result(&self, call: &ModelToolCall, result: ToolResult) -> ToolResult {
         let text = result.text();
         // Whoever reads a resource has asked for so much of it.
         if text.len() <= MAX_INLINE_RESULT_BYTES
@@ -153,7 +156,7 @@ impl Toolbox {
         let mut args = Map::new();
         args.insert("content".to_owned(), text.into());
         let args = self.with_idempotency_key(RESOURCE_CREATE_TOOL, args);
-        let kept = self.call_daemon(RESOURCE_CREATE_TOOL, &args, report).await;
+        let kept = self.call_daemon(RESOURCE_CREATE_TOOL, &args).await;
         let kept: Option<ToolResultResource> =
             if kept.is_done() { serde_json::from_str(kept.text()).ok() } else { None };
         let Some(ToolResultResource { id }) = kept else { return result };
@@ -186,12 +189,7 @@ impl Toolbox {
     }
 
     /// Asks the daemon, and while it is away again and again.
-    async fn call_daemon(
-        &self,
-        tool: &str,
-        args: &Map<String, Value>,
-        report: &EventReporter,
-    ) -> ToolResult {
+    async fn call_daemon(&self, tool: &str, args: &Map<String, Value>) -> ToolResult {
         let mut away_since = None;
         loop {
             let Ok(answer) = timeout(TOOL_CALL_TIMEOUT, self.daemon.call(tool, args)).await else {
@@ -208,7 +206,7 @@ impl Toolbox {
                 Err(DaemonCallError::Unavailable(why)) => why,
             };
             let since = *away_since.get_or_insert_with(|| {
-                report.record(WorkerEvent::Retry { why: format!("{tool}: {why}") });
+                self.reporter.record(WorkerEvent::Retry { why: format!("{tool}: {why}") });
                 Instant::now()
             });
             if since.elapsed() >= UNAVAILABLE_TIMEOUT {
@@ -246,17 +244,17 @@ mod tests {
         let attempt = AttemptId::new(uuid::Uuid::nil());
         let report =
             EventReporter::open(folder, attempt, daemon.clone(), UNAVAILABLE_TIMEOUT).unwrap();
-        let tools = Toolbox::new(McpClient::new(daemon), None, WorkerLog::discarding());
+        let tools = ToolSet::new(McpClient::new(daemon), report, WorkerLog::discarding());
         let call = ModelToolCall { id: "1".into(), tool: "vote".into(), args: Map::new() };
         let began = Instant::now();
-        let result = tools.call(&call, &report).await;
+        let result = tools.call(&call).await;
         (result, began.elapsed(), tools.unserved().override_outcome(Ok("done".to_owned())))
     }
 
     #[test]
     fn a_turn_ends_as_it_does_unless_a_call_was_not_carried_out() {
         let unserved = UnservedCall::default();
-        let failed = Err(TurnFailure::new(FailureClass::Fatal, "why"));
+        let failed: Result<String, _> = Err(TurnFailure::new(FailureClass::Fatal, "why"));
         assert_eq!(unserved.override_outcome(Ok("done".to_owned())), Ok("done".to_owned()));
         unserved.record_first("vote: the disk is full");
         unserved.record_first("later");

@@ -1,0 +1,24 @@
+//! The registry of backends: names, programs, environment variables, endpoints, abilities, permissions and install hints,
+//! and the names and prices of models.
+//!
+//! The workflow parser, the scheduler, the worker and the command line look these up; none of them lists backends itself.
+//! Data and lookups only: no I/O, no async. A new vendor's program is one row in `registry.rs` and one adapter in the
+//! worker; a new agent of the Agent Client Protocol is one row in `acp_agents.rs`.
+
+mod acp_agents;
+mod models;
+mod providers;
+mod registry;
+mod spec;
+
+pub use acp_agents::{
+    ACP_AGENTS, AcpAgentSpec, AcpModelSetting, AcpSessionSupport, AcpToolNaming, AcpUsageScope,
+    find_acp_agent,
+};
+pub use models::{ModelNames, ModelPrice, find_price, model_name, request_window};
+pub use providers::{EndpointSource, EndpointVariables, ProviderSpec, find_provider};
+pub use registry::{BACKENDS, backend_variables, find_backend};
+pub use spec::{
+    ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport,
+    PermissionSupport, TEAM_SERVER_NAME,
+};

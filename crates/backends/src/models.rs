@@ -1,0 +1,326 @@
+//! Names and prices of models, read from `models.toml`.
+//!
+//! An unknown name passes as it is; an unknown price is none.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+/// An empty table stands for a file that cannot be read. A test reads the file.
+static MODEL_TABLE: LazyLock<ModelTable> =
+    LazyLock::new(|| toml::from_str(include_str!("models.toml")).unwrap_or_default());
+
+const MICROS_PER_DOLLAR: f64 = 1e6;
+
+/// The form in which a program takes the name of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelNames {
+    /// `model`, of these providers.
+    Bare(&'static [&'static str]),
+    /// `provider/model`, of any provider with a price.
+    Full,
+    /// As the workflow file writes it.
+    AsWritten,
+}
+
+/// The price of a model, in micro-dollars for a million tokens.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelPrice {
+    /// `provider/model`.
+    pub model: String,
+    /// Tokens that were not in the cache.
+    #[serde(deserialize_with = "micros")]
+    pub input: u64,
+    /// Tokens that the model wrote.
+    #[serde(deserialize_with = "micros")]
+    pub output: u64,
+    /// Tokens read from the cache.
+    #[serde(default, deserialize_with = "optional_micros")]
+    pub from_cache: Option<u64>,
+    /// Tokens written into the cache.
+    #[serde(default, deserialize_with = "optional_micros")]
+    pub into_cache: Option<u64>,
+    /// The largest request that this is the price of, in tokens of input.
+    pub max_request_tokens: Option<u64>,
+    /// The day of the price list.
+    pub as_of: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelTable {
+    alias: Vec<ModelAlias>,
+    price: Vec<ModelPrice>,
+    window: Vec<RequestWindow>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelAlias {
+    name: String,
+    model: String,
+    #[serde(default)]
+    known_by: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestWindow {
+    backend: String,
+    model: String,
+    tokens: u64,
+}
+
+/// Returns the name of a model as a program takes it. `auto` and no name are the program's own choice.
+pub fn model_name(program: &str, names: ModelNames, written: Option<&str>) -> Option<String> {
+    let written = written.filter(|name| !["", "auto"].contains(name))?;
+    match names {
+        ModelNames::AsWritten => Some(written.to_owned()),
+        ModelNames::Bare(providers) => {
+            let name = MODEL_TABLE.full_name(program, written, |it| providers.contains(&it))?;
+            Some(match name {
+                FullName::Known(full) => bare_name(&full).to_owned(),
+                FullName::Unknown(name) => name,
+            })
+        }
+        ModelNames::Full => {
+            let is_known = |provider: &str| MODEL_TABLE.has_provider(provider);
+            let (FullName::Known(name) | FullName::Unknown(name)) =
+                MODEL_TABLE.full_name(program, written, is_known)?;
+            without_backend(program, &name)
+        }
+    }
+}
+
+/// Returns the price of a model, by its name with or without a provider, and with or without the date of a snapshot.
+pub fn find_price(model: &str) -> Option<&'static ModelPrice> {
+    MODEL_TABLE.price(model)
+}
+
+/// Returns the largest request that a program makes of a model by itself, in tokens of input.
+pub fn request_window(backend: &str, model: &str) -> Option<u64> {
+    let is_it = |row: &&RequestWindow| row.backend == backend && row.model == model;
+    MODEL_TABLE.window.iter().find(is_it).map(|row| row.tokens)
+}
+
+/// A name with its provider, or one whose provider is not known.
+enum FullName {
+    Known(String),
+    Unknown(String),
+}
+
+impl ModelTable {
+    /// Returns the full name of a model of an accepted provider. `None` if the program chooses.
+    fn full_name(
+        &self,
+        program: &str,
+        written: &str,
+        accepts: impl Fn(&str) -> bool,
+    ) -> Option<FullName> {
+        let (provider, name) = match written.split_once(['/', ':']) {
+            Some((provider, name)) if accepts(provider) => (Some(provider), name),
+            Some(_) | None => (None, written),
+        };
+        if name == "auto" {
+            return None;
+        }
+        let fits = |row: &&ModelAlias| {
+            let of = provider_of(&row.model);
+            row.name == name && accepts(of) && provider.is_none_or(|given| given == of)
+        };
+        let alias = self.alias.iter().find(fits);
+        let alias = alias.filter(|row| !row.known_by.iter().any(|knows| knows == program));
+        Some(match (alias, provider) {
+            (Some(alias), _) => FullName::Known(alias.model.clone()),
+            (None, Some(provider)) => FullName::Known(format!("{provider}/{name}")),
+            // The price of a bare name says its provider.
+            (None, None) => match self.price(name).map(|price| provider_of(&price.model)) {
+                Some(provider) if accepts(provider) => {
+                    FullName::Known(format!("{provider}/{name}"))
+                }
+                Some(_) | None => FullName::Unknown(name.to_owned()),
+            },
+        })
+    }
+
+    fn price(&self, model: &str) -> Option<&ModelPrice> {
+        let find = |name: &str| {
+            let is_it = |row: &&ModelPrice| row.model == name || bare_name(&row.model) == name;
+            self.price.iter().find(is_it)
+        };
+        find(model).or_else(|| find(without_snapshot_date(model)?))
+    }
+
+    fn has_provider(&self, provider: &str) -> bool {
+        self.price.iter().any(|row| provider_of(&row.model) == provider)
+    }
+}
+
+/// Removes the backend from `backend/provider/model`; `backend/model` is a model of the backend itself.
+fn without_backend(program: &str, name: &str) -> Option<String> {
+    let rest = name.strip_prefix(program).and_then(|rest| rest.strip_prefix('/'));
+    if rest == Some("auto") {
+        return None;
+    }
+    let name = rest.filter(|rest| rest.contains(['/', ':'])).unwrap_or(name);
+    let provider_ends = name.find(['/', ':']);
+    Some(match provider_ends {
+        Some(at) if name[at..].starts_with(':') => name.replacen(':', "/", 1),
+        Some(_) | None => name.to_owned(),
+    })
+}
+
+fn provider_of(model: &str) -> &str {
+    model.split_once('/').map_or("", |(provider, _)| provider)
+}
+
+fn bare_name(model: &str) -> &str {
+    model.split_once('/').map_or(model, |(_, name)| name)
+}
+
+/// Returns the name without the date of a snapshot: `-20251001`, `-2025-11-13`.
+fn without_snapshot_date(model: &str) -> Option<&str> {
+    let is_number =
+        |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (rest, last) = model.rsplit_once('-')?;
+    if is_number(last, 8) {
+        return Some(rest);
+    }
+    let (rest, month) = rest.rsplit_once('-').filter(|_| is_number(last, 2))?;
+    let (rest, year) = rest.rsplit_once('-').filter(|_| is_number(month, 2))?;
+    is_number(year, 4).then_some(rest)
+}
+
+/// Reads dollars as whole micro-dollars.
+fn micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let dollars = f64::deserialize(deserializer)?;
+    let micros = (dollars * MICROS_PER_DOLLAR).round();
+    let is_exact = (dollars * MICROS_PER_DOLLAR - micros).abs() < 1e-3;
+    if !is_exact || !(0.0..=1e15).contains(&micros) {
+        return Err(D::Error::custom(format!("{dollars} dollars are no whole micro-dollars")));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    Ok(micros as u64)
+}
+
+fn optional_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    micros(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::registry::find_backend;
+
+    #[test]
+    fn every_row_of_the_table_is_understood_and_says_a_thing_once() {
+        let table: ModelTable = toml::from_str(include_str!("models.toml")).unwrap();
+        assert!(!table.alias.is_empty() && !table.price.is_empty() && !table.window.is_empty());
+        let mut names = HashSet::new();
+        let mut once = |name: &str| {
+            assert!(names.insert(name.to_owned()), "{name} is there twice");
+        };
+        for row in &table.price {
+            once(bare_name(&row.model));
+            assert_ne!(provider_of(&row.model), "", "{}", row.model);
+            let day: Vec<_> = row.as_of.split('-').map(str::len).collect();
+            assert!(day == [4, 2, 2] && *row.as_of > *"2026", "{}: {}", row.model, row.as_of);
+            assert!(0 < row.input && row.input < row.output, "{}", row.model);
+            assert!(row.from_cache.is_none_or(|price| price < row.input), "{}", row.model);
+        }
+        for row in &table.alias {
+            once(&row.name);
+            assert_ne!(provider_of(&row.model), "", "{}", row.name);
+            assert!(row.known_by.iter().all(|name| find_backend(name).is_some()), "{}", row.name);
+        }
+        for row in &table.window {
+            assert!(find_price(&row.model).is_some(), "{}", row.model);
+            assert!(find_backend(&row.backend).is_some(), "{}", row.backend);
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_wrong_is_noticed() {
+        let price = |row: &str| {
+            toml::from_str::<ModelTable>(&format!("alias = []\nwindow = []\nprice = [{row}]"))
+        };
+        let right = r#"{ model = "a/b", input = 0.5, output = 2, as_of = "2026-01-01" }"#;
+        assert_eq!(price(right).unwrap().price[0].input, 500_000);
+        for (from, to) in [
+            (r#", as_of = "2026-01-01""#, ""),
+            ("as_of", "more = 1, as_of"),
+            ("0.5", "0.1234567"),
+            ("0.5", "-1"),
+            ("output", "cost"),
+        ] {
+            let wrong = right.replace(from, to);
+            assert!(price(&wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_model_is_named_in_any_spelling_and_an_unknown_one_passes_untouched() {
+        for (program, written, expected) in [
+            ("claude", "anthropic/claude-sonnet-4-5", Some("claude-sonnet-4-5")),
+            ("claude", "anthropic:opus", Some("opus")),
+            ("claude", "claude/sonnet", Some("sonnet")),
+            ("claude", "haiku", Some("haiku")),
+            ("claude", "opus-4.8", Some("claude-opus-4-8")),
+            ("claude", "anthropic/opus-4.8", Some("claude-opus-4-8")),
+            ("claude", "auto", None),
+            ("claude", "claude/auto", None),
+            ("claude", "bedrock/some.model:0", Some("bedrock/some.model:0")),
+            ("claude", "sol", Some("sol")),
+            ("codex", "openai/gpt-5.1-codex", Some("gpt-5.1-codex")),
+            ("codex", "sol", Some("gpt-6.1-sol")),
+            ("codex", "codex:gpt-7", Some("gpt-7")),
+            ("codex", "anthropic/opus", Some("anthropic/opus")),
+            ("gemini", "google/gemini-2.5-pro", Some("gemini-2.5-pro")),
+            ("gemini", "flash", Some("flash")),
+            ("opencode", "opus", Some("anthropic/claude-opus-5-5")),
+            ("opencode", "anthropic:opus", Some("anthropic/claude-opus-5-5")),
+            ("opencode", "gpt-6-sol", Some("openai/gpt-6-sol")),
+            ("opencode", "openrouter/x/y", Some("openrouter/x/y")),
+            ("opencode", "big-pickle", Some("big-pickle")),
+            ("command", "claude/opus", Some("claude/opus")),
+        ] {
+            let named = find_backend(program).unwrap().model_name(Some(written));
+            assert_eq!(named.as_deref(), expected, "{program}: {written}");
+        }
+        assert_eq!(find_backend("gemini").unwrap().model_name(None), None);
+    }
+
+    #[test]
+    fn a_model_is_named_with_its_provider_in_any_spelling() {
+        for (written, expected) in [
+            ("anthropic/claude-sonnet-4-5", Some("anthropic/claude-sonnet-4-5")),
+            ("anthropic:claude-sonnet-4-5", Some("anthropic/claude-sonnet-4-5")),
+            ("opencode/openai/gpt-5", Some("openai/gpt-5")),
+            ("opencode/big-pickle", Some("opencode/big-pickle")),
+            ("openrouter/z-ai/glm:free", Some("openrouter/z-ai/glm:free")),
+            ("opencode/auto", None),
+            ("auto", None),
+            ("sonnet", Some("anthropic/claude-sonnet-5-5")),
+            ("large", Some("large")),
+        ] {
+            let named = find_backend("opencode").unwrap().model_name(Some(written));
+            assert_eq!(named.as_deref(), expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn the_day_of_a_snapshot_is_no_part_of_a_name() {
+        for (model, expected) in [
+            ("claude-haiku-4-5-20251001", Some("claude-haiku-4-5")),
+            ("gpt-5.1-codex-2025-11-13", Some("gpt-5.1-codex")),
+            ("claude-haiku-4-5", None),
+            ("gemini-2.5-flash", None),
+            ("4-5", None),
+        ] {
+            assert_eq!(without_snapshot_date(model), expected);
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The backends, one row each. `agent-worker backends` lists them in this order.
+
+use agent_worker_protocol::Backend;
+
+use crate::{
+    acp_agents::find_acp_agent,
+    models::ModelNames,
+    providers::EndpointSource,
+    spec::{
+        ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec,
+        CapabilitySupport::{Limited, Yes},
+        PermissionSupport,
+    },
+};
+
+/// Passes the names of the rows with `BackendKind::Program` to a macro. The worker makes its table of adapters of them.
+#[macro_export]
+macro_rules! for_each_program {
+    ($callback:ident) => {
+        $callback! { claude codex cursor opencode gemini }
+    };
+}
+
+/// Variables of Claude Code, also over the Agent Client Protocol.
+pub(crate) const CLAUDE_VARIABLES: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CONFIG_DIR",
+];
+
+/// Variables of Codex, also over the Agent Client Protocol.
+pub(crate) const CODEX_VARIABLES: &[&str] =
+    &["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"];
+
+/// Variables of Gemini CLI, also over the Agent Client Protocol.
+pub(crate) const GEMINI_VARIABLES: &[&str] =
+    &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"];
+
+/// A row with nothing in it.
+const EMPTY: BackendSpec = BackendSpec {
+    name: "",
+    aliases: &[],
+    description: "",
+    kind: BackendKind::Program,
+    programs: &[],
+    install: None,
+    variables: &[],
+    key_variables: &[],
+    login_files: &[],
+    endpoint: EndpointSource::Unknown,
+    model_names: ModelNames::AsWritten,
+    can: BackendCapabilities::NONE,
+    permissions: PermissionSupport::Unsupported,
+    tested_version: None,
+    unverified: &[],
+};
+
+/// The tests have a model of their own, and keys that only it accepts.
+const UNVERIFIED_VENDOR_ACCESS: &[&str] = &["the vendor's own servers", "a login of yours"];
+
+/// All backends.
+pub static BACKENDS: [BackendSpec; 9] = [
+    BackendSpec {
+        name: "mock",
+        description: "follows a script: no model, no key, no cost; for tests and for trying out",
+        kind: BackendKind::Mock,
+        ..EMPTY
+    },
+    BackendSpec {
+        name: "api",
+        aliases: &["sdk"],
+        description: "a model's API, asked directly",
+        kind: BackendKind::Planned,
+        ..EMPTY
+    },
+    BackendSpec {
+        name: "claude",
+        description: "Claude Code",
+        programs: &["claude"],
+        install: Some("npm install --global @anthropic-ai/claude-code"),
+        variables: CLAUDE_VARIABLES,
+        key_variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+        login_files: &["CLAUDE_CONFIG_DIR/.credentials.json", "HOME/.claude/.credentials.json"],
+        endpoint: EndpointSource::Provider("anthropic"),
+        model_names: ModelNames::Bare(&["anthropic", "claude"]),
+        can: BackendCapabilities {
+            stream: Yes,
+            cost: Yes,
+            resume: Yes,
+            approvals: Yes,
+            ..BackendCapabilities::NONE
+        },
+        permissions: PermissionSupport::PerTool,
+        tested_version: Some("2.1.325"),
+        unverified: UNVERIFIED_VENDOR_ACCESS,
+        ..EMPTY
+    },
+    BackendSpec {
+        name: "codex",
+        description: "Codex CLI",
+        programs: &["codex"],
+        install: Some("npm install --global @openai/codex"),
+        variables: CODEX_VARIABLES,
+        key_variables: &["CODEX_API_KEY", "OPENAI_API_KEY"],
+        login_files: &["CODEX_HOME/auth.json", "HOME/.codex/auth.json"],
+        endpoint: EndpointSource::Provider("openai"),
+        model_names: ModelNames::Bare(&["openai", "codex"]),
+        can: BackendCapabilities {
+            stream: Limited("a message at a time"),
+            cost: Limited("by list price"),
+            resume: Yes,
+            ..BackendCapabilities::NONE
+        },
+        permissions: PermissionSupport::DefaultOnly {
+            hint: "`default: allow` lets it write in its folder, else it only reads",
+        },
+        tested_version: Some("0.166.0"),
+        unverified: UNVERIFIED_VENDOR_ACCESS,
+        ..EMPTY
+    },
+    BackendSpec {
+        name: "cursor",
+        description: "Cursor's CLI",
+        programs: &["cursor-agent", "agent"],
+        install: Some("curl https://cursor.com/install -fsS | bash"),
+        variables: &["CURSOR_API_KEY", "XDG_CONFIG_HOME"],
+        key_variables: &["CURSOR_API_KEY"],
+        login_files: &["XDG_CONFIG_HOME/cursor/auth.json", "HOME/.config/cursor/auth.json"],
+        endpoint: EndpointSource::Provider("cursor"),
+        model_names: ModelNames::Bare(&["cursor"]),
+        can: BackendCapabilities {
+            stream: Limited("a message at a time"),
+            resume: Yes,
+            ..BackendCapabilities::NONE
+        },
+        permissions: PermissionSupport::DefaultOnly {
+            hint: "say `default: allow` or `default: deny`",
+        },
+        unverified: &["all of it: it cannot be tried without an account at its vendor"],
+        ..EMPTY
+    },
+    BackendSpec {
+        name: "opencode",
+        description: "opencode",
+        programs: &["opencode"],
+        install: Some("npm install --global opencode-ai"),
+        // Those of every provider that its model may be of.
+        variables: &[
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_BASE_URL",
+            "GEMINI_API_KEY",
+            "GOOGLE_GEMINI_BASE_URL",
+            "GOOGLE_GENERATIVE_AI_API_KEY",
+            "OPENAI_API_KEY",
+            "OPENAI_BASE_URL",
+            "OPENCODE_API_KEY",
+            "OPENCODE_CONFIG",
+            "OPENCODE_CONFIG_DIR",
+            "OPENROUTER_API_KEY",
+            "XDG_CONFIG_HOME",
+            "XDG_DATA_HOME",
+            "XDG_STATE_HOME",
+        ],
+        key_variables: &[
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "OPENCODE_API_KEY",
+        ],
+        login_files: &["XDG_DATA_HOME/opencode/auth.json", "HOME/.local/share/opencode/auth.json"],
+        endpoint: EndpointSource::ProviderOfModel(&["opencode", "anthropic", "openai", "google"]),
+        model_names: ModelNames::Full,
+        can: BackendCapabilities {
+            stream: Limited("a message at a time"),
+            cost: Limited("where it knows the price"),
+            resume: Yes,
+            ..BackendCapabilities::NONE
+        },
+        permissions: PermissionSupport::DefaultOnly {
+            hint: "say `default: allow` or `default: deny`",
+        },
+        tested_version: Some("1.18.33"),
+        unverified: UNVERIFIED_VENDOR_ACCESS,
+        ..EMPTY
+    },
+    BackendSpec {
+        name: "gemini",
+        description: "Gemini CLI",
+        programs: &["gemini"],
+        install: Some("npm install --global @google/gemini-cli"),
+        variables: GEMINI_VARIABLES,
+        key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        login_files: &["GEMINI_CLI_HOME/.gemini/oauth_creds.json", "HOME/.gemini/oauth_creds.json"],
+        endpoint: EndpointSource::Provider("google"),
+        model_names: ModelNames::Bare(&["google", "gemini"]),
+        can: BackendCapabilities {
+            stream: Yes,
+            cost: Limited("by list price"),
+            resume: Yes,
+            ..BackendCapabilities::NONE
+        },
+        tested_version: Some("0.61.0"),
+        unverified: UNVERIFIED_VENDOR_ACCESS,
+        ..EMPTY
+    },
+    BackendSpec {
+        name: "acp",
+        description: "any agent that speaks the Agent Client Protocol",
+        kind: BackendKind::Acp,
+        can: BackendCapabilities {
+            stream: Yes,
+            cost: Limited("if it says so"),
+            resume: Limited("if the agent can"),
+            approvals: Limited("for what it asks for"),
+            ..BackendCapabilities::NONE
+        },
+        permissions: PermissionSupport::PerKind(&ACP_TOOL_KINDS),
+        ..EMPTY
+    },
+    BackendSpec {
+        name: "command",
+        description: "any program that reads a line of JSON",
+        kind: BackendKind::Command,
+        can: BackendCapabilities {
+            stream: Limited("line by line"),
+            cost: Limited("if it says so"),
+            resume: Limited("if it says so"),
+            ..BackendCapabilities::NONE
+        },
+        ..EMPTY
+    },
+];
+
+/// Returns a backend by its word or another word for it.
+pub fn find_backend(word: &str) -> Option<&'static BackendSpec> {
+    BACKENDS.iter().find(|spec| spec.name == word || spec.aliases.contains(&word))
+}
+
+/// Returns the variables that a worker gets in addition to the common ones and those that the workflow file names.
+pub fn backend_variables(backend: &Backend) -> &'static [&'static str] {
+    match backend {
+        Backend::Native(native) => find_backend(native.cli.word()).map_or(&[], |it| it.variables),
+        Backend::Acp(acp) => {
+            let agent = acp.agent.as_ref().and_then(|agent| find_acp_agent(agent.word()));
+            agent.map_or(&[], |it| it.variables)
+        }
+        Backend::Mock { .. } | Backend::Command { .. } => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{acp_agents::ACP_AGENTS, spec::CapabilitySupport};
+
+    macro_rules! names {
+        ($($name:ident)*) => { [$(stringify!($name)),*] };
+    }
+
+    #[test]
+    fn the_macro_names_every_row_with_a_program() {
+        let rows = BACKENDS.iter().filter(|row| row.kind == BackendKind::Program);
+        let rows: Vec<_> = rows.map(|row| row.name).collect();
+        assert_eq!(rows, for_each_program!(names));
+    }
+
+    #[test]
+    fn a_word_means_one_backend() {
+        let words = BACKENDS.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
+        let mut words: Vec<_> = words.collect();
+        words.sort_unstable();
+        let count = words.len();
+        words.dedup();
+        assert_eq!(words.len(), count);
+        let mut agents: Vec<_> = ACP_AGENTS.iter().map(|row| row.name).collect();
+        agents.sort_unstable();
+        agents.dedup();
+        assert_eq!(agents.len(), ACP_AGENTS.len());
+    }
+
+    #[test]
+    fn a_program_has_names_and_gets_the_variables_of_its_key_and_its_login() {
+        for row in BACKENDS.iter().filter(|row| row.kind == BackendKind::Program) {
+            assert!(!row.programs.is_empty() && row.install.is_some(), "{}", row.name);
+            let folders = row.login_files.iter().filter_map(|file| file.split('/').next());
+            for variable in row.key_variables.iter().copied().chain(folders) {
+                let gets = variable == "HOME" || row.variables.contains(&variable);
+                assert!(gets, "{} does not get {variable}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_tested_versions_are_those_that_the_tests_install() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/agents");
+        let script = std::fs::read_to_string(script).unwrap();
+        for row in &BACKENDS {
+            if let Some(version) = row.tested_version {
+                assert!(script.contains(&format!("@{version}\n")), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_docs_list_the_same_abilities() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/backends.md");
+        let docs = std::fs::read_to_string(docs).unwrap();
+        for row in BACKENDS.iter().filter(|row| row.is_available()) {
+            let can = row.can.entries().map(|(_, ability)| ability.text());
+            let line = format!("| `{}` | {} |\n", row.name, can.join(" | "));
+            assert!(docs.contains(&line), "not there: {line}");
+        }
+    }
+
+    #[test]
+    fn rules_for_single_calls_are_for_backends_that_can_ask() {
+        for row in &BACKENDS {
+            let asks = row.can.approvals != CapabilitySupport::No;
+            let has_rules = match row.permissions {
+                PermissionSupport::PerTool | PermissionSupport::PerKind(_) => true,
+                PermissionSupport::DefaultOnly { .. } | PermissionSupport::Unsupported => false,
+            };
+            assert_eq!(asks, has_rules, "{}", row.name);
+        }
+    }
+}

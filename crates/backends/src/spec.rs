@@ -1,0 +1,166 @@
+//! The columns of the registry.
+
+use serde::{Serialize, Serializer};
+
+use crate::{models::ModelNames, providers::EndpointSource};
+
+/// The name under which a program sees the MCP server of its worker.
+pub const TEAM_SERVER_NAME: &str = "team";
+
+/// Kinds of tool calls in the Agent Client Protocol, which has no names of tools. The last stands for every other.
+pub const ACP_TOOL_KINDS: [&str; 10] = [
+    "read",
+    "edit",
+    "delete",
+    "move",
+    "search",
+    "execute",
+    "think",
+    "fetch",
+    "switch_mode",
+    "other",
+];
+
+/// One backend, on any machine.
+#[derive(Debug)]
+pub struct BackendSpec {
+    /// The word in `backend:`.
+    pub name: &'static str,
+    /// Other words for it.
+    pub aliases: &'static [&'static str],
+    /// One line for people.
+    pub description: &'static str,
+    /// How a worker runs it.
+    pub kind: BackendKind,
+    /// Names of its program, the usual one first. Empty if it needs none.
+    pub programs: &'static [&'static str],
+    /// A command that installs the program.
+    pub install: Option<&'static str>,
+    /// Variables with its key, endpoint and settings folder. They reach it without being named in a workflow file.
+    pub variables: &'static [&'static str],
+    /// Those of the variables that may hold a key.
+    pub key_variables: &'static [&'static str],
+    /// Files that exist after a login, as `VARIABLE/path`. The first whose variable is set is the one in use.
+    pub login_files: &'static [&'static str],
+    /// The endpoint and key of its models.
+    pub endpoint: EndpointSource,
+    /// The form in which it takes the name of a model.
+    pub model_names: ModelNames,
+    /// Its abilities.
+    pub can: BackendCapabilities,
+    /// The part of `permissions:` that it keeps.
+    pub permissions: PermissionSupport,
+    /// The version of its program that the tests run.
+    pub tested_version: Option<&'static str>,
+    /// Aspects that no test covers, apart from other versions.
+    pub unverified: &'static [&'static str],
+}
+
+/// How a worker runs a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendKind {
+    /// A vendor's program, by its adapter in the worker.
+    Program,
+    /// A program that speaks the Agent Client Protocol.
+    Acp,
+    /// Any executable that speaks our own protocol.
+    Command,
+    /// The tool loop with a script instead of a model.
+    Mock,
+    /// Not in this version.
+    Planned,
+}
+
+/// The abilities of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BackendCapabilities {
+    /// Shows the text of the agent while it is written.
+    pub stream: CapabilitySupport,
+    /// Reports the cost of a turn.
+    pub cost: CapabilitySupport,
+    /// Continues the conversation of the previous turn.
+    pub resume: CapabilitySupport,
+    /// Asks for approval of a call and waits for the answer.
+    pub approvals: CapabilitySupport,
+    /// Announces mail that arrives during a turn.
+    pub mid_turn: CapabilitySupport,
+}
+
+/// The degree of an ability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapabilitySupport {
+    /// Always.
+    Yes,
+    /// With this restriction.
+    Limited(&'static str),
+    /// Never.
+    No,
+}
+
+/// The part of `permissions:` that a backend keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PermissionSupport {
+    /// All of it: the backend asks for approval of single calls, and rules name tools.
+    PerTool,
+    /// All of it, but rules name kinds of calls.
+    PerKind(&'static [&'static str]),
+    /// `default` alone: the backend cannot ask for approval.
+    DefaultOnly {
+        /// The meaning of `default`, for people.
+        hint: &'static str,
+    },
+    /// Nothing: the backend cannot ask for approval and has no setting for it.
+    Unsupported,
+}
+
+impl BackendSpec {
+    /// Whether this version can use it.
+    pub fn is_available(&self) -> bool {
+        self.kind != BackendKind::Planned
+    }
+
+    /// Returns the name of a model as its program takes it; `None` where the program chooses.
+    pub fn model_name(&self, written: Option<&str>) -> Option<String> {
+        crate::models::model_name(self.name, self.model_names, written)
+    }
+}
+
+impl BackendCapabilities {
+    /// No ability at all.
+    pub const NONE: Self = Self {
+        stream: CapabilitySupport::No,
+        cost: CapabilitySupport::No,
+        resume: CapabilitySupport::No,
+        approvals: CapabilitySupport::No,
+        mid_turn: CapabilitySupport::No,
+    };
+
+    /// Returns each ability with its word.
+    pub fn entries(self) -> [(&'static str, CapabilitySupport); 5] {
+        let Self { stream, cost, resume, approvals, mid_turn } = self;
+        [
+            ("stream", stream),
+            ("cost", cost),
+            ("resume", resume),
+            ("approvals", approvals),
+            ("mid-turn", mid_turn),
+        ]
+    }
+}
+
+impl CapabilitySupport {
+    /// Returns `yes`, `no` or the restriction.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::Limited(how) => how,
+            Self::No => "no",
+        }
+    }
+}
+
+impl Serialize for CapabilitySupport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text())
+    }
+}

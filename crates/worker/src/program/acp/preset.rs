@@ -1,0 +1,165 @@
+//! The preset of an agent: its row in the registry, and the hooks that it needs besides.
+
+use std::io;
+
+use agent_worker_backends::{AcpAgentSpec, AcpModelSetting, TEAM_SERVER_NAME, find_acp_agent};
+use agent_worker_protocol::CredentialMode;
+use serde_json::{Value, json};
+
+use super::super::{
+    ProgramInvocation, ProgramTurn,
+    adapters::{codex, gemini},
+    private_files,
+};
+use crate::tool_server::ToolServerEndpoint;
+
+/// An agent with a row.
+#[derive(Clone, Copy)]
+pub(super) struct AcpPreset {
+    pub(super) spec: &'static AcpAgentSpec,
+    pub(super) hooks: AcpHooks,
+}
+
+/// Code of single agents, for what the columns of the registry cannot say.
+#[derive(Clone, Copy)]
+pub(super) struct AcpHooks {
+    /// Writes settings. Returns a file that names the team's server, if the agent reads one instead of the protocol.
+    prepare: fn(&ProgramTurn<'_>, &mut ProgramInvocation) -> io::Result<Option<String>>,
+    /// Makes the metadata of a session from the system prompt and that file. Without it the system prompt comes before
+    /// the prompt.
+    pub(super) session_meta: Option<fn(&str, Option<&str>) -> Value>,
+    /// Whether an answer that counts as one is complete.
+    pub(super) is_complete: fn(&Value) -> bool,
+}
+
+const NO_HOOKS: AcpHooks =
+    AcpHooks { prepare: |_, _| Ok(None), session_meta: None, is_complete: |_| true };
+
+/// Returns the hooks of an agent. An agent without an entry needs none.
+fn find_hooks(agent: &str) -> AcpHooks {
+    match agent {
+        "claude" => AcpHooks {
+            prepare: |turn, _| write_claude_servers(turn).map(Some),
+            session_meta: Some(claude_meta),
+            ..NO_HOOKS
+        },
+        "codex" => AcpHooks { prepare: write_codex_settings, ..NO_HOOKS },
+        "gemini" => AcpHooks {
+            prepare: |turn, invocation| gemini::write_acp_settings(turn, invocation).map(|()| None),
+            // After an answer that broke off it reports the end of the turn, without any usage.
+            is_complete: |result| {
+                let used = result.pointer("/_meta/quota/model_usage").and_then(Value::as_array);
+                used.is_none_or(|used| !used.is_empty())
+            },
+            ..NO_HOOKS
+        },
+        "opencode" => AcpHooks {
+            prepare: |turn, invocation| {
+                set_opencode_settings(turn, invocation);
+                Ok(None)
+            },
+            ..NO_HOOKS
+        },
+        _ => NO_HOOKS,
+    }
+}
+
+impl AcpPreset {
+    /// Returns the preset of an agent by its name.
+    pub(super) fn find(agent: &str) -> Option<Self> {
+        find_acp_agent(agent).map(|spec| Self { spec, hooks: find_hooks(agent) })
+    }
+
+    /// Returns how the agent is started for this turn, and the file that names the team's server, if it reads one.
+    pub(super) fn invocation(
+        &self,
+        turn: &ProgramTurn<'_>,
+    ) -> io::Result<(ProgramInvocation, Option<String>)> {
+        let mut invocation = ProgramInvocation::default();
+        let add_args = |args: &[&str], invocation: &mut ProgramInvocation| {
+            invocation.args.extend(args.iter().map(|word| (*word).to_owned()));
+        };
+        add_args(self.spec.args, &mut invocation);
+        for (name, value) in self.spec.env {
+            invocation.env(name, value);
+        }
+        if let CredentialMode::Isolated = turn.mode {
+            for (name, folder) in self.spec.homes {
+                let home = turn.context.folders.keep.join("acp").join(folder);
+                invocation.env(name, &private_files::create_private_folder(&home)?);
+            }
+        }
+        match (self.spec.model_setting, &turn.model) {
+            (AcpModelSetting::Argument(name), Some(model)) => invocation.args([name, model]),
+            (AcpModelSetting::Variable(name), Some(model)) => invocation.env(name, model),
+            (AcpModelSetting::Settings, _) | (_, None) => {}
+        }
+        if let CredentialMode::Isolated = turn.mode {
+            add_args(self.spec.isolated_args, &mut invocation);
+        }
+        let servers = (self.hooks.prepare)(turn, &mut invocation)?;
+        Ok((invocation, servers))
+    }
+}
+
+/// Given by the protocol, its servers would stand among the arguments of a program it starts, with their token.
+fn write_claude_servers(turn: &ProgramTurn<'_>) -> io::Result<String> {
+    let ToolServerEndpoint { url, token } = turn.tool_server;
+    let headers = json!({"Authorization": format!("Bearer {token}")});
+    let server = json!({"type": "http", "url": url, "headers": headers});
+    let servers = json!({"mcpServers": {TEAM_SERVER_NAME: server}});
+    private_files::write_private_file(
+        &turn.context.folders.attempt,
+        "mcp.json",
+        &servers.to_string(),
+    )
+}
+
+fn claude_meta(system: &str, servers: Option<&str>) -> Value {
+    let options = json!({
+        "extraArgs": {"mcp-config": servers},
+        "strictMcpConfig": true,
+        "allowedTools": [format!("mcp__{TEAM_SERVER_NAME}")],
+    });
+    json!({"systemPrompt": {"append": system}, "claudeCode": {"options": options}})
+}
+
+/// It has its model and its provider from a file alone.
+fn write_codex_settings(
+    turn: &ProgramTurn<'_>,
+    invocation: &mut ProgramInvocation,
+) -> io::Result<Option<String>> {
+    let model = turn.model.as_deref();
+    let home = match (invocation.env.get("CODEX_HOME").cloned(), model) {
+        (Some(home), _) => home,
+        (None, None) => return Ok(None),
+        (None, Some(_)) => {
+            let why = "with `mode: login` this agent has its model from your settings alone";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+    };
+    let text = codex::settings_file(&turn.endpoint, model);
+    private_files::write_private_file(home.as_ref(), "config.toml", &text)?;
+    invocation.env(codex::MODEL_KEY, turn.endpoint.key.as_deref().unwrap_or_default());
+    Ok(None)
+}
+
+/// By itself it asks for nothing. What is given it stays, but for what keeps a person asked.
+fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocation) {
+    const SETTINGS: &str = "OPENCODE_CONFIG_CONTENT";
+    let theirs = turn
+        .context
+        .child_env
+        .env
+        .get(SETTINGS)
+        .and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let mut settings = theirs.filter(Value::is_object).unwrap_or_else(|| json!({}));
+    settings["autoupdate"] = json!(false);
+    settings["share"] = json!("disabled");
+    // The last that fits decides.
+    settings["permission"] = json!({"*": "ask", format!("{TEAM_SERVER_NAME}_*"): "allow"});
+    if let Some(model) = &turn.model {
+        settings["model"] = json!(model);
+    }
+    invocation.env(SETTINGS, &settings.to_string());
+}

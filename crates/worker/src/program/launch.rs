@@ -1,0 +1,130 @@
+//! Finding a program, and the tools and credentials of its turn: the same for every backend that starts one.
+
+use std::path::{Path, PathBuf};
+
+use agent_worker_protocol::{CredentialMode, FailureClass, SessionPolicy};
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::{endpoint::ModelEndpoint, io_failure};
+use crate::{
+    child_env::ChildEnv,
+    tool_server::ToolServer,
+    turn::{TurnAnswer, TurnContext, TurnFailure},
+};
+
+/// The program of a backend, and how the job wants it used.
+pub(super) struct ProgramLaunch {
+    /// Name or path, and the arguments that come first.
+    command: Vec<String>,
+    /// Another name to look for.
+    alias: Option<&'static str>,
+    mode: Option<CredentialMode>,
+    session: SessionPolicy,
+}
+
+impl ProgramLaunch {
+    /// A program with usual names, or with the command of the job instead.
+    pub(super) fn new(
+        command: &[String],
+        usual_names: &[&'static str],
+        mode: Option<CredentialMode>,
+        session: SessionPolicy,
+    ) -> Self {
+        let (mut command, mut alias) = (command.to_vec(), None);
+        if command.is_empty() {
+            command.extend(usual_names.first().map(|name| (*name).to_owned()));
+            alias = usual_names.get(1).copied();
+        }
+        Self { command, alias, mode, session }
+    }
+
+    /// Any executable. It has no settings of its own and always gets its conversation.
+    pub(super) fn executable(command: &[String]) -> Self {
+        Self::new(command, &[], None, SessionPolicy::Continue)
+    }
+
+    /// The first word of the command.
+    pub(super) fn name(&self) -> &str {
+        self.command.first().map_or("", String::as_str)
+    }
+
+    pub(super) fn resolve_path(&self, child_env: &ChildEnv) -> Result<PathBuf, TurnFailure> {
+        let name = self.name();
+        let found = child_env.find_program(name);
+        found.or_else(|| child_env.find_program(self.alias?)).ok_or_else(|| {
+            let why = format!("there is no program `{name}` on the agent's PATH");
+            TurnFailure::new(FailureClass::Fatal, why)
+        })
+    }
+
+    /// Returns the command at `path`, without the arguments of the turn.
+    pub(super) fn command(&self, path: &Path, child_env: &ChildEnv) -> Command {
+        let mut command = child_env.command(path);
+        command.args(self.command.iter().skip(1));
+        command
+    }
+
+    /// Returns the mode of the workflow file; without one, a key decides.
+    pub(super) fn mode_for(&self, endpoint: &ModelEndpoint) -> CredentialMode {
+        let default =
+            if endpoint.key.is_some() { CredentialMode::Isolated } else { CredentialMode::Login };
+        self.mode.unwrap_or(default)
+    }
+
+    /// Returns the conversation to continue.
+    pub(super) fn session(&self, context: &TurnContext) -> Option<Value> {
+        context.request.session.clone().filter(|_| self.session == SessionPolicy::Continue)
+    }
+}
+
+/// Opens the server for the tools and approvals of a program.
+///
+/// Reads the schemas before the program starts, because the program waits for them only for a limited time.
+pub(super) async fn open_tool_server(context: &TurnContext) -> Result<ToolServer, TurnFailure> {
+    let schemas = context.tools.schemas().await;
+    let schemas = schemas.map_err(|why| TurnFailure::new(FailureClass::Transient, why))?;
+    let (tools, approvals) = (context.tools.clone(), context.approvals.clone());
+    ToolServer::open(tools, approvals, schemas).await.map_err(io_failure("open a port on loopback"))
+}
+
+/// The result of a program that had tools.
+pub(super) struct ServedTurn {
+    pub(super) done: Result<TurnAnswer, TurnFailure>,
+    has_listed_tools: bool,
+}
+
+/// Serves tools while `work` runs. Ends early when an approval fails the turn.
+pub(super) async fn serve_tools(
+    server: ToolServer,
+    context: &TurnContext,
+    work: impl Future<Output = Result<TurnAnswer, TurnFailure>>,
+) -> ServedTurn {
+    let work = async {
+        tokio::select! {
+            done = work => done,
+            failure = context.approvals.wait_for_failure() => Err(failure),
+        }
+    };
+    let (done, has_listed_tools) = Box::pin(server.serve(work)).await;
+    ServedTurn { done, has_listed_tools }
+}
+
+impl ServedTurn {
+    /// Fails an answer of a program that never listed the team's tools.
+    pub(super) fn require_tool_listing(self, name: &str) -> Result<TurnAnswer, TurnFailure> {
+        if self.has_listed_tools {
+            return self.done;
+        }
+        let why = format!("`{name}` has never asked for the team's tools");
+        match self.done {
+            // Many programs continue without their tools. Then nothing they did for the team has arrived.
+            Ok(_) => Err(TurnFailure::new(FailureClass::Fatal, why)),
+            // Others exit, and name the cause among much else.
+            Err(failure) if failure.class == FailureClass::Crash => {
+                Err(TurnFailure { why: format!("{why}; {}", failure.why), ..failure })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! One process of a program, from its start to its end.
+
+use std::{pin::pin, process::Stdio};
+
+use tokio::{
+    io::AsyncWriteExt as _,
+    process::{Child, ChildStdin, Command},
+    time::timeout,
+};
+
+use super::{
+    ProgramAdapter, ProgramExit, ProgramInvocation, ProgramOutcome, event_recorder::EventRecorder,
+    io_failure, output_reader::OutputReader,
+};
+use crate::{
+    child_env::{OutputTail, PIPE_DRAIN_TIMEOUT},
+    turn::TurnFailure,
+};
+
+/// Starts the program, reads its output and returns its outcome.
+pub(super) async fn run_program(
+    mut command: Command,
+    invocation: ProgramInvocation,
+    adapter: &mut dyn ProgramAdapter,
+    recorder: &EventRecorder<'_>,
+) -> Result<ProgramOutcome, TurnFailure> {
+    let mut child = command
+        .args(&invocation.args)
+        .envs(&invocation.env)
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(io_failure("start it"))?;
+    let stdin = child.stdin.take();
+    let told = async {
+        write_prompt(stdin, &invocation.stdin).await;
+        std::future::pending().await
+    };
+    // A program may end without reading its whole input.
+    let read = tokio::select! {
+        read = read_output(&mut child, adapter, recorder) => read,
+        never = told => never,
+    };
+    let exit = match read? {
+        Ok(exit) => exit,
+        Err(failure) => return Ok(ProgramOutcome::Failed(failure)),
+    };
+    Ok(adapter.outcome(&exit))
+}
+
+/// Writes the prompt. A program that does not read its input shows that by its outcome.
+async fn write_prompt(stdin: Option<ChildStdin>, prompt: &str) {
+    if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(prompt.as_bytes()).await;
+    }
+}
+
+/// Reads the output until the program ends or gives up. The inner result is the program's, the outer one the system's.
+async fn read_output(
+    child: &mut Child,
+    adapter: &mut dyn ProgramAdapter,
+    recorder: &EventRecorder<'_>,
+) -> Result<Result<ProgramExit, TurnFailure>, TurnFailure> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut errors = OutputTail::default();
+    let reader = OutputReader::new(adapter, recorder);
+    let ended = {
+        // The worker does not wait for a program that gave up.
+        let mut reading = pin!(async {
+            tokio::try_join!(reader.read_events(stdout), reader.read_stderr(stderr, &mut errors))
+        });
+        tokio::select! {
+            read = &mut reading => match read {
+                Err(failure) => Err(failure),
+                Ok(((), ())) => Ok(child.wait().await),
+            },
+            status = child.wait() => {
+                // The pipe already holds everything that the program itself wrote.
+                match timeout(PIPE_DRAIN_TIMEOUT, reading).await {
+                    Ok(Err(failure)) => Err(failure),
+                    Ok(Ok(((), ()))) | Err(_) => Ok(status),
+                }
+            }
+        }
+    };
+    match ended {
+        Err(failure) => Ok(Err(failure)),
+        Ok(status) => {
+            let status = status.map_err(io_failure("wait for it"))?;
+            Ok(Ok(ProgramExit { status, stderr_tail: errors.text() }))
+        }
+    }
+}

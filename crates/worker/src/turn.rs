@@ -1,0 +1,168 @@
+//! One turn of an agent, in the same terms for every backend: its input, its tools, its report and its end.
+//!
+//! A `TurnContext` is made once per attempt from the job. It holds everything that a backend may use and nothing of
+//! the attempt's own state: clocks, the lock and the daemon's orders stay with `attempt.rs`.
+
+use std::{io, path::PathBuf};
+
+use agent_worker_host::{DaemonSocket, is_shortage};
+use agent_worker_protocol::{
+    AgentName, FailureClass, InstanceRef, Millis, Permissions, WorkerJob, WorkerOutcome,
+};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    approval_gate::ToolApprovalGate, child_env::ChildEnv, event_reporter::EventReporter,
+    mcp_client::McpClient, tool_set::ToolSet, worker_log::WorkerLog,
+};
+
+/// Everything a backend needs to carry out one turn.
+pub(crate) struct TurnContext {
+    pub(crate) identity: TurnIdentity,
+    pub(crate) request: TurnRequest,
+    /// Rules for the program's own tools. The daemon decides by them; a program may be configured with them.
+    pub(crate) permissions: Permissions,
+    /// Schemas of the team's tools, and calls to them.
+    pub(crate) tools: ToolSet,
+    /// Asks the daemon whether a call of the program may happen.
+    pub(crate) approvals: ToolApprovalGate,
+    pub(crate) reporter: EventReporter,
+    pub(crate) log: WorkerLog,
+    /// Fires when the turn has to end. The backend then returns by itself.
+    pub(crate) cancelled: CancellationToken,
+    pub(crate) folders: TurnFolders,
+    /// Working folder and environment of the child processes.
+    pub(crate) child_env: ChildEnv,
+    pub(crate) limits: TurnLimits,
+}
+
+/// Names the agent and the attempt.
+pub(crate) struct TurnIdentity {
+    pub(crate) agent: AgentName,
+    pub(crate) instance: InstanceRef,
+    /// The activation, which is the same for every attempt.
+    pub(crate) activation: String,
+    /// The number of the attempt, from 1.
+    pub(crate) attempt: u32,
+}
+
+/// The input of the model.
+pub(crate) struct TurnRequest {
+    pub(crate) system_prompt: String,
+    pub(crate) prompt: String,
+    /// The bodies of the messages that woke the agent, without the rest of the prompt.
+    pub(crate) woken_by: String,
+    /// The model, as the workflow file writes it.
+    pub(crate) model: Option<String>,
+    /// The conversation of the agent's previous turn, in the format of its backend.
+    pub(crate) session: Option<Value>,
+}
+
+/// Private folders. The working folder is in `TurnContext::child_env`.
+pub(crate) struct TurnFolders {
+    /// Belongs to this attempt.
+    pub(crate) attempt: PathBuf,
+    /// Lasts over the agent's turns in this run. The backend creates it.
+    pub(crate) keep: PathBuf,
+}
+
+/// Limits that a backend enforces. The attempt enforces those on time.
+pub(crate) struct TurnLimits {
+    /// The most requests to the model.
+    pub(crate) max_steps: u32,
+}
+
+/// The result of a turn that succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TurnAnswer {
+    pub(crate) text: String,
+}
+
+/// The result of a turn that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TurnFailure {
+    pub(crate) class: FailureClass,
+    /// The cause, for people.
+    pub(crate) why: String,
+    /// The time before which the provider refuses further requests.
+    pub(crate) retry_at: Option<Millis>,
+    /// Whether the machine lacked a resource: such a failure says nothing about the work.
+    pub(crate) is_shortage: bool,
+}
+
+impl TurnContext {
+    pub(crate) fn new(
+        job: &WorkerJob,
+        daemon: &DaemonSocket,
+        reporter: &EventReporter,
+        cancelled: CancellationToken,
+    ) -> Self {
+        let log = WorkerLog::new(&job.env);
+        Self {
+            identity: TurnIdentity {
+                agent: job.agent.clone(),
+                instance: job.instance.clone(),
+                activation: job.activation.clone(),
+                attempt: job.number,
+            },
+            request: TurnRequest {
+                system_prompt: job.system_prompt.clone(),
+                prompt: job.prompt.clone(),
+                woken_by: job.woken_by.clone(),
+                model: job.model.clone(),
+                session: job.session.clone(),
+            },
+            permissions: job.permissions.clone(),
+            tools: ToolSet::new(McpClient::new(daemon.clone()), reporter.clone(), log.clone()),
+            approvals: ToolApprovalGate::new(daemon.clone(), job.attempt, reporter.clone()),
+            reporter: reporter.clone(),
+            log,
+            cancelled,
+            folders: TurnFolders { attempt: job.folder.clone(), keep: job.keep.clone() },
+            child_env: ChildEnv::new(job),
+            limits: TurnLimits { max_steps: job.max_steps },
+        }
+    }
+
+    /// Runs `work` to its end, or until the turn is cancelled.
+    pub(crate) async fn until_cancelled<T>(
+        &self,
+        work: impl Future<Output = Result<T, TurnFailure>>,
+    ) -> Result<T, TurnFailure> {
+        let done = self.cancelled.run_until_cancelled(work).await;
+        done.unwrap_or_else(|| Err(TurnFailure::cancelled()))
+    }
+}
+
+impl From<String> for TurnAnswer {
+    fn from(text: String) -> Self {
+        Self { text }
+    }
+}
+
+impl TurnFailure {
+    pub(crate) fn new(class: FailureClass, why: impl Into<String>) -> Self {
+        Self { class, why: why.into(), retry_at: None, is_shortage: false }
+    }
+
+    /// Returns the failure of a turn that ended because it was cancelled. The attempt reports its own reason instead.
+    pub(crate) fn cancelled() -> Self {
+        Self::new(FailureClass::Fatal, "it was stopped")
+    }
+
+    /// A failure of the system while the worker was `doing` something.
+    pub(crate) fn from_io_error(doing: &str, error: &io::Error) -> Self {
+        let failure = Self::new(FailureClass::Fatal, format!("could not {doing}: {error}"));
+        Self { is_shortage: is_shortage(error), ..failure }
+    }
+
+    /// The outcome it is reported as.
+    pub(crate) fn outcome(self) -> WorkerOutcome {
+        let Self { class, why, retry_at, is_shortage } = self;
+        if is_shortage {
+            return WorkerOutcome::Unstarted { why };
+        }
+        WorkerOutcome::Failed { class, why, retry_at }
+    }
+}
