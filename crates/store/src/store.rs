@@ -5,13 +5,12 @@
 use std::{ops::Range, path::PathBuf};
 
 use agent_worker_protocol::{
-    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventKind, Hash, InstanceRef,
+    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventBody, Hash, InstanceRef,
     Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
     ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use async_trait::async_trait;
-use serde_json::Value;
 
 use crate::{
     damage::DamagedRow,
@@ -441,9 +440,8 @@ pub trait Store: Send + Sync {
     async fn event_append(
         &self,
         run: RunId,
-        kind: EventKind,
+        body: EventBody,
         cause: Option<String>,
-        data: Value,
         now: Now,
     ) -> Result<()>;
     /// Reads an instance's events, with the text of what they point at.

@@ -1,10 +1,9 @@
 //! What workers report.
 
 use agent_worker_protocol::{
-    AttemptId, Event, EventKind, EventsReply, EventsRequest, LiveEvent, Order,
+    AttemptId, Event, EventBody, EventsReply, EventsRequest, LiveEvent, Order, TextData,
 };
 use agent_worker_store::AttemptRow;
-use serde_json::json;
 
 use crate::{
     error::Result,
@@ -38,22 +37,15 @@ impl Kernel {
     }
 
     fn live_event(&self, run_context: &RunContext, row: &AttemptRow, live: LiveEvent) -> Event {
-        let (kind, data) = match live {
-            LiveEvent::Text { text } => (EventKind::Text, json!({ "text": text })),
-            LiveEvent::Heartbeat => (EventKind::Heartbeat, serde_json::Value::Null),
+        let body = match live {
+            LiveEvent::Text { text } => EventBody::Text(TextData { text }),
+            LiveEvent::Heartbeat => EventBody::Heartbeat,
         };
         Event {
-            pos: None,
-            ts: self.now().wall,
-            instance: run_context.instance.clone(),
             run: Some(run_context.run),
-            kind,
             agent: Some(row.fence.agent.clone()),
             attempt: Some(row.id),
-            cause: None,
-            by: None,
-            next: None,
-            data,
+            ..Event::new(self.now().wall, run_context.instance.clone(), body)
         }
     }
 }

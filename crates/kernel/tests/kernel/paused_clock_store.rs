@@ -15,7 +15,7 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventKind, Hash, InstanceRef,
+    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventBody, Hash, InstanceRef,
     Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
     ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
@@ -31,7 +31,6 @@ use agent_worker_store::{
     SuggestionAnswer, TallyRule, TurnRow, WriteContext,
 };
 use async_trait::async_trait;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// How long, by a real clock, an answer may take before time goes on without it and the test fails by its own deadline.
@@ -294,7 +293,7 @@ patient! {
     fn resource_put(by: WriteContext, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis) -> ResourceId;
     fn resource_get(workflow: WorkflowId, id: ResourceId, range: Range<u64>) -> ResourcePart;
     fn resource_list(workflow: WorkflowId, limit: u32) -> Vec<ResourceInfo>;
-    fn event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Now) -> ();
+    fn event_append(run: RunId, body: EventBody, cause: Option<String>, now: Now) -> ();
     fn event_list(query: EventQuery) -> Vec<Event>;
     fn event_last(workflow: WorkflowId) -> Position;
     fn token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ();

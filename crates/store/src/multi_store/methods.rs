@@ -3,13 +3,12 @@
 use std::{ops::Range, path::PathBuf};
 
 use agent_worker_protocol::{
-    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventKind, Hash, InstanceRef,
+    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventBody, Hash, InstanceRef,
     Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
     ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use async_trait::async_trait;
-use serde_json::Value;
 
 use super::MultiStore;
 use crate::{
@@ -140,7 +139,7 @@ multi_store_methods! {
         store_for_attempt(attempt) attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64;
         store_for_run(run) run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Now) -> ();
         store_for_run(run) run_gates(run: RunId) -> Vec<String>;
-        store_for_run(run) event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Now) -> ();
+        store_for_run(run) event_append(run: RunId, body: EventBody, cause: Option<String>, now: Now) -> ();
     }
 
     async fn instance_open(&self, project: String, instance: InstanceRef) -> Result<WorkflowId> {

@@ -3,13 +3,12 @@
 use std::{ops::Range, sync::Arc};
 
 use agent_worker_protocol::{
-    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventKind, Hash, InstanceRef,
+    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventBody, Hash, InstanceRef,
     Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
     ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use async_trait::async_trait;
-use serde_json::Value;
 
 use super::{
     Sqlite, agents, approvals,
@@ -205,9 +204,8 @@ sqlite_store_methods! {
             = move |db| resources::list(db, workflow, limit);
 
         // Events
-        write event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value,
-            now: Now) -> ()
-            = move |tx| events::append(tx, run, kind, cause, data, now);
+        write event_append(run: RunId, body: EventBody, cause: Option<String>, now: Now) -> ()
+            = move |tx| events::append(tx, run, body, cause, now);
         read event_list(query: EventQuery) -> Vec<Event> = move |db| events::list(db, &query);
         read event_last(workflow: WorkflowId) -> Position = move |db| events::last_position(db, workflow);
 
