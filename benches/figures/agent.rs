@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-use agent_worker_protocol::{Event, EventKind};
+use agent_worker_protocol::{Event, EventBody, EventKind, MessageKind};
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
             table.add(&figure.at_most(MAX_TOOL_LIST_BYTES))?;
             return Ok(());
         }
-        if event.kind == EventKind::AttemptEnded && event.cause.as_deref() != Some("ok") {
+        if event.kind() == Some(EventKind::AttemptEnded) && event.cause.as_deref() != Some("ok") {
             bail!("the agent that counts its tools failed: {event:?}");
         }
     }
@@ -61,6 +61,8 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
 }
 
 fn answer_body(event: &Event) -> Option<&str> {
-    let is_answer = event.kind == EventKind::Message && event.data["kind"] == "answer";
-    event.data["body"].as_str().filter(|_| is_answer)
+    match &event.body {
+        EventBody::Message(message) if message.kind == MessageKind::Answer => Some(&message.body),
+        _ => None,
+    }
 }

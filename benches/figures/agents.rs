@@ -163,7 +163,7 @@ async fn measure_turn(daemon: &DaemonSocket, events: &mut EventStream) -> anyhow
     let began = Instant::now();
     send(daemon).await?;
     let running = wait_for_event(events, EventKind::AttemptRunning).await?;
-    let pid = running.data["pid"].as_u64();
+    let pid = running.data()["pid"].as_u64();
     let pid = u32::try_from(pid.context("an attempt without a process")?)?;
     let watch = thread::spawn(move || peak(pid));
     let ended = wait_for_event(events, EventKind::AttemptEnded).await?;

@@ -79,7 +79,7 @@ pub(crate) async fn wait_for_event(
 ) -> anyhow::Result<Event> {
     loop {
         let (_, event) = events.next().await?.with_context(|| format!("no {kind} came"))?;
-        if event.kind == kind {
+        if event.kind() == Some(kind) {
             return Ok(event);
         }
     }

@@ -230,9 +230,10 @@ fn save_stale_copy(world: &World, mut daemon: std::process::Child, file: &Path, 
         let query =
             EventQuery { workflow: team, run: None, after: Position::new(0), limit: u32::MAX };
         let events = store.event_list(query).await.unwrap();
-        let last = events.iter().rfind(|event| event.kind == EventKind::DocumentWritten).unwrap();
+        let last =
+            events.iter().rfind(|event| event.kind() == Some(EventKind::DocumentWritten)).unwrap();
         let gone = before.lines().filter(|line| !after.lines().any(|left| left == *line)).count();
-        assert_eq!(last.data["removed"], gone, "{last:?}");
+        assert_eq!(last.data()["removed"], gone, "{last:?}");
         assert_eq!(last.by.as_deref(), Some("user"));
         let history = store.document_history(team, DocumentPath::default(), 2).await.unwrap();
         let kept = store.document_get(team, DocumentPath::default(), Some(history[1].revision));

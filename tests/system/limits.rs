@@ -136,11 +136,11 @@ fn finished_messages(world: &World, run: &str, agent: &str) -> Vec<i64> {
         let mut events = daemon.events(&format!("/events?run={run}"), None).await.unwrap();
         let mut acted = Vec::new();
         while let Ok(Some((_, event))) = events.next().await {
-            if event.kind == EventKind::AttemptEnded && event.agent == agent.parse().ok() {
-                let seqs = event.data["acted"].as_array().cloned().unwrap_or_default();
+            if event.kind() == Some(EventKind::AttemptEnded) && event.agent == agent.parse().ok() {
+                let seqs = event.data()["acted"].as_array().cloned().unwrap_or_default();
                 acted.extend(seqs.iter().filter_map(serde_json::Value::as_i64));
             }
-            if event.kind == EventKind::RunEnded {
+            if event.kind() == Some(EventKind::RunEnded) {
                 break;
             }
         }

@@ -222,10 +222,11 @@ async fn check_decisions(world: &World, counted: &[BTreeMap<usize, &str>], count
         let Some(last) = page.last() else { break };
         after = last.pos.unwrap();
         for event in page {
-            if event.kind == EventKind::ProposalResolved {
-                *decided.entry(event.data["proposal"].as_i64().unwrap()).or_insert(0) += 1;
+            if event.kind() == Some(EventKind::ProposalResolved) {
+                *decided.entry(event.data()["proposal"].as_i64().unwrap()).or_insert(0) += 1;
             }
-            let body = event.data["body"].as_str().unwrap_or_default();
+            let data = event.data();
+            let body = data["body"].as_str().unwrap_or_default();
             if let Some(rest) = body.strip_prefix("[RESOLVED] #") {
                 let id = rest.split_whitespace().next().unwrap().parse::<i64>().unwrap();
                 *told.entry(id).or_insert(0) += 1;

@@ -1,11 +1,32 @@
-//! One entry of the event log: what `run`, the page and every other watcher show.
+//! One entry of the event log, as `run`, the page and every other reader receive it.
+//!
+//! `body` lists the kinds of events, `data` has the data of each kind. Not here: how the store keeps an event.
+//!
+//! Invariant: an event that is read and written again is the same JSON, whichever version wrote it. On the wire the keys of
+//! `data` are in alphabetical order, as in every `serde_json::Value`.
 
-use std::fmt;
+mod body;
+mod data;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+pub use self::{
+    body::{EventBody, EventKind},
+    data::{
+        ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
+        AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData,
+        ClockJumpedData, ConflictRevisions, DeliveryData, DocumentConflictData,
+        DocumentWrittenData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
+        RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, SetupRanData,
+        SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
+    },
+};
 use crate::{
     id::{AttemptId, Position, RunId},
     name::AgentName,
@@ -14,144 +35,137 @@ use crate::{
 };
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
 pub struct Event {
     /// Its place in its instance's log; absent for what is live only (text, heartbeat).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pos: Option<Position>,
     /// When.
     pub ts: Millis,
     /// Where.
     pub instance: InstanceRef,
     /// In which run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// What.
-    pub kind: EventKind,
     /// To whom.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
     /// In which attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptId>,
     /// Why, in words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// On whose behalf: `user`, `system`, an agent, `client:name`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// When it goes on by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Millis>,
-    /// The rest: the message, the tool call, the state.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub data: Value,
+    /// The kind and its data: `kind` and `data` on the wire.
+    #[schemars(flatten)]
+    pub body: EventBody,
+    /// The data as it was received, if another version wrote more into it than `body` holds.
+    #[schemars(skip)]
+    pub received: Option<Box<Value>>,
 }
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $arm:ident => $word:literal),* $(,)?) => {
-        /// What happened.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        pub enum EventKind {
-            $($(#[$doc])* #[serde(rename = $word)] $arm),*
+impl Event {
+    /// Makes an event that names only an instance.
+    pub fn new(ts: Millis, instance: InstanceRef, body: EventBody) -> Self {
+        Self {
+            pos: None,
+            ts,
+            instance,
+            run: None,
+            agent: None,
+            attempt: None,
+            cause: None,
+            by: None,
+            next: None,
+            body,
+            received: None,
         }
-        impl EventKind {
-            /// Its spelling in the log and on the wire.
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$arm => $word),* }
-            }
-            /// Reads the spelling back.
-            pub fn from_word(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$arm),)* _ => None }
-            }
+    }
+
+    /// Replaces the body by a kind and its data as another process or the store wrote them.
+    #[must_use]
+    pub fn with_data(self, kind: &str, data: Value) -> Self {
+        let (body, received) = EventBody::parse(kind, data);
+        Self { body, received: received.map(Box::new), ..self }
+    }
+
+    /// The kind, if this version knows it. The data need not fit: see [`EventBody::Other`].
+    pub fn kind(&self) -> Option<EventKind> {
+        self.body.kind()
+    }
+
+    /// The data as on the wire; null for a kind without data.
+    pub fn data(&self) -> Cow<'_, Value> {
+        match (&self.received, &self.body) {
+            (Some(received), _) => Cow::Borrowed(received),
+            (None, EventBody::Other { data, .. }) => Cow::Borrowed(data),
+            (None, body) => Cow::Owned(body.data()),
         }
-    };
-}
-kinds! {
-    /// A run was made and its setup begins.
-    RunSetup => "run.setup",
-    /// Its agents are woken from now on.
-    RunRunning => "run.running",
-    /// Nothing is leased until it is resumed.
-    RunPaused => "run.paused",
-    /// It is over.
-    RunEnded => "run.ended",
-    /// An attempt was leased.
-    AttemptStarting => "attempt.starting",
-    /// Its worker reported.
-    AttemptRunning => "attempt.running",
-    /// It is over.
-    AttemptEnded => "attempt.ended",
-    /// A delivery's attempts are used up.
-    DeliveryDead => "delivery.dead",
-    /// A delivery was given up.
-    DeliveryDropped => "delivery.dropped",
-    /// A dead delivery was made pending again.
-    DeliveryPending => "delivery.pending",
-    /// An agent joined the run.
-    AgentAdded => "agent.added",
-    /// An agent that was stopped is woken again.
-    AgentResumed => "agent.resumed",
-    /// An agent left the run.
-    AgentRemoved => "agent.removed",
-    /// The event at this position is damaged and cannot be shown; `cause` names it.
-    RowDamaged => "row.damaged",
-    /// The channel is shown only from here on.
-    ChannelCleared => "channel.cleared",
-    /// An agent is not woken any more in this run.
-    AgentStopped => "agent.stopped",
-    /// A document has a new revision.
-    DocumentWritten => "document.written",
-    /// What a person wrote into a document's file could not be merged.
-    DocumentConflict => "document.conflict",
-    /// Somebody suggested a change to a document.
-    SuggestionOpen => "suggestion.open",
-    /// It was agreed to.
-    SuggestionAccepted => "suggestion.accepted",
-    /// It was refused.
-    SuggestionRejected => "suggestion.rejected",
-    /// A setup command ran.
-    SetupRan => "setup.ran",
-    /// Its agents elect who owns the documents, before the kickoff.
-    RunElecting => "run.electing",
-    /// A proposal was made.
-    ProposalActive => "proposal.active",
-    /// Somebody voted, or changed their vote.
-    BallotCast => "ballot.cast",
-    /// A proposal was decided, or everybody voted and nothing won.
-    ProposalResolved => "proposal.resolved",
-    /// A proposal's time was up.
-    ProposalExpired => "proposal.expired",
-    /// A proposal was taken back.
-    ProposalCancelled => "proposal.cancelled",
-    /// An agent asked a person something.
-    QuestionOpen => "question.open",
-    /// A person answered.
-    QuestionAnswered => "question.answered",
-    /// An agent wants to do something that a person has to approve.
-    ApprovalOpen => "approval.open",
-    /// It was approved or denied.
-    ApprovalAnswered => "approval.answered",
-    /// The wall clock was set, by `by_ms` milliseconds; no timer depends on it.
-    ClockJumped => "clock.jumped",
-    /// A message was written; `data` is the message.
-    Message => "message",
-    /// A worker called a tool.
-    ToolCall => "tool_call",
-    /// A tool answered.
-    ToolResult => "tool_result",
-    /// Tokens were used.
-    Usage => "usage",
-    /// A worker tries something again by itself.
-    Retry => "retry",
-    /// A model's words as they come. Live only.
-    Text => "text",
-    /// A worker is still there. Live only.
-    Heartbeat => "heartbeat",
+    }
 }
 
-impl fmt::Display for EventKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+/// The fields of an event in the order of the wire.
+#[derive(Serialize, Deserialize)]
+struct EventFields<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pos: Option<Position>,
+    ts: Millis,
+    instance: Cow<'a, InstanceRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<RunId>,
+    kind: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<Cow<'a, AgentName>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<AttemptId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cause: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<Millis>,
+    #[serde(default, skip_serializing_if = "is_null")]
+    data: Cow<'a, Value>,
+}
+
+fn is_null(data: &Value) -> bool {
+    data.is_null()
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = EventFields {
+            pos: self.pos,
+            ts: self.ts,
+            instance: Cow::Borrowed(&self.instance),
+            run: self.run,
+            kind: Cow::Borrowed(self.body.kind_word()),
+            agent: self.agent.as_ref().map(Cow::Borrowed),
+            attempt: self.attempt,
+            cause: self.cause.as_deref().map(Cow::Borrowed),
+            by: self.by.as_deref().map(Cow::Borrowed),
+            next: self.next,
+            data: self.data(),
+        };
+        fields.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = EventFields::deserialize(deserializer)?;
+        let (body, received) = EventBody::parse(&fields.kind, fields.data.into_owned());
+        Ok(Self {
+            pos: fields.pos,
+            ts: fields.ts,
+            instance: fields.instance.into_owned(),
+            run: fields.run,
+            agent: fields.agent.map(Cow::into_owned),
+            attempt: fields.attempt,
+            cause: fields.cause.map(Cow::into_owned),
+            by: fields.by.map(Cow::into_owned),
+            next: fields.next,
+            body,
+            received: received.map(Box::new),
+        })
     }
 }

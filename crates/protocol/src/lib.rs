@@ -37,7 +37,14 @@ pub use approval::{
 pub use backend::{Acp, AcpAgent, Backend, CredentialMode, Native, SessionPolicy, VendorCli};
 pub use display_text::sanitize_for_display;
 pub use effect::{EffectKey, Hash, canonical_json, hash};
-pub use event::{Event, EventKind};
+pub use event::{
+    ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
+    AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData,
+    ConflictRevisions, DeliveryData, DocumentConflictData, DocumentWrittenData, Event, EventBody,
+    EventKind, ProposalActiveData, ProposalEndedData, QuestionData, RetryData, RunElectingData,
+    RunEndedData, RunPausedData, RunRunningData, RunSetupData, SetupRanData,
+    SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
+};
 pub use event_line::BadEventLine;
 pub use id::{
     ApprovalId, AttemptId, Epoch, Position, ProposalId, QuestionId, ResourceId, Revision, RunId,

@@ -152,13 +152,15 @@ async fn next_poll_trigger(
 /// Whether an event may have decided what becomes of a message.
 fn may_change_delivery(event: &Event) -> bool {
     matches!(
-        event.kind,
-        EventKind::AttemptEnded
-            | EventKind::DeliveryDead
-            | EventKind::DeliveryDropped
-            | EventKind::AgentStopped
-            | EventKind::RunPaused
-            | EventKind::RunEnded
+        event.kind(),
+        Some(
+            EventKind::AttemptEnded
+                | EventKind::DeliveryDead
+                | EventKind::DeliveryDropped
+                | EventKind::AgentStopped
+                | EventKind::RunPaused
+                | EventKind::RunEnded
+        )
     )
 }
 

@@ -1,9 +1,8 @@
 //! `agent-worker ask`: a question and its answer, as it comes.
 
 use agent_worker_protocol::{
-    AttemptId, DeliveryState, Event, EventKind, Priority, Seq, Target, api::SendRequest,
+    AttemptId, DeliveryState, Event, EventBody, Priority, Seq, Target, api::SendRequest,
 };
-use serde_json::Value;
 
 use crate::{
     client::{
@@ -130,8 +129,8 @@ enum AnswerDisplayMode {
 impl AnswerStream {
     /// Shows what an event adds. An attempt that is tried again begins anew.
     fn handle_event(&mut self, event: &Event, console: &mut Console) -> Result<(), CliError> {
-        match event.kind {
-            EventKind::AttemptStarting if self.delivers_question(event) => {
+        match &event.body {
+            EventBody::AttemptStarting(data) if data.seqs.contains(&self.seq) => {
                 self.attempt = event.attempt;
                 if !self.shown.is_empty() {
                     self.shown.clear();
@@ -143,13 +142,12 @@ impl AnswerStream {
                 }
                 Ok(())
             }
-            EventKind::Text
+            EventBody::Text(data)
                 if self.display_mode == AnswerDisplayMode::Streaming
                     && self.is_from_current_attempt(event) =>
             {
-                let text = event.data.get("text").and_then(Value::as_str).unwrap_or_default();
-                self.shown.push_str(text);
-                console.print_chunk(text)
+                self.shown.push_str(&data.text);
+                console.print_chunk(&data.text)
             }
             _ => Ok(()),
         }
@@ -157,11 +155,6 @@ impl AnswerStream {
 
     fn is_from_current_attempt(&self, event: &Event) -> bool {
         event.attempt.is_some() && event.attempt == self.attempt
-    }
-
-    fn delivers_question(&self, event: &Event) -> bool {
-        let seqs = event.data.get("seqs").and_then(Value::as_array);
-        seqs.is_some_and(|seqs| seqs.iter().any(|seq| seq.as_i64() == Some(self.seq.get())))
     }
 
     /// Ends the line that what was shown so far stands on.
@@ -205,7 +198,7 @@ mod tests {
         sync::{Arc, Mutex},
     };
 
-    use serde_json::json;
+    use agent_worker_protocol::{AttemptStartingData, TextData};
     use uuid::Uuid;
 
     use super::*;
@@ -223,9 +216,18 @@ mod tests {
         }
     }
 
-    fn event(kind: EventKind, attempt: u64, data: Value) -> Event {
+    fn event(body: EventBody, attempt: u64) -> Event {
         let attempt = Some(AttemptId::new(Uuid::from_u64_pair(0, attempt)));
-        Event { attempt, ..samples::event(1, kind, "coder", data) }
+        Event { attempt, ..samples::typed_event(1, "coder", body) }
+    }
+
+    fn starting(attempt: u64, seq: i64) -> Event {
+        let data = AttemptStartingData { seqs: vec![Seq::new(seq)], number: 1 };
+        event(EventBody::AttemptStarting(data), attempt)
+    }
+
+    fn text(attempt: u64, text: &str) -> Event {
+        event(EventBody::Text(TextData { text: text.into() }), attempt)
     }
 
     #[test]
@@ -238,24 +240,23 @@ mod tests {
             attempt: None,
             shown: String::new(),
         };
-        let said = |text: &str| json!({ "text": text });
         let mut shown = Vec::new();
         for event in [
-            event(EventKind::Text, 1, said("of another turn")),
-            event(EventKind::AttemptStarting, 1, json!({ "seqs": [6] })),
-            event(EventKind::Text, 1, said("of another message")),
-            event(EventKind::AttemptStarting, 2, json!({ "seqs": [7] })),
-            event(EventKind::Text, 2, said("One ")),
-            event(EventKind::Text, 1, said("late")),
-            event(EventKind::Text, 2, said("two\u{1b}[2J")),
-            event(EventKind::AttemptStarting, 3, json!({ "seqs": [7] })),
-            event(EventKind::Text, 3, said("Again")),
+            text(1, "of another turn"),
+            starting(1, 6),
+            text(1, "of another message"),
+            starting(2, 7),
+            text(2, "One "),
+            text(1, "late"),
+            text(2, "two\u{1b}[2J"),
+            starting(3, 7),
+            text(3, "Again"),
         ] {
             words.handle_event(&event, &mut console).unwrap();
             shown.push(paper.0.lock().unwrap().len());
         }
-        let text = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(text, "One two␛[2J\nAgain");
+        let printed = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(printed, "One two␛[2J\nAgain");
         assert_eq!(shown[..6], [0, 0, 0, 0, 4, 4], "each piece is there at once");
     }
 }

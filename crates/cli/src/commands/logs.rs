@@ -121,7 +121,9 @@ async fn follow(
         }
         let Ok(news) = timeout(POLL_INTERVAL, feed.next()).await else { continue };
         match news? {
-            FeedUpdate::Event(_, event) => is_over |= event.kind == EventKind::RunEnded,
+            FeedUpdate::Event(_, event) => {
+                is_over |= event.kind() == Some(EventKind::RunEnded);
+            }
             FeedUpdate::Disconnected => ctx.console.warn(DAEMON_LOST)?,
             FeedUpdate::Reconnected(next) => {
                 client = next;

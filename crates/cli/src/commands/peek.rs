@@ -1,6 +1,6 @@
 //! `agent-worker peek`: read a channel.
 
-use agent_worker_protocol::{EventKind, Message, Seq, Target};
+use agent_worker_protocol::{EventBody, EventKind, Message, Seq, Target};
 
 use crate::{
     client::{
@@ -151,15 +151,14 @@ async fn follow(
             }
             FeedUpdate::End => return Ok(()),
         };
-        let message = match event.kind {
-            EventKind::RunEnded => {
-                ctx.console.note("the run is over")?;
-                return Ok(());
-            }
-            EventKind::Message => serde_json::from_value::<Message>(event.data).ok(),
-            _ => None,
-        };
-        let Some(message) = message.filter(|message| message.seq > seen) else { continue };
+        if event.kind() == Some(EventKind::RunEnded) {
+            ctx.console.note("the run is over")?;
+            return Ok(());
+        }
+        let EventBody::Message(message) = event.body else { continue };
+        if message.seq <= seen {
+            continue;
+        }
         seen = message.seq;
         match format {
             Format::Json => ctx.console.print_json(&message)?,

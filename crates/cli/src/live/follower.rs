@@ -190,8 +190,8 @@ impl Follower {
                     FeedUpdate::Event(id, event) => {
                         show.print_event(&event, ctx)?;
                         show.last_event_id = id;
-                        match event.kind {
-                            EventKind::RunRunning if self.until == FollowUntil::Running => {
+                        match event.kind() {
+                            Some(EventKind::RunRunning) if self.until == FollowUntil::Running => {
                                 return Ok(FollowStep::Running);
                             }
                             _ => continue,

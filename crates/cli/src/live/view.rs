@@ -11,13 +11,15 @@ mod status;
 use std::collections::BTreeSet;
 
 use agent_worker_protocol::{
-    AgentName, AgentState, AttemptEnd, Event, EventKind, InstanceRef, Message, Millis, RunState,
+    AgentName, AgentState, ApprovalAnsweredData, ApprovalOpenData, AttemptEnd, AttemptEndedData,
+    DocumentPath, Event, EventBody, EventKind, InstanceRef, Message, Millis, QuestionId, RunState,
+    Seq, SuggestionAnsweredData, ToolCallData, ToolResultData,
     api::{AgentView, RunView},
 };
 
 use self::event_text::{
-    agent_notice, cause_of, conflict_notice, is_tool_failure, number_list, text_field,
-    tool_call_text, tool_result_text, undelivered_notice, verbose_text,
+    agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, is_tool_failure,
+    retry_text, setup_text, tool_call_text, tool_result_text, vote_text, written_text,
 };
 pub(crate) use self::event_text::{message_lines, reply_suffix};
 pub(crate) use self::replay::Replay;
@@ -141,84 +143,115 @@ impl RunProgress {
     /// Takes one event in; what comes out is printed above the status.
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<TranscriptLine> {
         self.started.get_or_insert(event.ts);
-        match event.kind {
-            EventKind::Message => self.message_added(event),
-            EventKind::RunSetup => self.enter_run_state(&RunState::Setup),
-            EventKind::RunElecting => self.enter_run_state(&RunState::Electing),
-            EventKind::RunRunning => self.enter_run_state(&RunState::Running),
-            EventKind::RunPaused => {
-                self.phase = format!("paused: {}", cause_of(event));
-                vec![TranscriptLine::Notice(StyledLine::new(Tone::Warn, self.phase.clone()))]
+        match &event.body {
+            EventBody::Message(message) => self.message_added(message),
+            EventBody::RunSetup(_) => self.enter_run_state(&RunState::Setup),
+            EventBody::RunElecting(_) => self.enter_run_state(&RunState::Electing),
+            EventBody::RunRunning(_) => self.enter_run_state(&RunState::Running),
+            EventBody::RunPaused(_) => self.run_paused(event),
+            EventBody::RunEnded(_) => self.run_ended(),
+            EventBody::AttemptStarting(data) => self.attempt_starting(event, &data.seqs),
+            EventBody::AttemptRunning(_) => self.attempt_running(event),
+            EventBody::AttemptEnded(data) => self.attempt_ended(event, Some(data)),
+            EventBody::ToolCall(data) => self.tool_called(event, data),
+            EventBody::ToolResult(data) => self.tool_finished(event, data),
+            EventBody::RowDamaged => agent_notice(event, Tone::Bad, &cause_of(event)),
+            EventBody::DeliveryDead(data) => dead_notice(event, Some(data.seq)),
+            EventBody::DeliveryDropped(data) => dropped_notice(event, Some(data.seq)),
+            EventBody::AgentStopped => self.agent_stopped(event),
+            EventBody::SetupRan(data) => self.verbose_notice(event, &setup_text(data)),
+            EventBody::Retry(_) => self.verbose_notice(event, &retry_text(event)),
+            EventBody::ChannelCleared(_) => self.verbose_notice(event, "the channel was cleared"),
+            EventBody::BallotCast(data) => self.verbose_notice(event, &vote_text(event, data)),
+            EventBody::ClockJumped(data) => self.clock_jumped(event, data.by_ms),
+            EventBody::DocumentWritten(data) => self.verbose_notice(event, &written_text(data)),
+            EventBody::DocumentConflict(data) => conflict_notice(event, &data.path),
+            EventBody::SuggestionOpen(data) => {
+                self.suggestion_changed(event, "suggests a change to", &data.path, data.suggestion)
             }
-            EventKind::RunEnded => {
-                self.phase = String::from("ended");
-                Vec::new()
+            EventBody::SuggestionAccepted(SuggestionAnsweredData { path, suggestion, .. }) => {
+                self.suggestion_changed(event, "accepts a suggestion for", path, *suggestion)
             }
-            EventKind::AttemptStarting => self.attempt_starting(event),
-            EventKind::AttemptRunning => {
-                self.change_activity(event, AgentActivity::Working, "works")
+            EventBody::SuggestionRejected(SuggestionAnsweredData { path, suggestion, .. }) => {
+                self.suggestion_changed(event, "rejects a suggestion for", path, *suggestion)
             }
-            EventKind::AttemptEnded => self.attempt_ended(event),
-            EventKind::ToolCall => {
-                let tool = one_line(text_field(event, "tool"));
-                self.change_activity(event, AgentActivity::Calling { tool }, &tool_call_text(event))
-            }
-            EventKind::ToolResult => self.tool_finished(event),
-            EventKind::RowDamaged => agent_notice(event, Tone::Bad, &verbose_text(event)),
-            EventKind::DeliveryDead | EventKind::DeliveryDropped => undelivered_notice(event),
-            EventKind::AgentStopped => self.agent_stopped(event),
-            EventKind::SetupRan
-            | EventKind::Retry
-            | EventKind::ChannelCleared
-            | EventKind::BallotCast => self.verbose_notice(event, &verbose_text(event)),
-            EventKind::ClockJumped => self.clock_jumped(event),
-            EventKind::DocumentWritten => self.document_written(event),
-            EventKind::DocumentConflict => conflict_notice(event),
-            EventKind::SuggestionOpen
-            | EventKind::SuggestionAccepted
-            | EventKind::SuggestionRejected => self.suggestion_changed(event),
-            EventKind::AgentAdded => self.change_activity(event, AgentActivity::Idle, "joined"),
-            EventKind::AgentResumed => {
+            EventBody::AgentAdded => self.change_activity(event, AgentActivity::Idle, "joined"),
+            EventBody::AgentResumed => {
                 self.change_activity(event, AgentActivity::Idle, "is woken again")
             }
-            EventKind::AgentRemoved => {
-                self.agents.retain(|row| Some(&row.name) != event.agent.as_ref());
-                self.verbose_notice(event, "left")
-            }
-            EventKind::QuestionOpen | EventKind::QuestionAnswered => self.question_changed(event),
-            EventKind::ApprovalOpen | EventKind::ApprovalAnswered => self.approval_changed(event),
+            EventBody::AgentRemoved => self.agent_removed(event),
+            EventBody::QuestionOpen(data) => self.question_opened(event, data.question),
+            EventBody::QuestionAnswered(data) => self.question_answered(event, data.question),
+            EventBody::ApprovalOpen(data) => self.approval_opened(event, data),
+            EventBody::ApprovalAnswered(data) => self.approval_answered(event, data),
             // The message that tells of it follows.
-            EventKind::ProposalActive
-            | EventKind::ProposalResolved
-            | EventKind::ProposalExpired
-            | EventKind::ProposalCancelled
-            | EventKind::DeliveryPending
-            | EventKind::Usage
-            | EventKind::Text
-            | EventKind::Heartbeat => Vec::new(),
+            EventBody::ProposalActive(_)
+            | EventBody::ProposalResolved(_)
+            | EventBody::ProposalExpired(_)
+            | EventBody::ProposalCancelled(_)
+            | EventBody::DeliveryPending(_)
+            | EventBody::Usage(_)
+            | EventBody::Text(_)
+            | EventBody::Heartbeat => Vec::new(),
+            EventBody::Other { .. } => self.apply_untyped(event),
         }
     }
 
-    fn attempt_starting(&mut self, event: &Event) -> Vec<TranscriptLine> {
-        let taken = number_list(event, "seqs");
-        self.update_pending_messages(event.agent.as_ref(), |mail| {
-            mail.retain(|seq| !taken.contains(seq));
-        });
+    /// Applies an event with data of another version: the state follows from its kind, the details are left out. An event of
+    /// an unknown kind changes nothing.
+    fn apply_untyped(&mut self, event: &Event) -> Vec<TranscriptLine> {
+        match event.kind() {
+            Some(EventKind::RunSetup) => self.enter_run_state(&RunState::Setup),
+            Some(EventKind::RunElecting) => self.enter_run_state(&RunState::Electing),
+            Some(EventKind::RunRunning) => self.enter_run_state(&RunState::Running),
+            Some(EventKind::RunPaused) => self.run_paused(event),
+            Some(EventKind::RunEnded) => self.run_ended(),
+            Some(EventKind::AttemptStarting) => self.attempt_starting(event, &[]),
+            Some(EventKind::AttemptRunning) => self.attempt_running(event),
+            Some(EventKind::AttemptEnded) => self.attempt_ended(event, None),
+            Some(EventKind::DeliveryDead) => dead_notice(event, None),
+            Some(EventKind::DeliveryDropped) => dropped_notice(event, None),
+            _ => Vec::new(),
+        }
+    }
+
+    fn run_paused(&mut self, event: &Event) -> Vec<TranscriptLine> {
+        self.phase = format!("paused: {}", cause_of(event));
+        vec![TranscriptLine::Notice(StyledLine::new(Tone::Warn, self.phase.clone()))]
+    }
+
+    fn run_ended(&mut self) -> Vec<TranscriptLine> {
+        self.phase = String::from("ended");
+        Vec::new()
+    }
+
+    fn attempt_starting(&mut self, event: &Event, taken: &[Seq]) -> Vec<TranscriptLine> {
+        if let Some(row) = self.row_of(event) {
+            row.pending_messages.retain(|seq| !taken.contains(&Seq::new(*seq)));
+        }
         self.change_activity(event, AgentActivity::Starting, "starts")
     }
 
-    fn tool_finished(&mut self, event: &Event) -> Vec<TranscriptLine> {
-        if is_tool_failure(event) {
+    fn attempt_running(&mut self, event: &Event) -> Vec<TranscriptLine> {
+        self.change_activity(event, AgentActivity::Working, "works")
+    }
+
+    fn tool_called(&mut self, event: &Event, data: &ToolCallData) -> Vec<TranscriptLine> {
+        let tool = one_line(&data.tool);
+        self.change_activity(event, AgentActivity::Calling { tool }, &tool_call_text(data))
+    }
+
+    fn tool_finished(&mut self, event: &Event, data: &ToolResultData) -> Vec<TranscriptLine> {
+        if is_tool_failure(data) {
             self.set_activity(event, AgentActivity::Working);
-            return agent_notice(event, Tone::Warn, &tool_result_text(event));
+            return agent_notice(event, Tone::Warn, &tool_result_text(data));
         }
-        self.change_activity(event, AgentActivity::Working, &tool_result_text(event))
+        self.change_activity(event, AgentActivity::Working, &tool_result_text(data))
     }
 
     /// Keeps every span on the screen: instants seen so far are on the wall clock as it was.
-    fn clock_jumped(&mut self, event: &Event) -> Vec<TranscriptLine> {
-        let by = event.data["by_ms"].as_i64().unwrap_or_default();
-        let shift = |at: &mut Millis| *at = Millis::new(at.get().saturating_add(by));
+    fn clock_jumped(&mut self, event: &Event, by_ms: i64) -> Vec<TranscriptLine> {
+        let shift = |at: &mut Millis| *at = Millis::new(at.get().saturating_add(by_ms));
         self.started.iter_mut().for_each(shift);
         for row in &mut self.agents {
             shift(&mut row.since);
@@ -235,61 +268,64 @@ impl RunProgress {
         agent_notice(event, Tone::Bad, &format!("stopped: {why}"))
     }
 
-    /// The message that tells of it follows.
-    fn question_changed(&mut self, event: &Event) -> Vec<TranscriptLine> {
-        let row = self.agents.iter_mut().find(|row| Some(&row.name) == event.agent.as_ref());
-        if let (Some(row), Some(question)) = (row, event.data["question"].as_i64()) {
-            match event.kind {
-                EventKind::QuestionOpen => row.open_questions.insert(question),
-                _ => row.open_questions.remove(&question),
-            };
+    fn agent_removed(&mut self, event: &Event) -> Vec<TranscriptLine> {
+        self.agents.retain(|row| Some(&row.name) != event.agent.as_ref());
+        self.verbose_notice(event, "left")
+    }
+
+    /// Prints nothing: the message with the question follows.
+    fn question_opened(&mut self, event: &Event, question: QuestionId) -> Vec<TranscriptLine> {
+        if let Some(row) = self.row_of(event) {
+            row.open_questions.insert(question.get());
         }
         Vec::new()
     }
 
-    fn approval_changed(&mut self, event: &Event) -> Vec<TranscriptLine> {
-        let number = event.data["approval"].as_i64().unwrap_or_default();
-        let row = self.agents.iter_mut().find(|row| Some(&row.name) == event.agent.as_ref());
-        if let Some(row) = row {
-            match event.kind {
-                EventKind::ApprovalOpen => row.open_approvals.insert(number),
-                _ => row.open_approvals.remove(&number),
-            };
+    /// Prints nothing: the message with the answer follows.
+    fn question_answered(&mut self, event: &Event, question: QuestionId) -> Vec<TranscriptLine> {
+        if let Some(row) = self.row_of(event) {
+            row.open_questions.remove(&question.get());
         }
-        let tool = one_line(text_field(event, "tool"));
-        if event.kind == EventKind::ApprovalOpen {
-            let args = one_line(text_field(event, "args"));
-            return agent_notice(event, Tone::Warn, &format!("wants #{number}: {tool} {args}"));
+        Vec::new()
+    }
+
+    fn approval_opened(&mut self, event: &Event, data: &ApprovalOpenData) -> Vec<TranscriptLine> {
+        if let Some(row) = self.row_of(event) {
+            row.open_approvals.insert(data.approval.get());
         }
-        let by = event.by.as_deref().unwrap_or_default();
-        let answer = one_line(text_field(event, "answer"));
-        agent_notice(event, Tone::Plain, &format!("request #{number} ({tool}) is {answer} by {by}"))
+        let (tool, args) = (one_line(&data.tool), one_line(&data.args));
+        agent_notice(event, Tone::Warn, &format!("wants #{}: {tool} {args}", data.approval))
     }
 
-    fn document_written(&self, event: &Event) -> Vec<TranscriptLine> {
-        let (path, revision) = (one_line(text_field(event, "path")), &event.data["revision"]);
-        self.verbose_notice(event, &format!("wrote {path}, revision {revision}"))
+    fn approval_answered(
+        &mut self,
+        event: &Event,
+        data: &ApprovalAnsweredData,
+    ) -> Vec<TranscriptLine> {
+        if let Some(row) = self.row_of(event) {
+            row.open_approvals.remove(&data.approval.get());
+        }
+        let (tool, by) = (one_line(&data.tool), event.by.as_deref().unwrap_or_default());
+        let text = format!("request #{} ({tool}) is {} by {by}", data.approval, data.answer);
+        agent_notice(event, Tone::Plain, &text)
     }
 
-    fn suggestion_changed(&self, event: &Event) -> Vec<TranscriptLine> {
-        let does = match event.kind {
-            EventKind::SuggestionAccepted => "accepts a suggestion for",
-            EventKind::SuggestionRejected => "rejects a suggestion for",
-            _ => "suggests a change to",
-        };
-        let (path, number) = (one_line(text_field(event, "path")), &event.data["suggestion"]);
-        self.verbose_notice(event, &format!("{does} {path} (#{number})"))
+    fn suggestion_changed(
+        &self,
+        event: &Event,
+        does: &str,
+        path: &DocumentPath,
+        number: Seq,
+    ) -> Vec<TranscriptLine> {
+        self.verbose_notice(event, &format!("{does} {} (#{number})", one_line(path.as_str())))
     }
 
-    fn message_added(&mut self, event: &Event) -> Vec<TranscriptLine> {
-        let Ok(message) = serde_json::from_value::<Message>(event.data.clone()) else {
-            return Vec::new();
-        };
+    fn message_added(&mut self, message: &Message) -> Vec<TranscriptLine> {
         self.messages += 1;
-        for name in &message.to {
-            self.update_pending_messages(Some(name), |mail| mail.extend([message.seq.get()]));
+        for row in self.agents.iter_mut().filter(|row| message.to.contains(&row.name)) {
+            row.pending_messages.insert(message.seq.get());
         }
-        message_lines(&message).into_iter().map(TranscriptLine::Message).collect()
+        message_lines(message).into_iter().map(TranscriptLine::Message).collect()
     }
 
     fn enter_run_state(&mut self, state: &RunState) -> Vec<TranscriptLine> {
@@ -302,20 +338,24 @@ impl RunProgress {
         }
     }
 
-    fn attempt_ended(&mut self, event: &Event) -> Vec<TranscriptLine> {
-        let end = serde_json::from_value::<AttemptEnd>(event.data.clone()).ok();
-        let why = end.as_ref().map_or_else(|| cause_of(event), |end| one_line(&end.to_string()));
+    fn attempt_ended(
+        &mut self,
+        event: &Event,
+        data: Option<&AttemptEndedData>,
+    ) -> Vec<TranscriptLine> {
+        let end = data.map(|data| &data.end);
+        let why = end.map_or_else(|| cause_of(event), |end| one_line(&end.to_string()));
         let activity = match event.next {
             Some(until) => AgentActivity::Waiting { until, why: why.clone() },
             None => AgentActivity::Idle,
         };
         self.set_activity(event, activity);
-        for row in self.agents.iter_mut().filter(|row| Some(&row.name) == event.agent.as_ref()) {
+        if let Some(row) = self.row_of(event) {
             row.open_approvals.clear();
+            let deliveries = data.and_then(|data| data.deliveries.as_ref());
+            let pending = deliveries.into_iter().flat_map(|deliveries| &deliveries.pending);
+            row.pending_messages.extend(pending.map(|seq| seq.get()));
         }
-        self.update_pending_messages(event.agent.as_ref(), |mail| {
-            mail.extend(number_list(event, "pending"));
-        });
         match end {
             Some(AttemptEnd::Failed { .. }) => {
                 self.turns += 1;
@@ -333,15 +373,9 @@ impl RunProgress {
         }
     }
 
-    fn update_pending_messages(
-        &mut self,
-        agent: Option<&AgentName>,
-        change: impl FnOnce(&mut BTreeSet<i64>),
-    ) {
-        let row = self.agents.iter_mut().find(|row| Some(&row.name) == agent);
-        if let Some(row) = row {
-            change(&mut row.pending_messages);
-        }
+    /// The row of the agent that an event is about.
+    fn row_of(&mut self, event: &Event) -> Option<&mut AgentStatusRow> {
+        self.agents.iter_mut().find(|row| Some(&row.name) == event.agent.as_ref())
     }
 
     fn change_activity(

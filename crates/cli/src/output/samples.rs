@@ -1,8 +1,8 @@
 //! Values for tests: a run, its agents, its events. Nothing here is built into the program.
 
 use agent_worker_protocol::{
-    AgentName, AgentState, DeliveryState, Event, EventKind, Limits, Millis, Outcome, Position,
-    Receipt, RunId, RunMode, RunState, Seq, Usage,
+    AgentName, AgentState, DeliveryState, Event, EventBody, EventKind, Limits, Millis, Outcome,
+    Position, Receipt, RunId, RunMode, RunState, Seq, Usage,
     api::{AgentView, ResumeRequest, RunView},
 };
 use serde_json::{Value, json};
@@ -81,18 +81,15 @@ pub(crate) fn receipt(seq: i64, who: &str, state: DeliveryState) -> Receipt {
 
 /// An event of `who`, `seconds` after the beginning.
 pub(crate) fn event(seconds: i64, kind: EventKind, who: &str, data: Value) -> Event {
+    typed_event(seconds, who, EventBody::Heartbeat).with_data(kind.word(), data)
+}
+
+/// An event of `who`, `seconds` after the beginning, with a typed body.
+pub(crate) fn typed_event(seconds: i64, who: &str, body: EventBody) -> Event {
     Event {
-        pos: None,
-        ts: at(seconds),
-        instance: "review:pr-1".parse().unwrap(),
         run: Some(run_id()),
-        kind,
         agent: who.parse().ok(),
-        attempt: None,
-        cause: None,
-        by: None,
-        next: None,
-        data,
+        ..Event::new(at(seconds), "review:pr-1".parse().unwrap(), body)
     }
 }
 

@@ -200,7 +200,7 @@ fn the_words_of_an_answer_are_there_before_it_is_complete() {
             "GET /events",
             FakeReply::Events(
                 vec![
-                    attempt(event(1, "attempt.starting", &json!({"seqs": [12]}))),
+                    attempt(event(1, "attempt.starting", &json!({"seqs": [12], "number": 1}))),
                     attempt(event(2, "text", &json!({"text": "coder is"}))),
                 ],
                 AfterEvents::Hang,

@@ -157,7 +157,9 @@ impl Stream for FeedStream {
 
 /// An event as it is written. One that is not stored has no id: there is nothing to resume after.
 fn to_sse_event(event: &Event) -> Result<sse::Event, axum::Error> {
-    let written = sse::Event::default().event(event.kind.word()).json_data(event)?;
+    // A kind of another version is any text, and a line break in it would end the field.
+    let kind = event.body.kind_word().split(['\r', '\n']).next().unwrap_or_default();
+    let written = sse::Event::default().event(kind).json_data(event)?;
     Ok(match event.pos {
         Some(position) => written.id(position.to_string()),
         None => written,

@@ -1,7 +1,7 @@
 //! What an event changes for somebody who watches: which addresses read otherwise now, and who was mentioned.
 
 use agent_worker_kernel::DECISIONS_FILE;
-use agent_worker_protocol::{AgentName, Event, EventKind, Message};
+use agent_worker_protocol::{AgentName, Event, EventBody, EventKind};
 use serde_json::{Value, json};
 
 use super::resource_uri::{ResourceKind, ResourceUri};
@@ -12,48 +12,51 @@ pub(super) fn affects_resource(
     address: &ResourceUri,
     own: Option<&AgentName>,
 ) -> bool {
-    match (&address.resource, event.kind) {
-        (ResourceKind::Channel, EventKind::Message | EventKind::ChannelCleared) => true,
-        (ResourceKind::Document(path), EventKind::DocumentWritten) => {
-            event.data["path"].as_str() == Some(path.as_str())
+    match &address.resource {
+        // The kind alone decides: the message itself may be damaged.
+        ResourceKind::Channel => {
+            matches!(event.kind(), Some(EventKind::Message | EventKind::ChannelCleared))
         }
-        (
-            ResourceKind::Document(path),
-            EventKind::ProposalResolved | EventKind::ProposalExpired | EventKind::ProposalCancelled,
-        ) => path.as_str() == DECISIONS_FILE,
-        (
-            ResourceKind::Proposal(id),
-            EventKind::ProposalActive
-            | EventKind::BallotCast
-            | EventKind::ProposalResolved
-            | EventKind::ProposalExpired
-            | EventKind::ProposalCancelled,
-        ) => event.data["proposal"].as_i64() == Some(id.get()),
-        (ResourceKind::Inbox, EventKind::Message) => {
-            let message = parse_message(event);
-            message.zip(own).is_some_and(|(message, own)| {
-                message.to.iter().chain(&message.cc).any(|name| name == own)
-            })
-        }
-        (
-            ResourceKind::Inbox,
-            EventKind::DeliveryPending | EventKind::DeliveryDropped | EventKind::DeliveryDead,
-        ) => event.agent.as_ref() == own,
-        (
-            ResourceKind::Channel
-            | ResourceKind::Document(_)
-            | ResourceKind::Proposal(_)
-            | ResourceKind::Inbox,
-            _,
-        ) => false,
+        ResourceKind::Document(path) => match (&event.body, event.kind()) {
+            (EventBody::DocumentWritten(data), _) => data.path == *path,
+            (
+                _,
+                Some(
+                    EventKind::ProposalResolved
+                    | EventKind::ProposalExpired
+                    | EventKind::ProposalCancelled,
+                ),
+            ) => path.as_str() == DECISIONS_FILE,
+            _ => false,
+        },
+        ResourceKind::Proposal(id) => match &event.body {
+            EventBody::ProposalActive(data) => data.proposal == *id,
+            EventBody::BallotCast(data) => data.proposal == *id,
+            EventBody::ProposalResolved(data)
+            | EventBody::ProposalExpired(data)
+            | EventBody::ProposalCancelled(data) => data.proposal == *id,
+            _ => false,
+        },
+        ResourceKind::Inbox => match (&event.body, event.kind()) {
+            (EventBody::Message(message), _) => {
+                own.is_some_and(|own| message.to.iter().chain(&message.cc).any(|name| name == own))
+            }
+            (
+                _,
+                Some(
+                    EventKind::DeliveryPending
+                    | EventKind::DeliveryDropped
+                    | EventKind::DeliveryDead,
+                ),
+            ) => event.agent.as_ref() == own,
+            _ => false,
+        },
     }
 }
 
 /// What `notifications/mention` says of an event: whom it woke, one for each. An agent hears of itself alone.
 pub(super) fn mention_notifications(event: &Event, own: Option<&AgentName>) -> Vec<Value> {
-    let Some(message) = parse_message(event).filter(|_| event.kind == EventKind::Message) else {
-        return Vec::new();
-    };
+    let EventBody::Message(message) = &event.body else { return Vec::new() };
     let woken = message.to.iter().filter(|name| own.is_none_or(|own| own == *name));
     woken
         .map(|target| {
@@ -67,10 +70,6 @@ pub(super) fn mention_notifications(event: &Event, own: Option<&AgentName>) -> V
         .collect()
 }
 
-fn parse_message(event: &Event) -> Option<Message> {
-    serde_json::from_value(event.data.clone()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use agent_worker_protocol::Millis;
@@ -78,19 +77,8 @@ mod tests {
     use super::*;
 
     fn event(kind: EventKind, data: Value) -> Event {
-        Event {
-            pos: None,
-            ts: Millis::new(0),
-            instance: "team".parse().unwrap(),
-            run: None,
-            kind,
-            agent: None,
-            attempt: None,
-            cause: None,
-            by: None,
-            next: None,
-            data,
-        }
+        let event = Event::new(Millis::new(0), "team".parse().unwrap(), EventBody::Heartbeat);
+        event.with_data(kind.word(), data)
     }
 
     fn message_event() -> Event {
@@ -107,9 +95,11 @@ mod tests {
     #[test]
     fn an_event_changes_what_it_is_about_and_nothing_else() {
         let written = event(EventKind::DocumentWritten, json!({"path": "notes.md", "revision": 2}));
-        let ended = event(EventKind::AttemptEnded, json!({}));
-        let decided = event(EventKind::ProposalResolved, json!({"proposal": 2}));
-        let voted = event(EventKind::BallotCast, json!({"proposal": 2}));
+        let ended = event(EventKind::AttemptEnded, json!({"end": "stopped"}));
+        let decision =
+            json!({"proposal": 2, "state": "resolved", "result": "winner", "winner": "a"});
+        let decided = event(EventKind::ProposalResolved, decision);
+        let voted = event(EventKind::BallotCast, json!({"proposal": 2, "choice": "a"}));
         let coder: AgentName = "coder".parse().unwrap();
         let reader: AgentName = "reader".parse().unwrap();
         let idler: AgentName = "idler".parse().unwrap();
@@ -136,7 +126,7 @@ mod tests {
                 affects_resource(event, &address, own),
                 expected,
                 "{} {address}",
-                event.kind
+                event.body.kind_word()
             );
         }
     }

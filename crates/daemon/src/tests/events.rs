@@ -29,8 +29,8 @@ async fn read_until_message(events: &mut EventStream, text: &str) -> Vec<(String
         let next = timeout(DEADLINE, events.next()).await.unwrap().unwrap();
         let (id, event) = next.unwrap();
         assert_eq!(event.pos.unwrap().to_string(), id);
-        seen.push((id, event.kind));
-        if event.kind == EventKind::Message && event.data["body"] == text {
+        seen.push((id, event.kind().unwrap()));
+        if event.kind() == Some(EventKind::Message) && event.data()["body"] == text {
             return seen;
         }
     }
@@ -93,7 +93,7 @@ async fn a_runs_stream_ends_with_the_run() {
     fixture.kernel.run_stop(&Principal::User, fixture.run).await.unwrap();
     let mut last = None;
     while let Some((_, event)) = timeout(DEADLINE, events.next()).await.unwrap().unwrap() {
-        last = Some(event.kind);
+        last = event.kind();
     }
     assert_eq!(last, Some(EventKind::RunEnded));
 }
@@ -134,7 +134,7 @@ async fn a_reader_that_does_not_read_is_cut_holds_up_nobody_and_goes_on_without_
     let mut pieces = Vec::new();
     let cut = loop {
         match stalled.next().await {
-            Ok(Some((id, event))) => pieces.push((id, event.kind)),
+            Ok(Some((id, event))) => pieces.push((id, event.kind().unwrap())),
             Ok(None) => panic!("it must not look like the end"),
             Err(error) => break error,
         }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use agent_worker_host::{DaemonSocket, DialError};
-use agent_worker_protocol::{Code, Event, EventKind, Millis, Problem, ProblemDetails};
+use agent_worker_protocol::{Code, Event, EventBody, Millis, Problem, ProblemDetails};
 use axum::{
     Json, Router,
     body::Body,
@@ -240,19 +240,8 @@ async fn events_come_with_the_id_to_resume_after() {
         );
         ([("content-type", "text/event-stream")], Body::from(text)).into_response()
     }
-    let event = Event {
-        pos: None,
-        ts: Millis::new(0),
-        instance: "review:pr-1".parse().unwrap(),
-        run: None,
-        kind: EventKind::Text,
-        agent: None,
-        attempt: None,
-        cause: None,
-        by: None,
-        next: None,
-        data: json!("zwölf"),
-    };
+    let body = EventBody::Other { kind: "text".into(), data: json!("zwölf") };
+    let event = Event::new(Millis::new(0), "review:pr-1".parse().unwrap(), body);
     let state = serde_json::to_string(&event).unwrap();
     let served =
         TestSocket::with_router(Router::new().route("/events", get(events)).with_state(state))

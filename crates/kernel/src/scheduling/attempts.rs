@@ -1,9 +1,8 @@
 //! What workers report.
 
 use agent_worker_protocol::{
-    AttemptId, Event, EventKind, EventsReply, EventsRequest, LiveEvent, Order,
+    AttemptId, Event, EventBody, EventsReply, EventsRequest, LiveEvent, Order, TextData,
 };
-use serde_json::json;
 
 use crate::{
     error::Result,
@@ -42,22 +41,15 @@ impl Kernel {
         agent: &AgentPrincipal,
         live: LiveEvent,
     ) -> Event {
-        let (kind, data) = match live {
-            LiveEvent::Text { text } => (EventKind::Text, json!({ "text": text })),
-            LiveEvent::Heartbeat => (EventKind::Heartbeat, serde_json::Value::Null),
+        let body = match live {
+            LiveEvent::Text { text } => EventBody::Text(TextData { text }),
+            LiveEvent::Heartbeat => EventBody::Heartbeat,
         };
         Event {
-            pos: None,
-            ts: self.now().wall,
-            instance: run_context.instance.clone(),
             run: Some(run_context.run),
-            kind,
             agent: Some(agent.fence.agent.clone()),
             attempt: Some(agent.attempt),
-            cause: None,
-            by: None,
-            next: None,
-            data,
+            ..Event::new(self.now().wall, run_context.instance.clone(), body)
         }
     }
 }

@@ -3,15 +3,14 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    EventKind, Outcome, ProposalKind, ProposalOption, Role, Rule, RunId, RunMode, RunState, Sender,
-    Terms, TieBreaker,
+    EventBody, Outcome, ProposalKind, ProposalOption, Role, Rule, RunId, RunMode, RunState, Sender,
+    SetupRanData, Terms, TieBreaker,
     api::{RunError, RunErrorCode},
 };
 use agent_worker_store::{
     Error as StoreError, HopContext, NewMessage, NewProposal, RunStep, WriteActor, WriteContext,
 };
 use agent_worker_workflow::{DocumentOwner, SetupStep, TemplateScope};
-use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -164,12 +163,15 @@ impl Kernel {
         end: &ShellOutcome,
         took: Duration,
     ) {
-        let data = json!({
-            "line": step.line, "as": step.name, "status": end.status,
-            "bytes": end.stdout.len(), "ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        let body = EventBody::SetupRan(SetupRanData {
+            line: step.line as u64,
+            name: step.name.clone(),
+            status: end.status,
+            bytes: end.stdout.len() as u64,
+            ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
-        let now = self.now();
-        let told = self.store.event_append(run, EventKind::SetupRan, None, data, now).await;
+        let (cause, now) = (None, self.now());
+        let told = self.store.event_append(run, body, cause, now).await;
         match told {
             // The run was stopped while its setup ran.
             Ok(()) | Err(StoreError::NoRun) => {}

@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use agent_worker_protocol::{EventKind, Span, sync};
+use agent_worker_protocol::{ClockJumpedData, EventBody, Span, sync};
 use agent_worker_store::{Error as StoreError, Now, RunQuery};
-use serde_json::json;
 
 use crate::{error::Result, kernel::Kernel};
 
@@ -35,10 +34,10 @@ impl Kernel {
         let Some(shift) = self.wall_clock.sample(now) else { return Ok(()) };
         let cause = describe(shift);
         tracing::warn!(by_ms = shift, "{cause}");
-        let data = json!({ "by_ms": shift });
+        let body = EventBody::ClockJumped(ClockJumpedData { by_ms: shift });
         for run in self.store.run_list(RunQuery::Live).await? {
-            let (cause, data) = (Some(cause.clone()), data.clone());
-            match self.store.event_append(run.id, EventKind::ClockJumped, cause, data, now).await {
+            let (body, cause) = (body.clone(), Some(cause.clone()));
+            match self.store.event_append(run.id, body, cause, now).await {
                 // The run ended meanwhile.
                 Ok(()) | Err(StoreError::NoRun | StoreError::NotFound(_)) => {}
                 Err(error) => tracing::error!(run = %run.id, %error, "storing an event failed"),

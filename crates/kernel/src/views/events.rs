@@ -120,7 +120,7 @@ impl EventSubscription {
         loop {
             if let Some(event) = self.page.pop_front() {
                 self.after = event.pos.unwrap_or(self.after);
-                if self.run.is_some() && event.kind == EventKind::RunEnded {
+                if self.run.is_some() && event.kind() == Some(EventKind::RunEnded) {
                     self.is_over = true;
                     self.page.clear();
                 }

@@ -84,7 +84,8 @@ async fn whoever_joins_is_one_of_the_team_at_once() {
     let view = new_agent(&world, AgentRequest { cwd: None, ..asked }).await.unwrap();
     assert_eq!((view.name.as_str(), view.backend.as_str()), ("Bob", "mock"));
     assert_eq!((view.state.to_string(), view.instance.to_string()), ("idle".into(), "team".into()));
-    let added = world.wait_for_event(run, |event| event.kind == EventKind::AgentAdded).await;
+    let added =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AgentAdded)).await;
     assert_eq!(added.by.as_deref(), Some("user"));
 
     let said = world.send_to_team("@bob @coder hello").await;
@@ -320,7 +321,7 @@ async fn those_who_joined_go_on_after_a_restart() {
     let found = world.restart_daemon().await;
     assert_eq!(found, RecoverySummary { runs: 2, adopted: 1, settled: 0 });
     gate.open();
-    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     assert_eq!(world.receipts(1).await[0].answer.as_deref(), Some("finished"));
     assert_eq!(world.machine.turns_of("bob").len(), 1, "the same turn went on");
     world.send_to_team("@bob again").await;

@@ -48,7 +48,7 @@ async fn failing(world: &KernelWorld, agents: &str, rest: &str) -> RunId {
     }
     let run = world.start(&team(agents, &format!("kickoff: '@all go'\n{rest}"))).await;
     for _ in agents.split_whitespace() {
-        world.wait_for_event(run, |event| event.kind == EventKind::DeliveryDead).await;
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::DeliveryDead)).await;
     }
     world.pass_time(Duration::from_mins(1)).await;
     run
@@ -87,7 +87,7 @@ async fn a_dead_letter_is_listed_and_tried_again_with_its_counts_anew() {
             .await
             .unwrap();
     assert_eq!(redriven(&reply), [(1, "coder")]);
-    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     let receipt = world.receipts(1).await.remove(0);
     assert_eq!((receipt.state, receipt.failures), (DeliveryState::Acted, 0));
     assert_eq!(receipt.answer.as_deref(), Some("at last"));
@@ -136,7 +136,7 @@ async fn a_letter_for_somebody_who_left_keeps_no_other_from_being_tried_again() 
     let reply =
         resolve_dead_letters(&world, dead(None, None), DeadLetterAction::Redrive).await.unwrap();
     assert_eq!(redriven(&reply), [(1, "lead")]);
-    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     assert_eq!(
         code(resolve_dead_letters(&world, dead(Some(1), None), DeadLetterAction::Redrive).await),
         Some(Code::NotFound)
@@ -165,7 +165,7 @@ async fn a_redrive_under_a_key_happens_once() {
     let died = std::cell::Cell::new(0);
     world
         .wait_for_event(run, |event| {
-            died.set(died.get() + u32::from(event.kind == EventKind::DeliveryDead));
+            died.set(died.get() + u32::from(event.kind() == Some(EventKind::DeliveryDead)));
             died.get() == 2
         })
         .await;

@@ -53,7 +53,7 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
     let run = world.start(&team("coder", "")).await;
     write(&world, "one".to_owned(), DocumentBase::Absent).await.unwrap();
     world.send_to_team("@coder go").await;
-    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     world.stop(run).await.unwrap();
     let user = &Principal::User;
     let history = async |file: &str| {
@@ -149,7 +149,7 @@ async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became
     write(&world, "ask nobody\n".to_owned(), DocumentBase::Absent).await.unwrap();
     world.send_to_team("@coder go").await;
     world.wait_for_report(run, "coder", 2).await;
-    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     let said: Vec<_> =
         world.channel().await.into_iter().map(|m| (m.from.to_string(), m.to, m.body)).collect();
     let to = |name: &str| vec![name.parse().unwrap()];
@@ -217,6 +217,6 @@ async fn a_gate_before_writing_is_before_accepting_too() {
         new: Some("line\n".into()),
     };
     world.kernel.suggest(&Principal::User, None, request).await.unwrap();
-    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     assert_eq!(world.channel().await.last().unwrap().body, "rejected");
 }

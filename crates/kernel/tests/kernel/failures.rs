@@ -70,8 +70,9 @@ async fn a_worker_that_leaves_without_a_word_has_crashed() {
         if worker.nth == 1 { ScriptEnd::Crashes } else { ScriptEnd::quiet() }
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    let ended = world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
-    assert_eq!(ended.data["class"], "crash");
+    let ended =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
+    assert_eq!(ended.data()["class"], "crash");
     world.wait_until_ended(run).await;
     assert_eq!(began(&world), [0, 1_000]);
     assert_eq!(world.receipts(1).await[0].failures, 1);
@@ -153,7 +154,7 @@ async fn a_rate_limit_parks_until_the_named_instant_and_not_a_moment_less() {
         }
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     world.send_to_team("@coder are you there?").await;
     world.pass_time(Duration::from_millis(90_499)).await;
     let AgentState::Parked { until, .. } = world.view(run).await.agents.remove(0).state else {
@@ -175,7 +176,8 @@ async fn a_refused_key_stops_the_agent_and_drops_its_mail_at_the_end() {
         ScriptEnd::quiet()
     });
     let run = world.run(&team("coder lead", "kickoff: '@all go'")).await;
-    let stopped = world.wait_for_event(run, |event| event.kind == EventKind::AgentStopped).await;
+    let stopped =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AgentStopped)).await;
     assert_eq!(stopped.cause.as_deref(), Some("auth: scripted auth"));
     let view = world.wait_until_ended(run).await;
     assert_eq!(began(&world), [0], "it is not tried again");

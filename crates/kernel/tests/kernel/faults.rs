@@ -17,7 +17,8 @@ const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
 async fn came_out(world: &KernelWorld, run: RunId) -> (RunState, u32, usize, usize) {
     let view = world.wait_until_ended(run).await;
     let story = world.events_of(run).await;
-    let leased = story.iter().filter(|event| event.kind == EventKind::AttemptStarting).count();
+    let leased =
+        story.iter().filter(|event| event.kind() == Some(EventKind::AttemptStarting)).count();
     let receipt = world.receipts(1).await.remove(0);
     assert_eq!((receipt.state, receipt.failures), (DeliveryState::Acted, 0), "nobody is blamed");
     assert!(world.store.has_injected_all(), "nothing went wrong");

@@ -37,9 +37,9 @@ fn woken_by(world: &KernelWorld) -> Vec<String> {
 
 /// What became of the deliveries of each attempt: `acted`, `pending`.
 fn dealt(story: &[Event]) -> Vec<(String, String)> {
-    let ended = story.iter().filter(|event| event.kind == EventKind::AttemptEnded);
+    let ended = story.iter().filter(|event| event.kind() == Some(EventKind::AttemptEnded));
     ended
-        .map(|event| (event.data["acted"].to_string(), event.data["pending"].to_string()))
+        .map(|event| (event.data()["acted"].to_string(), event.data()["pending"].to_string()))
         .collect()
 }
 

@@ -39,7 +39,7 @@ async fn tripped(world: &KernelWorld, run: RunId, paused: &Event) -> LimitKind {
         panic!("not paused: {paused:?}")
     };
     let PauseCause::Limit { limit, .. } = cause else { panic!("paused by {cause}") };
-    assert_eq!(paused.data["cause"]["limit"], limit.word());
+    assert_eq!(paused.data()["cause"]["limit"], limit.word());
     limit
 }
 
@@ -174,7 +174,9 @@ async fn a_chain_of_standalone_agents_ends_at_the_hop_limit_and_the_others_go_on
     assert_eq!((view.state, view.turns), (RunState::Running, 51));
     send_to(&world, "owl", "and you?").await;
     world
-        .wait_for_event(run, |event| event.kind == EventKind::AttemptEnded && is(event, "owl"))
+        .wait_for_event(run, |event| {
+            event.kind() == Some(EventKind::AttemptEnded) && is(event, "owl")
+        })
         .await;
 }
 
@@ -195,7 +197,8 @@ async fn a_standalone_agent_has_its_own_turns_and_a_person_gives_it_more() {
     send_to(&world, "owl", "go").await;
     within(owls.recv()).await.unwrap();
     send_to(&world, "crow", "once more").await;
-    let stopped = world.wait_for_event(run, |event| event.kind == EventKind::AgentStopped).await;
+    let stopped =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AgentStopped)).await;
     let why = "turn limit (500 turns taken in the last 24 hours, 500 allowed)";
     assert!(is(&stopped, "crow") && stopped.cause.as_deref() == Some(why), "{stopped:?}");
     send_to(&world, "owl", "go").await;

@@ -48,8 +48,12 @@ async fn an_agent_stopped_in_its_turn_has_its_mail_again_when_it_is_resumed() {
         (stopped.instance.to_string().as_str(), world.machine.live_worker_count()),
         ("team", 0)
     );
-    let ended = world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
-    assert_eq!((ended.cause.as_deref(), &ended.data["end"]), (Some("stopped"), &"stopped".into()));
+    let ended =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
+    assert_eq!(
+        (ended.cause.as_deref(), &ended.data()["end"]),
+        (Some("stopped"), &"stopped".into())
+    );
     let receipt = world.receipts(1).await.remove(0);
     assert_eq!((receipt.state, receipt.failures), (DeliveryState::Pending, 0));
     assert_eq!(state(&world, "coder").await.to_string(), "stopped: stopped by the user");
@@ -62,7 +66,7 @@ async fn an_agent_stopped_in_its_turn_has_its_mail_again_when_it_is_resumed() {
     let view = world.kernel.agent_resume(&Principal::User, &coder).await.unwrap();
     assert!(!matches!(view.state, AgentState::Stopped { .. }), "{}", view.state);
     world.wait_for_report(run, "coder", 2).await;
-    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     for seq in [1, 2] {
         assert_eq!(world.receipts(seq).await[0].answer.as_deref(), Some("finished"));
     }
@@ -131,7 +135,8 @@ async fn a_daemon_that_leaves_is_not_kept_by_an_agent_that_is_being_stopped() {
     drop(within(async { tokio::join!(stop, leave) }).await);
     assert_eq!(world.after(world.now()), 15_000, "the time to kill, and five seconds");
     assert_eq!(world.restart_daemon().await.adopted, 1);
-    let ended = world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    let ended =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     assert_eq!((ended.cause.as_deref(), world.wall_after(ended.ts)), (Some("stopped"), 20_000));
     world.pass_time(Duration::from_millis(1)).await;
     assert_eq!(state(&world, "coder").await.to_string(), "stopped: stopped by the user");
@@ -149,7 +154,8 @@ async fn a_worker_whose_agent_was_stopped_when_the_daemon_vanished_is_ended_by_t
     world.store.agent_stop(by, workflow, coder, "enough".into(), world.now()).await.unwrap();
     world.stop_daemon().await;
     assert_eq!((world.machine.live_worker_count(), world.restart_daemon().await.adopted), (1, 1));
-    let ended = world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    let ended =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     assert_eq!((ended.cause.as_deref(), world.wall_after(ended.ts)), (Some("stopped"), 0));
     assert_eq!(world.machine.live_worker_count(), 0);
 }
@@ -164,13 +170,14 @@ async fn an_agent_stopped_by_a_refused_key_works_again_once_it_is_resumed() {
         }
     });
     let run = world.start(&team("coder", "kickoff: '@coder go'")).await;
-    world.wait_for_event(run, |event| event.kind == EventKind::AgentStopped).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AgentStopped)).await;
     world.pass_time(Duration::from_hours(1)).await;
     assert_eq!(state(&world, "coder").await.to_string(), "stopped: auth: scripted auth");
     world.kernel.agent_resume(&Principal::User, &instance_selector("coder")).await.unwrap();
-    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     assert_eq!(world.receipts(1).await[0].state, DeliveryState::Acted);
-    let event = world.wait_for_event(run, |event| event.kind == EventKind::AgentResumed).await;
+    let event =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AgentResumed)).await;
     assert_eq!(event.by.as_deref(), Some("user"));
 }
 
@@ -184,7 +191,7 @@ async fn an_agent_that_waits_after_a_failure_is_tried_at_once_when_it_is_resumed
         }
     });
     let run = world.run(&team("coder", "limits: { wall: 9h }\nkickoff: '@coder go'")).await;
-    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     world.pass_time(Duration::from_mins(1)).await;
     world.kernel.agent_resume(&Principal::User, &instance_selector("coder@team")).await.unwrap();
     let view = world.wait_until_ended(run).await;
@@ -224,7 +231,7 @@ async fn an_agent_that_is_removed_is_gone_with_its_mail_and_its_name_is_free_aga
 
     new_agent(&world, asked).await.unwrap();
     send_to(&world, "alice", "go").await;
-    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     let row = world.store.run_get(run).await.unwrap();
     let attempts =
         world.store.attempt_list(row.workflow, "alice".parse().unwrap(), 9).await.unwrap();

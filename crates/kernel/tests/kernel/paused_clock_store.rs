@@ -15,7 +15,7 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventKind, Hash, InstanceRef,
+    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventBody, Hash, InstanceRef,
     Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
     ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TokenView},
@@ -32,7 +32,6 @@ use agent_worker_store::{
     StoreTime, SuggestionAnswer, TallyRule, TurnRow, WriteContext,
 };
 use async_trait::async_trait;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// How long, by a real clock, an answer may take before time goes on without it and the test fails by its own deadline.
@@ -236,7 +235,7 @@ patient! {
         fn agent_resume(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
         fn agent_remove(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
         fn agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>;
-        fn event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Now) -> ();
+        fn event_append(run: RunId, body: EventBody, cause: Option<String>, now: Now) -> ();
         fn event_list(query: EventQuery) -> Vec<Event>;
         fn event_last(workflow: WorkflowId) -> Position;
     }

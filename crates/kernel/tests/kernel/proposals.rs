@@ -73,7 +73,7 @@ impl KernelWorld {
     }
 
     async fn at(&self, run: RunId, kind: EventKind) -> i64 {
-        let event = self.wait_for_event(run, |event| event.kind == kind).await;
+        let event = self.wait_for_event(run, |event| event.kind() == Some(kind)).await;
         self.wall_after(event.ts)
     }
 }
@@ -139,9 +139,9 @@ async fn what_was_decided_stands_before_every_later_prompt() {
     let run = world.start(&team("lead coder", "")).await;
     let database = ProposalRequest { binding: true, ..asks("Which database?", &["sqlite", "pg"]) };
     world.propose(database).await.unwrap();
-    world.wait_for_event(run, |event| event.kind == EventKind::ProposalResolved).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::ProposalResolved)).await;
     world.send_to_team("@coder go on").await;
-    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     world.pass_time(Duration::from_secs(1)).await;
     let turns = world.machine.turns();
     let last = turns.iter().find(|turn| turn.woken_by == "@coder go on").unwrap();
@@ -192,7 +192,7 @@ async fn an_elected_coordinator_gets_what_names_nobody() {
     assert!(world.send_to_team("anybody?").await.woken.is_empty());
     let role = Some(Role::Coordinator);
     world.propose(ProposalRequest { role, binding: true, ..asks("Who?", &[]) }).await.unwrap();
-    world.wait_for_event(run, |event| event.kind == EventKind::ProposalResolved).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::ProposalResolved)).await;
     assert_eq!(world.send_to_team("anybody?").await.woken, ["coder".parse().unwrap()]);
     assert_eq!(world.send_to_team("@lead you").await.woken, ["lead".parse().unwrap()]);
     world.pass_time(Duration::from_secs(1)).await;
@@ -220,7 +220,7 @@ async fn the_team_elects_who_owns_its_documents_before_the_kickoff() {
     }
     let file = team("lead coder critic", "context: { documentOwner: elect }\nkickoff: '@all go'");
     let run = world.run(&file).await;
-    world.wait_for_event(run, |event| event.kind == EventKind::RunElecting).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::RunElecting)).await;
     let view = world.wait_until_ended(run).await;
     assert_eq!(view.state, DONE);
     let said: Vec<_> = world
@@ -247,13 +247,14 @@ async fn a_team_that_does_not_vote_begins_with_the_first_of_the_file_also_after_
     let mut world = KernelWorld::on_disk().await;
     let file = team("lead coder", "context: { documentOwner: elect }\nkickoff: '@coder go'");
     let run = world.run(&file).await;
-    world.wait_for_event(run, |event| event.kind == EventKind::RunElecting).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::RunElecting)).await;
     world.pass_time(Duration::from_mins(1)).await;
     assert_eq!(world.view(run).await.state, RunState::Electing);
     world.stop_daemon().await;
     world.pass_time(Duration::from_mins(1)).await;
     world.restart_daemon().await;
-    let begun = world.wait_for_event(run, |event| event.kind == EventKind::RunRunning).await;
+    let begun =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::RunRunning)).await;
     assert_eq!(world.wall_after(begun.ts), 600_000);
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
     let told = world.said("[EXPIRED]").await;
@@ -333,7 +334,7 @@ async fn a_run_pauses_for_a_person_only_while_none_is_there() {
         feed.unwrap().with_presence_of(who)
     };
     let person = watch(&Principal::User).await;
-    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     world.pass_time(Duration::from_mins(1)).await;
     let view = world.view(run).await;
     assert_eq!(view.state, RunState::Running, "somebody is there");
@@ -353,7 +354,7 @@ async fn a_run_pauses_for_a_person_only_while_none_is_there() {
     let mut runs = 0;
     while runs < 2 {
         let event = within(person.next()).await.unwrap().unwrap();
-        runs += usize::from(event.kind == EventKind::RunRunning);
+        runs += usize::from(event.kind() == Some(EventKind::RunRunning));
     }
     assert_eq!(world.view(run).await.state, RunState::Running);
     world.answer(1, "blue").await.unwrap();
@@ -390,7 +391,7 @@ async fn a_tool_waits_until_its_gate_is_opened_by_a_vote() {
         let seen = std::cell::Cell::new(0);
         world
             .wait_for_event(run, |event| {
-                seen.set(seen.get() + usize::from(event.kind == EventKind::AttemptEnded));
+                seen.set(seen.get() + usize::from(event.kind() == Some(EventKind::AttemptEnded)));
                 seen.get() == nth
             })
             .await
@@ -442,7 +443,7 @@ async fn a_tie_waits_for_whoever_made_the_proposal_and_a_veto_ends_it() {
     });
     let run = world.start(&team("lead a b", "")).await;
     world.send_to_team("@lead go").await;
-    world.wait_for_event(run, |event| event.kind == EventKind::ProposalResolved).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::ProposalResolved)).await;
     assert_eq!(world.proposal(1).await.state.decided_option(), Some("y"));
     world.propose(asks("Veto me", &[])).await.unwrap();
     let target = Some("@team".parse().unwrap());

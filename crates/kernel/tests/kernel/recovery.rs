@@ -34,9 +34,9 @@ fn coder_at_a_gate(world: &KernelWorld) -> ScriptGate {
 /// How many attempts of each agent began, by the log.
 async fn attempts(world: &KernelWorld, run: RunId, agent: &str) -> usize {
     let name: AgentName = agent.parse().unwrap();
-    let began = |kind| kind == EventKind::AttemptStarting;
+    let began = |kind| kind == Some(EventKind::AttemptStarting);
     let story = world.events_of(run).await;
-    story.iter().filter(|event| began(event.kind) && event.agent.as_ref() == Some(&name)).count()
+    story.iter().filter(|event| began(event.kind()) && event.agent.as_ref() == Some(&name)).count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,8 +93,9 @@ async fn a_worker_that_vanished_is_interrupted_and_its_mail_tried_again_without_
     world.machine.kill_all().await;
     let found = world.restart_daemon().await;
     assert_eq!(found, RecoverySummary { runs: 1, adopted: 0, settled: 1 });
-    let ended = world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
-    assert_eq!(ended.data["end"], "interrupted");
+    let ended =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
+    assert_eq!(ended.data()["end"], "interrupted");
     let view = world.wait_until_ended(run).await;
     assert_eq!((view.state, view.turns), (DONE, 2), "an interrupted attempt is no turn");
     let receipt = world.receipts(1).await.remove(0);
@@ -208,7 +209,7 @@ async fn a_run_found_in_its_setup_begins_it_again() {
     });
     let rest = "setup: [{ shell: first }, { shell: second }]\nkickoff: '@coder go'";
     let run = world.run(&team("coder", rest)).await;
-    world.wait_for_event(run, |event| event.kind == EventKind::SetupRan).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::SetupRan)).await;
     world.pass_time(Duration::from_secs(1)).await;
     world.stop_daemon().await;
     assert_eq!(world.view(run).await.state, RunState::Setup);

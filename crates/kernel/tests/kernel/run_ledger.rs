@@ -34,7 +34,7 @@ impl RunLedger {
             receipts.extend(world.receipts(seq).await);
         }
         let mut attempts = HashMap::new();
-        for event in story.iter().filter(|event| event.kind == EventKind::AttemptStarting) {
+        for event in story.iter().filter(|event| event.kind() == Some(EventKind::AttemptStarting)) {
             let id = event.attempt.unwrap();
             attempts.insert(id, world.store.attempt_get(id).await.unwrap());
         }
@@ -59,16 +59,18 @@ impl RunLedger {
     fn the_log_has_no_gap_and_ends_with_the_end(&self) {
         let positions = self.story.iter().map(|event| event.pos.unwrap().get());
         assert!(positions.eq(1..=i64::try_from(self.story.len()).unwrap()));
-        assert_eq!(self.story.last().unwrap().kind, EventKind::RunEnded);
+        assert_eq!(self.story.last().unwrap().kind(), Some(EventKind::RunEnded));
     }
 
     fn nobody_had_two_attempts_at_once(&self) {
         let mut live: HashSet<&AgentName> = HashSet::new();
         for event in &self.story {
             let agent = event.agent.as_ref();
-            match event.kind {
-                EventKind::AttemptStarting => assert!(live.insert(agent.unwrap()), "{event:?}"),
-                EventKind::AttemptEnded => assert!(live.remove(agent.unwrap()), "{event:?}"),
+            match event.kind() {
+                Some(EventKind::AttemptStarting) => {
+                    assert!(live.insert(agent.unwrap()), "{event:?}");
+                }
+                Some(EventKind::AttemptEnded) => assert!(live.remove(agent.unwrap()), "{event:?}"),
                 _ => {}
             }
         }
@@ -107,7 +109,7 @@ impl RunLedger {
 
     /// How the attempts ended that a delivery was the reason for, in order.
     fn tries(&self, receipt: &Receipt) -> Vec<&AttemptEnd> {
-        let starting = |event: &&Event| event.kind == EventKind::AttemptStarting;
+        let starting = |event: &&Event| event.kind() == Some(EventKind::AttemptStarting);
         let began = self.story.iter().filter(starting).filter(|event| {
             event.agent.as_ref() == Some(&receipt.agent)
                 && list::<Seq>(event, "seqs").contains(&receipt.seq)
@@ -116,7 +118,7 @@ impl RunLedger {
     }
 
     fn ends<'a>(&'a self, agent: &'a AgentName) -> impl Iterator<Item = &'a Event> {
-        let ended = self.story.iter().filter(|event| event.kind == EventKind::AttemptEnded);
+        let ended = self.story.iter().filter(|event| event.kind() == Some(EventKind::AttemptEnded));
         ended.filter(move |event| event.agent.as_ref() == Some(agent))
     }
 }
@@ -127,5 +129,5 @@ fn counts(end: &AttemptEnd) -> bool {
 
 /// A list among an event's data; a stopped attempt's has none.
 fn list<T: DeserializeOwned>(event: &Event, name: &str) -> Vec<T> {
-    serde_json::from_value(event.data[name].clone()).unwrap_or_default()
+    serde_json::from_value(event.data()[name].clone()).unwrap_or_default()
 }

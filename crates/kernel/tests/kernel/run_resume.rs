@@ -297,7 +297,7 @@ async fn a_worker_that_cannot_be_ended_keeps_its_agent_waiting_in_the_new_run() 
     let ended = |agent: &'static str| {
         world.wait_for_event(new, move |event| {
             let its = event.agent.as_ref().is_some_and(|name| name.as_str() == agent);
-            its && event.kind == EventKind::AttemptEnded
+            its && event.kind() == Some(EventKind::AttemptEnded)
         })
     };
     assert_eq!(world.wall_after(ended("lead").await.ts), 15_000);

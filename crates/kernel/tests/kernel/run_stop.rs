@@ -91,7 +91,7 @@ async fn a_drain_leases_nothing_waits_and_interrupts_the_rest_without_blame() {
     assert_eq!(states, [(DeliveryState::Pending, 0), (DeliveryState::Acted, 0)]);
     assert_eq!(world.receipts(2).await[0].state, DeliveryState::Pending);
     assert!(world.machine.turns_of("lead").is_empty());
-    let cut = world.wait_for_event(run, |event| event.data["end"] == "interrupted").await;
+    let cut = world.wait_for_event(run, |event| event.data()["end"] == "interrupted").await;
     assert_eq!(cut.cause.as_deref(), Some("interrupted: the daemon stopped"));
     let new = world.begin_run(agent_worker_protocol::RunMode::Run, "other", &file).await;
     assert_eq!(code(new), Some(Code::Unavailable));
@@ -116,10 +116,14 @@ async fn a_worker_that_is_silent_beyond_its_own_clocks_is_ended_and_counted() {
     let world = KernelWorld::new().await;
     let _hung = hanging(&world);
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    let ended = world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    let ended =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     // 5 min of silence, and 30 s and the time to kill later than the worker should have seen it itself.
     assert_eq!(world.wall_after(ended.ts), 340_000);
-    assert_eq!((&ended.data["class"], &ended.data["end"]), (&"timeout".into(), &"failed".into()));
+    assert_eq!(
+        (&ended.data()["class"], &ended.data()["end"]),
+        (&"timeout".into(), &"failed".into())
+    );
     let view = world.wait_until_ended(run).await;
     assert_eq!(view.dead_letters[0].failures, 3);
     assert_eq!(world.machine.live_worker_count(), 0);
@@ -135,7 +139,8 @@ async fn a_worker_that_is_heard_lives_until_its_time_is_up() {
         }
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
-    let ended = world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    let ended =
+        world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     assert_eq!(world.wall_after(ended.ts), (30 * 60 + 40) * 1_000);
-    assert_eq!(ended.data["class"], "timeout");
+    assert_eq!(ended.data()["class"], "timeout");
 }

@@ -43,15 +43,15 @@ async fn a_run_ends_when_nobody_has_anything_left_to_do() {
     let story = world.events_of(run).await;
     let last = story.last().unwrap();
     assert_eq!(
-        (last.kind, last.cause.as_deref()),
-        (EventKind::RunEnded, Some("nobody has anything left to do"))
+        (last.kind(), last.cause.as_deref()),
+        (Some(EventKind::RunEnded), Some("nobody has anything left to do"))
     );
     assert_eq!(
         world.wall_after(last.ts),
         120_000,
         "not before the coder's turn, and at once after it"
     );
-    assert_eq!(story.iter().filter(|event| event.kind == EventKind::RunEnded).count(), 1);
+    assert_eq!(story.iter().filter(|event| event.kind() == Some(EventKind::RunEnded)).count(), 1);
     let said: Vec<_> = world.channel().await.into_iter().map(|message| message.body).collect();
     assert_eq!(said, ["@lead go", "@coder your turn", "asked the coder", "it works"]);
     assert_eq!(world.view(run).await.state, DONE);
@@ -132,7 +132,7 @@ async fn an_instance_has_one_live_run_and_a_start_never_ends_by_itself() {
     let world = KernelWorld::new().await;
     let file = team("coder", "kickoff: '@coder go'");
     let run = world.start(&file).await;
-    world.wait_for_event(run, |event| event.kind == EventKind::AttemptEnded).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     world.pass_time(Duration::from_hours(3)).await;
     assert_eq!(world.view(run).await.state, RunState::Running);
     let second = world.begin_run(RunMode::Run, "team", &file).await;

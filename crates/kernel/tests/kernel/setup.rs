@@ -38,8 +38,9 @@ kickoff: '@coder look at ${{ rev }} and ${{ marked }}'";
     let run = world.run(&team("coder", file)).await;
     let story = world.events_of(run).await;
     assert_eq!(world.machine.turns()[0].woken_by, "@coder look at abc and <abc>");
-    let told: Vec<_> = story.iter().filter(|event| event.kind == EventKind::SetupRan).collect();
-    let names: Vec<_> = told.iter().map(|event| event.data["as"].as_str().unwrap()).collect();
+    let told: Vec<_> =
+        story.iter().filter(|event| event.kind() == Some(EventKind::SetupRan)).collect();
+    let names: Vec<_> = told.iter().map(|event| event.data()["as"].clone()).collect();
     assert_eq!(names, ["rev", "marked"]);
 }
 

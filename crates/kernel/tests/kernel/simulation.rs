@@ -93,10 +93,11 @@ async fn restarts(world: &mut KernelWorld, luck: &SeededLuck) {
 
 /// Waits until a run is over; one that is paused at a limit is stopped.
 async fn over(world: &KernelWorld, run: RunId) {
-    let still = |kind| kind == EventKind::RunEnded || kind == EventKind::RunPaused;
-    let event = world.wait_for_event(run, |event| still(event.kind)).await;
-    if event.kind == EventKind::RunPaused {
-        let limit = event.data["cause"]["limit"].as_str();
+    let still = |kind| matches!(kind, Some(EventKind::RunEnded | EventKind::RunPaused));
+    let event = world.wait_for_event(run, |event| still(event.kind())).await;
+    if event.kind() == Some(EventKind::RunPaused) {
+        let data = event.data();
+        let limit = data["cause"]["limit"].as_str();
         assert!(
             matches!(limit, Some("hops" | "turns")),
             "nobody works and it does not end: {event:?}"

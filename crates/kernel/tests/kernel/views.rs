@@ -47,11 +47,11 @@ async fn an_agents_state_is_told_with_what_would_wake_it() {
     let shown = |state: &str, wakes| (state.to_owned(), wakes);
     assert_eq!(words(&world, "coder").await, shown("running", WakeCondition::NextTurn));
     gate.open();
-    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     world.pass_time(Duration::from_millis(1)).await;
     assert_eq!(words(&world, "coder").await, shown("idle", WakeCondition::Mention));
     world.send_to_team("@coder again").await;
-    world.wait_for_event(run, |event| event.data["end"] == "failed").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "failed").await;
     let parked = "rate-limited until 2026-01-01T00:05:00.001Z: scripted rate_limited";
     let wakes = WakeCondition::Time("2026-01-01T00:05:00.001Z".parse().unwrap());
     assert_eq!(words(&world, "coder").await, shown(parked, wakes));
@@ -183,7 +183,7 @@ async fn what_a_worker_prints_is_read_on_from_anywhere() {
     assert_eq!((rest.text, rest.next), (format!("by {attempt}\n"), whole.next));
     assert_eq!(read(whole.next).await.next, whole.next);
     gate.open();
-    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     assert!(read(0).await.ended);
     let never =
         world.kernel.log_read(&Principal::User, &instance_selector("lead@team"), None, 0).await;
@@ -251,13 +251,13 @@ async fn it_is_told_since_when_an_agent_is_what_it_is() {
     world.pass_time(Duration::from_secs(5)).await;
     assert_eq!(since().await, ("running".into(), 10_000));
     gate.open();
-    world.wait_for_event(run, |event| event.data["end"] == "ok").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     world.pass_time(Duration::from_secs(5)).await;
     assert_eq!(since().await, ("idle".into(), 15_000));
     let ended = why(&world, "coder").await.attempts[0].ended_at;
     assert_eq!(ended.map(|ended| world.wall_after(ended)), Some(15_000));
     world.send_to_team("@coder again").await;
-    world.wait_for_event(run, |event| event.data["end"] == "failed").await;
+    world.wait_for_event(run, |event| event.data()["end"] == "failed").await;
     world.pass_time(Duration::from_secs(10)).await;
     assert_eq!(
         why(&world, "coder").await.state_since.map(|since| world.wall_after(since)),

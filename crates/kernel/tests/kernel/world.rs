@@ -233,7 +233,7 @@ impl KernelWorld {
 
     /// Waits until a run is paused.
     pub(crate) async fn wait_until_paused(&self, run: RunId) -> Event {
-        self.wait_for_event(run, |event| event.kind == EventKind::RunPaused).await
+        self.wait_for_event(run, |event| event.kind() == Some(EventKind::RunPaused)).await
     }
 
     /// Waits until an agent's worker has reported for the `nth` time, from 1.
@@ -241,7 +241,9 @@ impl KernelWorld {
         let seen = std::cell::Cell::new(0);
         self.wait_for_event(run, |event| {
             let its = event.agent.as_ref().is_some_and(|name| name.to_string() == agent);
-            seen.set(seen.get() + usize::from(its && event.kind == EventKind::AttemptRunning));
+            seen.set(
+                seen.get() + usize::from(its && event.kind() == Some(EventKind::AttemptRunning)),
+            );
             seen.get() == nth
         })
         .await

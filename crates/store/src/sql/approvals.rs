@@ -5,9 +5,9 @@
 //! is told to no other.
 
 use agent_worker_protocol::{
-    ApprovalId, Consent, EventKind, OnAsk, PauseCause, RunState, Sender, WorkflowId,
+    ApprovalAnsweredData, ApprovalId, ApprovalOpenData, Consent, EventBody, OnAsk, PauseCause,
+    RunState, Sender, WorkflowId,
 };
-use serde_json::json;
 
 use super::{
     author::{Author, FencedAttempt},
@@ -166,9 +166,9 @@ fn append_open_event(
     now: Now,
 ) -> Result<()> {
     let shown: String = new.args.to_string().chars().take(MAX_EVENT_ARGS_CHARS).collect();
-    let entry = EventEntry::new(EventKind::ApprovalOpen).agent(&live.agent).attempt(live.id);
-    locked
-        .append_event(&entry.data(json!({ "approval": id, "tool": new.tool, "args": shown })), now)
+    let data = ApprovalOpenData { approval: id, tool: new.tool.clone(), args: shown };
+    let entry = EventEntry::new(EventBody::ApprovalOpen(data));
+    locked.append_event(&entry.agent(&live.agent).attempt(live.id), now)
 }
 
 fn insert_approval(
@@ -239,10 +239,13 @@ pub(crate) fn answer_approval(
             ])?;
             Ok(())
         })?;
-        let entry = EventEntry::new(EventKind::ApprovalAnswered).agent(&found.agent).by(sender);
-        let data =
-            json!({ "approval": id, "tool": found.tool, "answer": consent, "reason": reason });
-        locked.append_event(&entry.data(data), now)?;
+        let body = EventBody::ApprovalAnswered(ApprovalAnsweredData {
+            approval: id,
+            tool: found.tool,
+            answer: consent,
+            reason: reason.map(str::to_owned),
+        });
+        locked.append_event(&EventEntry::new(body).agent(&found.agent).by(sender), now)?;
         if locked.live_run()?.state == (RunState::Paused { cause: PauseCause::Human }) {
             runs::continue_run(locked, sender, now)?;
         }

@@ -1,6 +1,6 @@
 //! What a person does with a delivery: trying a dead letter again, giving one up.
 
-use agent_worker_protocol::{AgentName, DeliveryState, EventKind, Seq, WorkflowId};
+use agent_worker_protocol::{AgentName, DeliveryData, DeliveryState, EventBody, Seq, WorkflowId};
 
 use super::{
     columns::{self, RunNo},
@@ -45,9 +45,9 @@ pub(crate) fn redrive(
              WHERE workflow = ?1 AND seq = ?2 AND agent = ?3"),
         )?
         .execute(params![workflow.get(), seq.get(), name.as_str(), run.0])?;
-        let entry =
-            EventEntry::new(EventKind::DeliveryPending).agent(&name).seq(seq).by(&author.sender());
-        locked.append_event(&entry.data(serde_json::json!({ "seq": seq })), now)
+        let body = EventBody::DeliveryPending(DeliveryData { seq });
+        let entry = EventEntry::new(body).agent(&name).by(&author.sender());
+        locked.append_event(&entry, now)
     })
     .map(drop)
 }
@@ -75,9 +75,9 @@ pub(crate) fn drop_delivery(
             delivery_sql!("UPDATE delivery SET state = " DROPPED ", why = ?4 WHERE workflow = ?1 AND seq = ?2 AND agent = ?3"),
         )?
         .execute(params![workflow.get(), seq.get(), found.agent.as_str(), because])?;
-        let entry = EventEntry::new(EventKind::DeliveryDropped).run(found.run).agent(&found.agent);
-        let entry = entry.seq(seq).cause(because).by(&author.sender());
-        locked.append_event(&entry.data(serde_json::json!({ "seq": seq })), now)
+        let body = EventBody::DeliveryDropped(DeliveryData { seq });
+        let entry = EventEntry::new(body).run(found.run).agent(&found.agent);
+        locked.append_event(&entry.cause(because).by(&author.sender()), now)
     })
     .map(drop)
 }

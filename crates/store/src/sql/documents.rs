@@ -1,7 +1,6 @@
 //! Documents: every revision is kept, and none is lost to another.
 
-use agent_worker_protocol::{DocumentPath, EventKind, Revision, WorkflowId};
-use serde_json::json;
+use agent_worker_protocol::{DocumentPath, DocumentWrittenData, EventBody, Revision, WorkflowId};
 
 use super::{
     author::{Author, FencedAttempt},
@@ -71,7 +70,8 @@ pub(crate) fn write_next_revision(
         }
         None => StoredRevision::whole(&write.content).insert(locked, author, place, now.wall)?,
     }
-    let mut entry = EventEntry::new(EventKind::DocumentWritten).by(&author.sender());
+    let data = DocumentWrittenData { path: write.path.clone(), revision, removed: None };
+    let mut entry = EventEntry::new(EventBody::DocumentWritten(data)).by(&author.sender());
     if let Author::Attempt(live) = author {
         entry = entry.agent(&live.agent).attempt(live.id);
         // Who wrote it whole knows what it says.
@@ -79,8 +79,7 @@ pub(crate) fn write_next_revision(
             record_seen(locked, live, &write.path, revision)?;
         }
     }
-    let data = json!({ "path": write.path, "revision": revision });
-    locked.append_event(&entry.data(data), now)?;
+    locked.append_event(&entry, now)?;
     Ok(revision)
 }
 

@@ -1,8 +1,11 @@
-//! The event log: one entry per operation, naming rows; what it points at is joined when it is read.
+//! The event log: one entry per operation, naming rows; the rows it names are joined when it is read.
+//!
+//! An event is written as a [`StoredBody`], which names its message by number, and read as an `EventBody`, which holds the
+//! message. A row whose kind or data another version wrote is read as `EventBody::Other`.
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, Event, EventKind, InstanceRef, Millis, Position, RunId, Sender, Seq,
-    WorkflowId,
+    AgentName, AttemptId, Event, EventBody, EventKind, InstanceRef, Millis, Position, RunId,
+    Sender, Seq, WorkflowId,
 };
 use serde_json::Value;
 
@@ -22,35 +25,81 @@ use crate::{
     time::Now,
 };
 
+/// The body of an event as its row stores it.
+#[derive(Clone, Debug)]
+pub(crate) enum StoredBody {
+    /// Names a message of the channel, which is joined when the event is read.
+    Message(Seq),
+    /// Holds the body itself.
+    Inline(EventBody),
+}
+
+impl From<EventBody> for StoredBody {
+    fn from(body: EventBody) -> Self {
+        match body {
+            EventBody::Message(message) => Self::Message(message.seq),
+            body => Self::Inline(body),
+        }
+    }
+}
+
+impl StoredBody {
+    fn kind_word(&self) -> &str {
+        match self {
+            Self::Message(_) => EventKind::Message.word(),
+            Self::Inline(body) => body.kind_word(),
+        }
+    }
+
+    /// The message that the event is about.
+    fn seq(&self) -> Option<Seq> {
+        match self {
+            Self::Message(seq) => Some(*seq),
+            Self::Inline(
+                EventBody::DeliveryDead(delivery)
+                | EventBody::DeliveryDropped(delivery)
+                | EventBody::DeliveryPending(delivery),
+            ) => Some(delivery.seq),
+            Self::Inline(_) => None,
+        }
+    }
+
+    /// The text of the data column.
+    fn data_text(&self) -> Option<String> {
+        match self {
+            Self::Message(_) => None,
+            Self::Inline(body) => Some(body.data()).filter(|data| !data.is_null()),
+        }
+        .map(|data| data.to_string())
+    }
+}
+
 /// An event to be written.
 pub(crate) struct EventEntry<'a> {
-    kind: EventKind,
+    body: StoredBody,
     run: Option<RunNo>,
     agent: Option<&'a AgentName>,
     attempt: Option<AttemptId>,
-    seq: Option<Seq>,
     cause: Option<String>,
     by: Option<String>,
     next: Option<Millis>,
-    data: Value,
 }
 
 impl<'a> EventEntry<'a> {
-    pub(crate) fn kind(&self) -> EventKind {
-        self.kind
+    /// True if the event is a message of the channel.
+    pub(crate) fn is_message(&self) -> bool {
+        matches!(self.body, StoredBody::Message(_))
     }
 
-    pub(crate) fn new(kind: EventKind) -> Self {
+    pub(crate) fn new(body: impl Into<StoredBody>) -> Self {
         Self {
-            kind,
+            body: body.into(),
             run: None,
             agent: None,
             attempt: None,
-            seq: None,
             cause: None,
             by: None,
             next: None,
-            data: Value::Null,
         }
     }
     /// Another run than the live one.
@@ -63,10 +112,6 @@ impl<'a> EventEntry<'a> {
     pub(crate) fn attempt(self, attempt: impl Into<Option<AttemptId>>) -> Self {
         Self { attempt: attempt.into(), ..self }
     }
-    /// The message it is about.
-    pub(crate) fn seq(self, seq: Seq) -> Self {
-        Self { seq: Some(seq), ..self }
-    }
     pub(crate) fn cause(self, cause: impl Into<Option<String>>) -> Self {
         Self { cause: cause.into(), ..self }
     }
@@ -75,9 +120,6 @@ impl<'a> EventEntry<'a> {
     }
     pub(crate) fn next(self, next: impl Into<Option<Millis>>) -> Self {
         Self { next: next.into(), ..self }
-    }
-    pub(crate) fn data(self, data: Value) -> Self {
-        Self { data, ..self }
     }
 
     pub(crate) fn insert(
@@ -88,7 +130,6 @@ impl<'a> EventEntry<'a> {
         live: Option<RunNo>,
         now: Now,
     ) -> Result<()> {
-        let data = if self.data.is_null() { None } else { Some(self.data.to_string()) };
         tx.prepare_cached(
             "INSERT INTO event (workflow, position, run, kind, agent, attempt, seq, cause, whose, next, data, at, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
@@ -98,14 +139,14 @@ impl<'a> EventEntry<'a> {
             workflow.get(),
             position,
             self.run.or(live).map(|run| run.0),
-            self.kind.word(),
+            self.body.kind_word(),
             self.agent.map(AgentName::as_str),
             self.attempt.map(|attempt| *attempt.get().as_bytes()),
-            self.seq.map(Seq::get),
+            self.body.seq().map(Seq::get),
             self.cause,
             self.by,
             self.next.map(Millis::get),
-            data,
+            self.body.data_text(),
             now.wall.get()
         ])?;
         Ok(())
@@ -115,16 +156,15 @@ impl<'a> EventEntry<'a> {
 pub(crate) fn append(
     tx: &Tx<'_>,
     run: RunId,
-    kind: EventKind,
+    body: EventBody,
     cause: Option<String>,
-    data: Value,
     now: Now,
 ) -> Result<()> {
     let (mut locked, number) = LockedInstance::lock_run(tx, run)?;
     if locked.live_run()?.number != number {
         return Err(Error::NoRun);
     }
-    locked.append_event(&EventEntry::new(kind).run(number).cause(cause).data(data), now)?;
+    locked.append_event(&EventEntry::new(body).run(number).cause(cause), now)?;
     locked.save()
 }
 
@@ -191,18 +231,21 @@ fn find_run_number(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<
 
 fn read_event(row: &Row<'_>, instance: &InstanceRef) -> db::Result<Event> {
     EVENT.verify(row, 11)?;
+    let kind: String = row.get(3)?;
+    let data = columns::optional(row, 9, columns::json)?.unwrap_or(Value::Null);
+    let (body, received) = EventBody::parse(&kind, data);
     Ok(Event {
         pos: Some(Position::new(row.get(0)?)),
         ts: columns::millis(row, 1)?,
         instance: instance.clone(),
         run: columns::optional(row, 2, checksum::run_id)?,
-        kind: columns::word(row, 3, EventKind::from_word)?,
         agent: columns::optional(row, 4, columns::parse)?,
         attempt: columns::optional(row, 5, columns::attempt_id)?,
         cause: row.get(6)?,
         by: row.get(7)?,
         next: columns::optional(row, 8, columns::millis)?,
-        data: columns::optional(row, 9, columns::json)?.unwrap_or(Value::Null),
+        body,
+        received: received.map(Box::new),
     })
 }
 
@@ -213,18 +256,11 @@ fn damaged_event(
     instance: &InstanceRef,
     (position, ts): (Position, Option<Millis>),
 ) -> Event {
+    let ts = ts.unwrap_or(Millis::new(0));
     Event {
         pos: Some(position),
-        ts: ts.unwrap_or(Millis::new(0)),
-        instance: instance.clone(),
-        run: None,
-        kind: EventKind::RowDamaged,
-        agent: None,
-        attempt: None,
         cause: Some(row.to_string()),
-        by: None,
-        next: None,
-        data: Value::Null,
+        ..Event::new(ts, instance.clone(), EventBody::RowDamaged)
     }
 }
 
@@ -234,17 +270,20 @@ fn join_messages(
     workflow: WorkflowId,
     events: &mut [(Event, Option<i64>)],
 ) -> Result<()> {
-    let told = |event: &Event| event.kind == EventKind::Message;
+    let is_message = |event: &Event| event.kind() == Some(EventKind::Message);
     let seqs: Vec<_> =
-        events.iter().filter(|(event, _)| told(event)).filter_map(|(_, seq)| *seq).collect();
+        events.iter().filter(|(event, _)| is_message(event)).filter_map(|(_, seq)| *seq).collect();
     if seqs.is_empty() {
         return Ok(());
     }
     // Both are in the order in which they were written.
     let mut messages = messages::by_seq(db, workflow, &seqs)?.into_iter().peekable();
-    for (event, seq) in events.iter_mut().filter(|(event, _)| told(event)) {
+    for (event, seq) in events.iter_mut().filter(|(event, _)| is_message(event)) {
         match messages.next_if(|message| Some(message.seq.get()) == *seq) {
-            Some(message) => event.data = serde_json::to_value(message)?,
+            Some(message) => {
+                event.body = EventBody::Message(Box::new(message));
+                event.received = None;
+            }
             // Followers go by positions, so that the event stays and says what it lacks.
             None => event.cause = Some("its message is missing or damaged".to_owned()),
         }

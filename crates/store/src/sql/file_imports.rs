@@ -1,8 +1,10 @@
 //! A person's texts from documents' files: each becomes a revision and the base of its slot in one transaction, or a
 //! conflict.
 
-use agent_worker_protocol::{DocumentPath, EventKind, Revision, Sender, WorkflowId};
-use serde_json::{Value, json};
+use agent_worker_protocol::{
+    ConflictRevisions, DocumentConflictData, DocumentPath, DocumentWrittenData, EventBody,
+    Revision, Sender, WorkflowId,
+};
 
 use super::{
     author::Author,
@@ -72,11 +74,12 @@ fn write_revisions(
                 (&take.path, revision),
                 now.wall,
             )?;
-            let data = json!({ "path": take.path, "revision": revision, "removed": removed });
-            locked.append_event(
-                &EventEntry::new(EventKind::DocumentWritten).by(&Sender::User).data(data),
-                now,
-            )?;
+            let body = EventBody::DocumentWritten(DocumentWrittenData {
+                path: take.path.clone(),
+                revision,
+                removed: Some(*removed as u64),
+            });
+            locked.append_event(&EventEntry::new(body).by(&Sender::User), now)?;
             Ok(Some(revision).filter(|_| Some(content.as_str()) == text))
         }
         ImportOutcome::Conflict { store_text: stays_text, why } => {
@@ -91,12 +94,13 @@ fn write_revisions(
                 (&take.path, stays),
                 now.wall,
             )?;
-            let data = json!({ "path": take.path, "revision": theirs, "stays": stays });
-            record_conflict(locked, take, why, data, now)?;
+            let revisions = ConflictRevisions { revision: theirs, stays };
+            record_conflict(locked, take, why, Some(revisions), now)?;
             Ok(Some(theirs))
         }
         ImportOutcome::Refused { why } => {
-            record_conflict(locked, take, why, json!({ "path": take.path }), now)?;
+            let revisions = None;
+            record_conflict(locked, take, why, revisions, now)?;
             Ok(None)
         }
     }
@@ -134,7 +138,7 @@ fn record_conflict(
     locked: &mut LockedInstance<'_>,
     take: &FileImport,
     why: &str,
-    data: Value,
+    revisions: Option<ConflictRevisions>,
     now: Now,
 ) -> Result<()> {
     locked
@@ -144,9 +148,9 @@ fn record_conflict(
              ON CONFLICT (workflow, path) DO UPDATE SET why = excluded.why, at = excluded.at",
         )?
         .execute(params![take.workflow.get(), take.path.as_str(), why, now.wall.get()])?;
-    let entry =
-        EventEntry::new(EventKind::DocumentConflict).by(&Sender::User).cause(why.to_owned());
-    locked.append_event(&entry.data(data), now)
+    let data = DocumentConflictData { path: take.path.clone(), revisions };
+    let entry = EventEntry::new(EventBody::DocumentConflict(data));
+    locked.append_event(&entry.by(&Sender::User).cause(why.to_owned()), now)
 }
 
 /// Lists the conflicts that no person has closed.

@@ -1,8 +1,8 @@
 //! Instances: found or made, listed, forgotten.
 
-use agent_worker_protocol::{EventKind, InstanceRef, RunId, Seq, Tag, WorkflowId};
-
-use serde_json::json;
+use agent_worker_protocol::{
+    ChannelClearedData, EventBody, InstanceRef, RunId, Seq, Tag, WorkflowId,
+};
 
 use super::{
     columns::{self, RunNo},
@@ -163,8 +163,8 @@ pub(crate) fn clear_channel(
         let last = locked.last_seq();
         tx.prepare_cached("UPDATE workflow SET cleared = ?2 WHERE id = ?1")?
             .execute([workflow.get(), last.get()])?;
-        let entry = EventEntry::new(EventKind::ChannelCleared).by(&author.sender());
-        locked.append_event(&entry.data(json!({ "seq": last })), now)?;
+        let body = EventBody::ChannelCleared(ChannelClearedData { seq: last });
+        locked.append_event(&EventEntry::new(body).by(&author.sender()), now)?;
         Ok(last)
     })?;
     Ok(cleared.value())

@@ -1,13 +1,13 @@
 //! The instance's row: locked first, saved last. On it hang the order of messages and events and the live run.
 
 use agent_worker_protocol::{
-    AgentName, EventKind, PauseCause, RunId, RunState, Sender, Seq, WorkflowId,
+    AgentName, EventBody, PauseCause, RunId, RunPausedData, RunState, Sender, Seq, WorkflowId,
 };
 
 use super::{
     author::Author,
     columns::{self, RunNo},
-    events::EventEntry,
+    events::{EventEntry, StoredBody},
     hashed_message::HashedMessage,
     transaction::Tx,
 };
@@ -123,13 +123,9 @@ impl<'a> LockedInstance<'a> {
 
     /// Pauses the live run and says so.
     pub(crate) fn pause_run(&mut self, cause: PauseCause, by: &Sender, now: Now) -> Result<()> {
-        let because = cause.to_string();
-        let state = RunState::Paused { cause };
-        let entry = EventEntry::new(EventKind::RunPaused)
-            .by(by)
-            .cause(because)
-            .data(serde_json::to_value(&state)?);
-        self.set_run_state(state, now)?;
+        let body = EventBody::RunPaused(RunPausedData { cause: cause.clone() });
+        let entry = EventEntry::new(body).by(by).cause(cause.to_string());
+        self.set_run_state(RunState::Paused { cause }, now)?;
         self.append_event(&entry, now)
     }
 
@@ -170,8 +166,7 @@ impl<'a> LockedInstance<'a> {
                 )?
                 .execute(params![self.workflow.get(), name.as_str()])?;
         }
-        let entry =
-            EventEntry::new(EventKind::Message).seq(seq).by(&sender).attempt(author.attempt());
+        let entry = EventEntry::new(StoredBody::Message(seq)).by(&sender).attempt(author.attempt());
         self.append_event(&entry, now)?;
         Ok(seq)
     }
@@ -202,7 +197,7 @@ impl<'a> LockedInstance<'a> {
     /// Adds an event; unless it says otherwise, of the live run.
     pub(crate) fn append_event(&mut self, entry: &EventEntry<'_>, now: Now) -> Result<()> {
         self.last_event += 1;
-        self.runs_changed |= entry.kind() != EventKind::Message;
+        self.runs_changed |= !entry.is_message();
         let live = self.live.as_ref().map(|live| live.number);
         entry.insert(self.tx, self.workflow, self.last_event, live, now)
     }

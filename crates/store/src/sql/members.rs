@@ -1,7 +1,6 @@
 //! What a person does with an agent of a live run: letting it join, stopping it, waking it again, letting it go.
 
-use agent_worker_protocol::{AgentName, EventKind, RunId, Sender, WorkflowId};
-use serde_json::json;
+use agent_worker_protocol::{AgentName, DeliveryData, EventBody, RunId, Sender, WorkflowId};
 
 use super::{
     effects, effects::once, events::EventEntry, locked_instance::LockedInstance, roles,
@@ -49,7 +48,7 @@ pub(crate) fn add(
         if added == 0 {
             return Err(Error::Exists("agent"));
         }
-        let entry = EventEntry::new(EventKind::AgentAdded).agent(&new.name).by(&author.sender());
+        let entry = EventEntry::new(EventBody::AgentAdded).agent(&new.name).by(&author.sender());
         locked.append_event(&entry, now)?;
         Ok(new.name.clone())
     })
@@ -93,7 +92,7 @@ pub(crate) fn mark_stopped(
             now.wall.get(),
             now.store.get()
         ])?;
-    let entry = EventEntry::new(EventKind::AgentStopped).agent(agent).cause(why.to_owned());
+    let entry = EventEntry::new(EventBody::AgentStopped).agent(agent).cause(why.to_owned());
     locked.append_event(&entry.by(by), now)
 }
 
@@ -113,7 +112,7 @@ pub(crate) fn resume(
              stopped = NULL, not_before = NULL, wait = NULL, why = NULL WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![workflow.get(), name.as_str(), now.wall.get(), now.store.get()])?;
-        let entry = EventEntry::new(EventKind::AgentResumed).agent(&name).by(&author.sender());
+        let entry = EventEntry::new(EventBody::AgentResumed).agent(&name).by(&author.sender());
         locked.append_event(&entry, now)
     })
     .map(drop)
@@ -140,14 +139,15 @@ pub(crate) fn remove(
         }
         let why = format!("{name} was removed");
         for seq in run_settlement::drop_open_deliveries_of(locked, &name, &why)? {
-            let entry = EventEntry::new(EventKind::DeliveryDropped).agent(&name).seq(seq);
-            locked.append_event(&entry.cause(why.clone()).data(json!({ "seq": seq })), now)?;
+            let body = EventBody::DeliveryDropped(DeliveryData { seq });
+            let entry = EventEntry::new(body).agent(&name).cause(why.clone());
+            locked.append_event(&entry, now)?;
         }
         effects::clear_if_settled(tx, workflow, &name)?;
         tx.prepare_cached("UPDATE agent SET run = 0 WHERE workflow = ?1 AND name = ?2")?
             .execute(params![workflow.get(), name.as_str()])?;
         roles::remove_roles(locked, &name)?;
-        let entry = EventEntry::new(EventKind::AgentRemoved).agent(&name).by(&author.sender());
+        let entry = EventEntry::new(EventBody::AgentRemoved).agent(&name).by(&author.sender());
         locked.append_event(&entry, now)
     })
     .map(drop)

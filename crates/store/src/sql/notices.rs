@@ -1,7 +1,8 @@
 //! What the system says because of a proposal or a question, and deliveries nobody needs any more.
 
-use agent_worker_protocol::{AgentName, EventKind, MessageKind, Priority, Sender, Seq};
-use serde_json::json;
+use agent_worker_protocol::{
+    AgentName, DeliveryData, EventBody, MessageKind, Priority, Sender, Seq,
+};
 
 use super::{
     author::Author, columns, delivery_states::delivery_sql, effects, events::EventEntry,
@@ -71,8 +72,9 @@ pub(crate) fn drop_unneeded(
         .collect::<db::Result<Vec<AgentName>>>()?;
     dropped.sort();
     for agent in &dropped {
-        let entry = EventEntry::new(EventKind::DeliveryDropped).agent(agent).seq(seq);
-        locked.append_event(&entry.cause(why.to_owned()).data(json!({ "seq": seq })), now)?;
+        let body = EventBody::DeliveryDropped(DeliveryData { seq });
+        let entry = EventEntry::new(body).agent(agent).cause(why.to_owned());
+        locked.append_event(&entry, now)?;
         effects::clear_if_settled(locked.tx, locked.workflow, agent)?;
     }
     Ok(())

@@ -3,9 +3,9 @@
 //! Invariant: a proposal that is not active never changes again.
 
 use agent_worker_protocol::{
-    AgentName, EventKind, Proposal, ProposalId, ProposalState, Sender, Seq, VoteOutcome, WorkflowId,
+    AgentName, BallotCastData, EventBody, Proposal, ProposalActiveData, ProposalEndedData,
+    ProposalId, ProposalState, Sender, Seq, VoteOutcome, WorkflowId,
 };
-use serde_json::json;
 
 use super::{
     author::Author,
@@ -63,9 +63,9 @@ pub(crate) fn open_proposal(
         state: ProposalState::Active,
         ballots: Vec::new(),
     };
-    let entry =
-        EventEntry::new(EventKind::ProposalActive).by(&author.sender()).attempt(author.attempt());
-    locked.append_event(&entry.next(proposal.deadline).data(json!({ "proposal": id })), now)?;
+    let body = EventBody::ProposalActive(ProposalActiveData { proposal: id });
+    let entry = EventEntry::new(body).by(&author.sender()).attempt(author.attempt());
+    locked.append_event(&entry.next(proposal.deadline), now)?;
     let voters: Vec<_> =
         proposal.voting_agents().filter(|name| !is_creator(&proposal, name)).collect();
     let notice = SystemNotice { body: proposal.notice_text(), reply_to: None, recipients: &voters };
@@ -120,12 +120,13 @@ pub(crate) fn cast_ballot(
         if !proposal.terms.options.iter().any(|option| option.id == ballot.choice) {
             return Err(Error::NotFound("option"));
         }
-        let mut entry = EventEntry::new(EventKind::BallotCast).by(&voter).attempt(author.attempt());
+        let data = BallotCastData { proposal: proposal.id, choice: ballot.choice.clone() };
+        let mut entry = EventEntry::new(EventBody::BallotCast(data));
+        entry = entry.by(&voter).attempt(author.attempt());
         if let Sender::Agent(name) = &voter {
             entry = entry.agent(name);
         }
-        let data = json!({ "proposal": proposal.id, "choice": ballot.choice });
-        locked.append_event(&entry.data(data), now)?;
+        locked.append_event(&entry, now)?;
         put_ballot(locked, &voter, ballot, now)?;
         proposal.ballots = proposal_rows::load_ballots(locked.tx, workflow, &[proposal.id])?
             .take_for(proposal.id)?;
@@ -300,17 +301,16 @@ fn announce_end(
     wakes: &[AgentName],
     now: Now,
 ) -> Result<()> {
-    let kind = match &state {
+    let data = ProposalEndedData { proposal: proposal.id, state: state.clone() };
+    let body = match &state {
         ProposalState::Active => return Ok(()),
-        ProposalState::Resolved { .. } => EventKind::ProposalResolved,
-        ProposalState::Expired { .. } => EventKind::ProposalExpired,
-        ProposalState::Cancelled { .. } => EventKind::ProposalCancelled,
+        ProposalState::Resolved { .. } => EventBody::ProposalResolved(data),
+        ProposalState::Expired { .. } => EventBody::ProposalExpired(data),
+        ProposalState::Cancelled { .. } => EventBody::ProposalCancelled(data),
     };
     proposal.state = state;
     let told = write_end(locked, &proposal, now)?;
-    let mut data = serde_json::to_value(&proposal.state)?;
-    data["proposal"] = json!(proposal.id);
-    locked.append_event(&EventEntry::new(kind).data(data), now)?;
+    locked.append_event(&EventEntry::new(body), now)?;
     // Nobody is woken to vote on what is over.
     let over = format!("proposal #{} is {}", proposal.id, proposal.state.word());
     notices::drop_unneeded(locked, told, None, &over, now)?;

@@ -1,9 +1,9 @@
 //! Questions to a person: asked in a turn that then ends, answered by a message that wakes whoever asked.
 
 use agent_worker_protocol::{
-    EventKind, MessageKind, PauseCause, Priority, QuestionId, RunState, Seq, WorkflowId,
+    EventBody, MessageKind, PauseCause, Priority, QuestionData, QuestionId, RunState, Seq,
+    WorkflowId,
 };
-use serde_json::json;
 
 use super::{
     author::Author,
@@ -37,8 +37,9 @@ pub(crate) fn ask_question(
         let Author::Attempt(live) = author else { return Err(Error::Fenced) };
         let run = locked.live_run()?.number;
         let id = QuestionId::new(locked.next_number("last_question")?);
-        let entry = EventEntry::new(EventKind::QuestionOpen).agent(&live.agent).attempt(live.id);
-        locked.append_event(&entry.data(json!({ "question": id })), now)?;
+        let body = EventBody::QuestionOpen(QuestionData { question: id });
+        let entry = EventEntry::new(body).agent(&live.agent).attempt(live.id);
+        locked.append_event(&entry, now)?;
         let options = match &new.options[..] {
             [] => String::new(),
             options => format!("\nOptions: {}", options.join(" | ")),
@@ -92,8 +93,9 @@ pub(crate) fn answer_question(
             .execute(params![workflow.get(), id.get(), answer, now.wall.get()])?;
             Ok(())
         })?;
-        let entry = EventEntry::new(EventKind::QuestionAnswered).agent(&agent).by(&author.sender());
-        locked.append_event(&entry.data(json!({ "question": id })), now)?;
+        let body = EventBody::QuestionAnswered(QuestionData { question: id });
+        let entry = EventEntry::new(body).agent(&agent).by(&author.sender());
+        locked.append_event(&entry, now)?;
         let recipients = vec![Recipient { agent, wake: Wake::Batched }];
         let message = NewMessage {
             reply_to: Some(found.seq),

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use agent_worker_protocol::{
-    AgentName, AttemptEnd, AttemptId, EventKind, Outcome, RunId, RunMode, RunState, Sender, Seq,
-    api::RunError,
+    AgentName, AttemptEnd, AttemptEndedData, AttemptId, DeliveryData, EventBody, Outcome,
+    RunEndedData, RunId, RunMode, RunState, Sender, Seq, api::RunError,
 };
-use serde_json::json;
 
 use super::{
     attempts, columns,
@@ -143,15 +142,16 @@ fn end_run(
 ) -> Result<()> {
     proposals::cancel_active_proposals(locked, why, now)?;
     for (agent, attempt) in end_live_attempts(locked, now)? {
-        let end = AttemptEnd::Stopped;
-        let entry = EventEntry::new(EventKind::AttemptEnded).agent(&agent).attempt(attempt);
-        let entry = entry.cause(end.to_string()).data(serde_json::to_value(&end)?);
-        locked.append_event(&entry, now)?;
+        let data = AttemptEndedData { end: AttemptEnd::Stopped, deliveries: None };
+        let cause = data.end.to_string();
+        let entry = EventEntry::new(EventBody::AttemptEnded(data)).agent(&agent);
+        locked.append_event(&entry.attempt(attempt).cause(cause), now)?;
     }
     let dropped = drop_open_deliveries(locked, why)?;
     for (seq, agent) in &dropped {
-        let entry = EventEntry::new(EventKind::DeliveryDropped).agent(agent).seq(*seq);
-        locked.append_event(&entry.cause(why.to_owned()).data(json!({ "seq": seq })), now)?;
+        let body = EventBody::DeliveryDropped(DeliveryData { seq: *seq });
+        let entry = EventEntry::new(body).agent(agent).cause(why.to_owned());
+        locked.append_event(&entry, now)?;
     }
     for agent in dropped.iter().map(|(_, agent)| agent).collect::<BTreeSet<_>>() {
         effects::clear_if_settled(locked.tx, locked.workflow, agent)?;
@@ -160,14 +160,9 @@ fn end_run(
         let error = serde_json::to_string(error)?;
         runs::set_text_column(locked.tx, (locked.workflow, live.number), "error", Some(&error))?;
     }
-    let state = RunState::Ended { outcome };
-    let mut data = serde_json::to_value(&state)?;
-    if let Some(error) = error {
-        data["error"] = serde_json::to_value(error)?;
-    }
-    let entry = EventEntry::new(EventKind::RunEnded).cause(why.to_owned()).data(data);
-    locked.append_event(&entry, now)?;
-    locked.set_run_state(state, now)
+    let body = EventBody::RunEnded(RunEndedData { outcome, error: error.cloned() });
+    locked.append_event(&EventEntry::new(body).cause(why.to_owned()), now)?;
+    locked.set_run_state(RunState::Ended { outcome }, now)
 }
 
 /// Ends every live attempt: with none in hand, its agent's fence no longer passes.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AgentName, EventKind, InstanceRef, Limits, ProposalId, Receipt, RunId, RunMode, RunState,
-    Sender, WorkflowId,
+    AgentName, EventBody, InstanceRef, Limits, ProposalId, Receipt, RunElectingData, RunId,
+    RunMode, RunRunningData, RunSetupData, RunState, Sender, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -141,8 +141,8 @@ pub(crate) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) 
     for (role, agent) in &new.roles {
         roles::assign_role(&locked, *role, agent)?;
     }
-    let data = serde_json::json!({ "state": "setup", "mode": new.mode });
-    locked.append_event(&EventEntry::new(EventKind::RunSetup).data(data), now)?;
+    let body = EventBody::RunSetup(RunSetupData { mode: new.mode });
+    locked.append_event(&EventEntry::new(body), now)?;
     locked.save()
 }
 
@@ -191,7 +191,7 @@ fn lock_run_in_setup<'a>(tx: &'a Tx<'a>, run: RunId) -> Result<Option<LockedInst
 pub(crate) fn start(tx: &Tx<'_>, run: RunId, kickoff: Option<&NewMessage>, now: Now) -> Result<()> {
     let Some(mut locked) = lock_run_in_setup(tx, run)? else { return Ok(()) };
     locked.set_run_state(RunState::Running, now)?;
-    locked.append_event(&state_event(&RunState::Running)?, now)?;
+    locked.append_event(&EventEntry::new(EventBody::RunRunning(RunRunningData {})), now)?;
     if let Some(kickoff) = kickoff {
         locked.append_message(&Author::Other(Sender::User), kickoff, now)?;
     }
@@ -215,7 +215,7 @@ pub(crate) fn start_election(
 ) -> Result<()> {
     let Some(mut locked) = lock_run_in_setup(tx, run)? else { return Ok(()) };
     locked.set_run_state(RunState::Electing, now)?;
-    locked.append_event(&state_event(&RunState::Electing)?, now)?;
+    locked.append_event(&EventEntry::new(EventBody::RunElecting(RunElectingData {})), now)?;
     let election =
         proposals::open_proposal(&mut locked, &Author::Other(Sender::System), election, now)?;
     let waiting = serde_json::to_string(&PendingKickoff { election, kickoff })?;
@@ -239,7 +239,7 @@ pub(crate) fn write_kickoff(
     set_text_column(locked.tx, (locked.workflow, run.number), "kickoff", None)?;
     if run.state == RunState::Electing {
         locked.set_run_state(RunState::Running, now)?;
-        locked.append_event(&state_event(&RunState::Running)?, now)?;
+        locked.append_event(&EventEntry::new(EventBody::RunRunning(RunRunningData {})), now)?;
     }
     let Some(mut kickoff) = kickoff else { return Ok(()) };
     // Who left meanwhile is not there to be told.
@@ -265,22 +265,12 @@ fn pending_kickoff(locked: &LockedInstance<'_>) -> Result<Option<PendingKickoff>
 
 /// Lets a paused run go on where it was: with its election, if that is not over.
 pub(crate) fn continue_run(locked: &mut LockedInstance<'_>, by: &Sender, now: Now) -> Result<()> {
-    let state =
-        if pending_kickoff(locked)?.is_some() { RunState::Electing } else { RunState::Running };
-    let entry = state_event(&state)?.by(by).cause("resumed".to_owned());
-    locked.set_run_state(state, now)?;
-    locked.append_event(&entry, now)
-}
-
-/// Says that the agents of the live run are woken.
-fn state_event(state: &RunState) -> Result<EventEntry<'static>> {
-    let kind = match state {
-        RunState::Electing => EventKind::RunElecting,
-        RunState::Setup | RunState::Running | RunState::Paused { .. } | RunState::Ended { .. } => {
-            EventKind::RunRunning
-        }
+    let (state, body) = match pending_kickoff(locked)? {
+        Some(_) => (RunState::Electing, EventBody::RunElecting(RunElectingData {})),
+        None => (RunState::Running, EventBody::RunRunning(RunRunningData {})),
     };
-    Ok(EventEntry::new(kind).data(serde_json::to_value(state)?))
+    locked.set_run_state(state, now)?;
+    locked.append_event(&EventEntry::new(body).by(by).cause("resumed".to_owned()), now)
 }
 
 /// Asked at every send: whether anybody will act on it.

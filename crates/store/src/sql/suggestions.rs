@@ -1,10 +1,9 @@
 //! Suggestions: what others would change in documents that have an owner. Its number is that of the message that told the owner.
 
 use agent_worker_protocol::{
-    AgentName, Epoch, EventKind, Revision, Role, RunState, Sender, Seq, SuggestionState,
-    WorkflowId, api::SuggestionView,
+    AgentName, Epoch, EventBody, Revision, Role, RunState, Sender, Seq, SuggestionAnsweredData,
+    SuggestionOpenData, SuggestionState, WorkflowId, api::SuggestionView,
 };
-use serde_json::json;
 
 use super::{
     author::Author,
@@ -51,9 +50,9 @@ pub(crate) fn put_suggestion(
         let running = locked.live_run()?.state == RunState::Running;
         let seq = locked.append_message(author, &told, now)?;
         insert_suggestion(locked, author, new, seq, now)?;
-        let data = json!({ "suggestion": seq, "path": new.path });
-        locked
-            .append_event(&suggestion_event(EventKind::SuggestionOpen, author).data(data), now)?;
+        let data = SuggestionOpenData { suggestion: seq, path: new.path.clone() };
+        let body = EventBody::SuggestionOpen(data);
+        locked.append_event(&suggestion_event(body, author), now)?;
         if let Some(cause) = new.pause.clone().filter(|_| running) {
             locked.pause_run(cause, &author.sender(), now)?;
         }
@@ -109,13 +108,9 @@ pub(crate) fn answer_suggestion(
         if found.state != SuggestionState::Open {
             return Err(Error::SuggestionAnswered(found.state));
         }
-        let (state, kind, reason, wake) = match &answer.verdict {
-            SuggestionVerdict::Accept => {
-                (SuggestionState::Accepted, EventKind::SuggestionAccepted, None, Wake::No)
-            }
-            SuggestionVerdict::Reject(why) => {
-                (SuggestionState::Rejected, EventKind::SuggestionRejected, Some(why), Wake::Batched)
-            }
+        let (state, reason, wake) = match &answer.verdict {
+            SuggestionVerdict::Accept => (SuggestionState::Accepted, None, Wake::No),
+            SuggestionVerdict::Reject(why) => (SuggestionState::Rejected, Some(why), Wake::Batched),
         };
         let revision = match state {
             SuggestionState::Accepted => apply_edit(locked, author, answer, &found, now)?,
@@ -136,10 +131,16 @@ pub(crate) fn answer_suggestion(
             ])?;
             Ok(())
         })?;
-        let data =
-            json!({ "suggestion": answer.suggestion, "path": found.file, "revision": revision });
-        locked
-            .append_event(&suggestion_event(kind, author).cause(reason.cloned()).data(data), now)?;
+        let data = SuggestionAnsweredData {
+            suggestion: answer.suggestion,
+            path: found.file.clone(),
+            revision,
+        };
+        let body = match &answer.verdict {
+            SuggestionVerdict::Accept => EventBody::SuggestionAccepted(data),
+            SuggestionVerdict::Reject(_) => EventBody::SuggestionRejected(data),
+        };
+        locked.append_event(&suggestion_event(body, author).cause(reason.cloned()), now)?;
         notify_author(locked, author, answer, &found, wake, now)?;
         Ok(revision)
     })
@@ -196,8 +197,8 @@ fn notify_author(
     }
 }
 
-fn suggestion_event(kind: EventKind, author: &Author) -> EventEntry<'_> {
-    let entry = EventEntry::new(kind).by(&author.sender());
+fn suggestion_event(body: EventBody, author: &Author) -> EventEntry<'_> {
+    let entry = EventEntry::new(body).by(&author.sender());
     match author {
         Author::Attempt(live) => entry.agent(&live.agent).attempt(live.id),
         Author::Other(_) => entry,

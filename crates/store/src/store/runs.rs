@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use agent_worker_protocol::{
-    AgentName, Event, EventKind, InstanceRef, Limits, Position, Receipt, Role, RunId, Seq,
+    AgentName, Event, EventBody, InstanceRef, Limits, Position, Receipt, Role, RunId, Seq,
     WorkflowId,
 };
 use async_trait::async_trait;
-use serde_json::Value;
 
 use super::store_methods;
 use crate::{
@@ -118,9 +117,8 @@ pub trait RunStore: Send + Sync {
     async fn event_append(
         &self,
         run: RunId,
-        kind: EventKind,
+        body: EventBody,
         cause: Option<String>,
-        data: Value,
         now: Now,
     ) -> Result<()>;
     /// Reads an instance's events, with the text of what they point at.
@@ -160,8 +158,8 @@ store_methods! {
             = move |tx| members::remove(tx, &by, workflow, &agent, now);
         read of_workflow(workflow) agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>
             = move |db| agents::ready(db, workflow);
-        write of_run(run) event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Now) -> ()
-            = move |tx| events::append(tx, run, kind, cause, data, now);
+        write of_run(run) event_append(run: RunId, body: EventBody, cause: Option<String>, now: Now) -> ()
+            = move |tx| events::append(tx, run, body, cause, now);
         read of_workflow(query.workflow) event_list(query: EventQuery) -> Vec<Event>
             = move |db| events::list(db, &query);
         read of_workflow(workflow) event_last(workflow: WorkflowId) -> Position

@@ -66,7 +66,7 @@ pub(crate) async fn names_differ_in_more_than_case(store: Arc<dyn Store>) {
     assert_eq!(store.inbox_show(shouted.clone(), 9).await.unwrap(), []);
     let said = team.append(agent(&Lease { fence: shouted, ..lease.clone() }), text("x", &[])).await;
     let seq = said.unwrap().value();
-    let spelt = team.events().await.last().unwrap().data["from"].clone();
+    let spelt = team.events().await.last().unwrap().data()["from"].clone();
     assert_eq!((seq, spelt), (Seq::new(2), "Coder".into()));
     assert_eq!(store.agent_list(team.workflow).await.unwrap()[0].messages, 1);
 }

@@ -120,8 +120,8 @@ pub(crate) async fn a_text_from_a_file_becomes_a_revision_and_its_slots_base_in_
     assert_eq!(state.bases[0].replaced, Some(NOW.wall), "the base before was replaced");
     let event = team.events().await.pop().unwrap();
     let data = json!({ "path": "notes.md", "revision": 3, "removed": 1 });
-    assert_eq!((event.kind.word(), event.by.as_deref()), ("document.written", Some("user")));
-    assert_eq!(event.data, data);
+    assert_eq!((event.body.kind_word(), event.by.as_deref()), ("document.written", Some("user")));
+    assert_eq!(*event.data(), data);
     let text = "one\nmine\ntwo\n";
     let state = take(&team, FileSlot::File, text, Some(3), ImportOutcome::Same).await.unwrap();
     assert_eq!(newest(&team).await.0, 3, "nothing was written");
@@ -201,7 +201,7 @@ pub(crate) async fn a_text_that_cannot_be_merged_is_kept_and_told_until_somebody
     );
     assert_eq!(step(&team, FileStep::ConflictFileDone).await.conflict_file, None);
     let event = team.events().await.pop().unwrap();
-    assert_eq!((event.kind.word(), event.cause), ("document.conflict", Some(why.clone())));
+    assert_eq!((event.body.kind_word(), event.cause), ("document.conflict", Some(why.clone())));
     let list = || store.conflict_list(team.workflow);
     assert_eq!(list().await.unwrap(), [DocumentConflict { path: path(), why }]);
     let why = "no text".to_owned();

@@ -182,7 +182,7 @@ pub(crate) async fn a_standalone_agent_at_its_limit_is_stopped_alone(store: Arc<
     assert_eq!(stopped, [Some("1 taken"), None]);
     assert_eq!(store.run_get(team.run).await.unwrap().state, RunState::Running);
     let events = team.events().await;
-    let told = events.iter().find(|event| event.kind == EventKind::AgentStopped).unwrap();
+    let told = events.iter().find(|event| event.kind() == Some(EventKind::AgentStopped)).unwrap();
     assert_eq!(told.cause.as_deref(), Some("1 taken"));
     // Whoever is resumed begins to count anew.
     store.agent_resume(user(), workflow, name("a"), later).await.unwrap();

@@ -105,7 +105,7 @@ pub(crate) async fn a_document_is_written_once_per_key(store: Arc<dyn Store>) {
     assert_eq!(write().await.unwrap(), Once::Deduplicated(revision(1)));
     let event = team.events().await.pop().unwrap();
     let told = serde_json::json!({ "path": "notes.md", "revision": 1 });
-    assert_eq!((event.kind.word(), event.data), ("document.written", told));
+    assert_eq!((event.body.kind_word(), event.data().into_owned()), ("document.written", told));
     assert_eq!((event.by.as_deref(), event.attempt), (Some("a"), Some(lease.id)));
 }
 

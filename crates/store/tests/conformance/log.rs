@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    EventKind, Message, Outcome, Permission, Position, Scopes, api::TokenView,
+    EventBody, Message, Outcome, Permission, Position, RetryData, Scopes, SetupRanData,
+    api::TokenView,
 };
 use agent_worker_store::{
     ChangeCursor, Error, EventQuery, NotBefore, Settlement, Store, WaitReason,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::team::{
     NOW, Team, agent, answered, crashed, end, name, new_run, run_id, text, token, user,
@@ -26,11 +27,17 @@ pub(crate) async fn events_replay_what_happened_with_the_messages_themselves(
     team.finish(&lease, Settlement { not_before: wait, ..crashed() }).await;
     let again = team.lease_at("a", at).await.unwrap();
     team.finish(&again, answered("done")).await;
-    let data = json!({ "code": 0 });
+    let ran = EventBody::SetupRan(SetupRanData {
+        line: 3,
+        name: None,
+        status: Some(0),
+        bytes: 12,
+        ms: 7,
+    });
     let cause = Some("make".to_owned());
-    store.event_append(team.run, EventKind::SetupRan, cause, data.clone(), NOW).await.unwrap();
+    store.event_append(team.run, ran.clone(), cause, NOW).await.unwrap();
     team.settle(end(Outcome::Done)).await;
-    let late = store.event_append(team.run, EventKind::SetupRan, None, data.clone(), NOW).await;
+    let late = store.event_append(team.run, ran.clone(), None, NOW).await;
     assert!(matches!(late, Err(Error::NoRun)), "nothing follows the end of a run: {late:?}");
 
     let events = team.events().await;
@@ -48,23 +55,51 @@ pub(crate) async fn events_replay_what_happened_with_the_messages_themselves(
         "delivery.dropped",
         "run.ended",
     ];
-    assert_eq!(events.iter().map(|event| event.kind.word()).collect::<Vec<_>>(), expected);
+    assert_eq!(events.iter().map(|event| event.body.kind_word()).collect::<Vec<_>>(), expected);
     let positions: Vec<_> = events.iter().filter_map(|event| event.pos).collect();
     assert_eq!(positions, (1..=12).map(Position::new).collect::<Vec<_>>());
     assert!(events.iter().all(|event| event.run == Some(team.run)));
     assert_eq!((events[0].ts, events[6].ts), (NOW.wall, at.wall));
-    let sent: Message = serde_json::from_value(events[2].data.clone()).unwrap();
+    let sent: Message = serde_json::from_value(events[2].data().into_owned()).unwrap();
     assert_eq!((sent.seq, sent.body.as_str(), sent.to.len()), (seq, "go", 2));
     assert_eq!((events[2].by.as_deref(), events[4].by.as_deref()), (Some("user"), Some("a")));
-    assert_eq!((events[4].attempt, &events[4].data["body"]), (Some(lease.id), &json!("working")));
-    assert_eq!(events[3].data, json!({ "seqs": [seq], "number": 1 }));
+    assert_eq!((events[4].attempt, &events[4].data()["body"]), (Some(lease.id), &json!("working")));
+    assert_eq!(*events[3].data(), json!({ "seqs": [seq], "number": 1 }));
     assert_eq!((&events[3].agent, events[3].attempt), (&Some(name("a")), Some(lease.id)));
     assert_eq!(events[5].cause.as_deref(), Some("failed (crash): gone"));
-    assert_eq!((events[5].next, &events[5].data["pending"]), (Some(at.wall), &json!([seq])));
-    assert_eq!((&events[8].data["end"], &events[8].data["acted"]), (&json!("ok"), &json!([seq])));
-    assert_eq!((&events[9].cause, &events[9].data), (&Some("make".into()), &data));
-    assert_eq!((&events[10].agent, &events[10].data["seq"]), (&Some(name("b")), &json!(seq)));
-    assert_eq!(events[11].data["outcome"], "done");
+    assert_eq!((events[5].next, &events[5].data()["pending"]), (Some(at.wall), &json!([seq])));
+    assert_eq!(
+        (&events[8].data()["end"], &events[8].data()["acted"]),
+        (&json!("ok"), &json!([seq]))
+    );
+    assert_eq!((&events[9].cause, &events[9].body), (&Some("make".into()), &ran));
+    assert_eq!((&events[10].agent, &events[10].data()["seq"]), (&Some(name("b")), &json!(seq)));
+    assert_eq!(events[11].data()["outcome"], "done");
+}
+
+pub(crate) async fn an_event_of_another_version_is_read_as_it_was_written(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let other = |kind: &str, data: Value| EventBody::Other { kind: kind.to_owned(), data };
+    let more = json!({ "why": "busy", "wait_ms": 12 });
+    let written = [
+        other("agent.dreamt", json!({ "of": ["sheep", { "legs": 4 }], "at": 1.5 })),
+        other("agent.slept", Value::Null),
+        other("run.paused", json!({ "state": "paused", "cause": { "cause": "budget" } })),
+        other("retry", more.clone()),
+    ];
+    let before = team.events().await.len();
+    for body in &written {
+        store.event_append(team.run, body.clone(), None, NOW).await.unwrap();
+    }
+    let read = team.events().await.split_off(before);
+    for (event, body) in read.iter().zip(&written) {
+        assert_eq!(event.body.kind_word(), body.kind_word());
+        assert_eq!(*event.data(), body.data());
+    }
+    let bodies: Vec<_> = read.iter().map(|event| event.body.clone()).collect();
+    assert_eq!(bodies[..3], written[..3], "no type fits");
+    assert_eq!(bodies[3], EventBody::Retry(RetryData { why: "busy".into() }));
+    assert_eq!(read[3].received.as_deref(), Some(&more), "a field that no type has");
 }
 
 pub(crate) async fn the_events_of_one_run_are_read_by_themselves(store: Arc<dyn Store>) {

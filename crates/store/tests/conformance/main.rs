@@ -153,6 +153,7 @@ conformance! {
     }
     log {
         events_replay_what_happened_with_the_messages_themselves,
+        an_event_of_another_version_is_read_as_it_was_written,
         the_events_of_one_run_are_read_by_themselves,
         a_change_is_heard_once_it_is_there,
         a_token_is_given_once_and_can_be_taken_back,

@@ -67,7 +67,7 @@ pub(crate) async fn a_stopped_agent_is_not_woken_until_it_is_resumed(store: Arc<
     assert_eq!(hindrances().await, expected);
     assert_eq!(team.facts().await.stranded, 1);
     let event = team.events().await.pop().unwrap();
-    assert_eq!((event.kind.word(), event.cause.as_deref()), ("agent.stopped", Some("enough")));
+    assert_eq!((event.body.kind_word(), event.cause.as_deref()), ("agent.stopped", Some("enough")));
     store.agent_resume(user(), team.workflow, name("a"), NOW).await.unwrap();
     assert_eq!(hindrances().await.stopped, []);
     let lease = team.lease("a").await;
@@ -121,7 +121,7 @@ pub(crate) async fn a_paused_run_goes_on_within_its_new_limits(store: Arc<dyn St
     let row = store.run_get(team.run).await.unwrap();
     assert_eq!((row.state, row.limits), (RunState::Running, limits));
     let event = team.events().await.pop().unwrap();
-    assert_eq!((event.kind.word(), event.by.as_deref()), ("run.running", Some("user")));
+    assert_eq!((event.body.kind_word(), event.by.as_deref()), ("run.running", Some("user")));
     team.say("go", &["a"]).await;
     assert!(team.try_lease("a").await.is_some());
     team.settle(end(Outcome::Stopped)).await;

@@ -33,7 +33,8 @@ pub(crate) async fn each_number_is_stored_once_and_none_is_left_out(store: Arc<d
     assert!(matches!(gap, Err(Error::InvalidValue(_))), "{gap:?}");
     assert_eq!(store.attempt_get(lease.id).await.unwrap().last_no, 3);
     let told: Vec<_> = team.events().await.split_off(4);
-    let told: Vec<_> = told.iter().map(|event| (event.kind.word(), event.data.clone())).collect();
+    let told: Vec<_> =
+        told.iter().map(|event| (event.body.kind_word(), event.data().into_owned())).collect();
     assert_eq!(
         told,
         [

@@ -237,7 +237,7 @@ impl Team {
 
     /// The words of all events, in order.
     pub(crate) async fn kinds(&self) -> Vec<&'static str> {
-        self.events().await.iter().map(|event| event.kind.word()).collect()
+        self.events().await.iter().map(|event| event.kind().unwrap().word()).collect()
     }
 
     /// What is pending for an agent, in the order of its inbox.

@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    ApprovalId, AttemptId, Consent, DocumentPath, Finished, NumberedEvent, OnAsk, Outcome,
-    Position, Proposal, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision, Role, Rule,
-    RunId, Sender, Seq, Terms, TieBreaker, VoteOutcome, WorkerEvent, WorkerOutcome, WorkflowId,
+    ApprovalId, AttemptId, Consent, DocumentPath, EventBody, Finished, NumberedEvent, OnAsk,
+    Outcome, Position, Proposal, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision,
+    Role, Rule, RunId, Sender, Seq, Terms, TieBreaker, VoteOutcome, WorkerEvent, WorkerOutcome,
+    WorkflowId,
 };
 use agent_worker_store::{
     ApprovalQuery, DeadlineStatus, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery,
@@ -272,9 +273,9 @@ impl RowCollector {
         let events = store.event_list(query).await;
         self.add_rows(events, |event| {
             let mut event = event.clone();
-            if let Some(message) = event.data.as_object_mut() {
-                message.remove("to");
-                message.remove("cc");
+            if let EventBody::Message(message) = &mut event.body {
+                message.to.clear();
+                message.cc.clear();
             }
             (format!("event {}", event.pos.unwrap()), event)
         });

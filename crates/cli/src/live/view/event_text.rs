@@ -1,9 +1,9 @@
 //! How what happened is put into words: one line for an event, one or more for a message.
 
 use agent_worker_protocol::{
-    AgentName, Event, EventKind, Message, MessageKind, RunState, SHELL_TOOL,
+    AgentName, BallotCastData, DocumentPath, DocumentWrittenData, Event, EventBody, Message,
+    MessageKind, SHELL_TOOL, Seq, SetupRanData, ToolCallData, ToolResultData,
 };
-use serde_json::Value;
 
 use super::TranscriptLine;
 use crate::output::{
@@ -41,74 +41,66 @@ pub(crate) fn reply_suffix(message: &Message) -> String {
     message.reply_to.map(|seq| format!(" (reply to #{seq})")).unwrap_or_default()
 }
 
-/// What a tool was called with.
-pub(super) fn tool_call_text(event: &Event) -> String {
-    let args = event.data.get("args").map(Value::to_string).unwrap_or_default();
-    let args = cut(&one_line(&args), MAX_ARGUMENT_WIDTH);
-    format!("calls {} {args}", one_line(text_field(event, "tool")))
+/// The tool that is called, with its arguments.
+pub(super) fn tool_call_text(data: &ToolCallData) -> String {
+    let args = cut(&one_line(&data.args.to_string()), MAX_ARGUMENT_WIDTH);
+    format!("calls {} {args}", one_line(&data.tool))
 }
 
-/// What came of it.
-pub(super) fn tool_result_text(event: &Event) -> String {
-    let went = match event.data.get("ok").and_then(Value::as_bool) {
-        Some(false) => "failed",
-        Some(true) | None => "answered",
-    };
-    let summary = cut(&one_line(text_field(event, "summary")), MAX_ARGUMENT_WIDTH);
-    format!("{} {went}: {summary}", one_line(text_field(event, "tool")))
+/// The result of a tool call.
+pub(super) fn tool_result_text(data: &ToolResultData) -> String {
+    let went = if data.ok { "answered" } else { "failed" };
+    let summary = cut(&one_line(&data.summary), MAX_ARGUMENT_WIDTH);
+    format!("{} {went}: {summary}", one_line(&data.tool))
 }
 
-/// Whether a tool call failed that was not a command: commands fail all day, and their agent sees to it.
-pub(super) fn is_tool_failure(event: &Event) -> bool {
-    event.data.get("ok") == Some(&Value::Bool(false)) && text_field(event, "tool") != SHELL_TOOL
+/// True if a tool call failed that was not a command: commands fail all day, and their agent sees to it.
+pub(super) fn is_tool_failure(data: &ToolResultData) -> bool {
+    !data.ok && data.tool != SHELL_TOOL
 }
 
-/// What is told only to whoever wants every detail.
-pub(super) fn verbose_text(event: &Event) -> String {
-    match event.kind {
-        EventKind::SetupRan => {
-            let (line, status) = (&event.data["line"], &event.data["status"]);
-            format!("setup of line {line} ended with status {status}")
-        }
-        EventKind::DocumentWritten => {
-            let path = one_line(text_field(event, "path"));
-            format!("wrote {path}, revision {}", event.data["revision"])
-        }
-        EventKind::Retry => format!("tries again: {}", cause_of(event)),
-        EventKind::RowDamaged => cause_of(event),
-        EventKind::ChannelCleared => "the channel was cleared".to_owned(),
-        EventKind::BallotCast => vote_text(event),
-        other => other.to_string(),
-    }
+/// The end of a setup command.
+pub(super) fn setup_text(data: &SetupRanData) -> String {
+    let status = data.status.map_or_else(|| "null".to_owned(), |status| status.to_string());
+    format!("setup of line {} ended with status {status}", data.line)
 }
 
-/// How somebody voted.
-fn vote_text(event: &Event) -> String {
+/// The new revision of a document.
+pub(super) fn written_text(data: &DocumentWrittenData) -> String {
+    format!("wrote {}, revision {}", one_line(data.path.as_str()), data.revision)
+}
+
+/// A worker's retry and its cause.
+pub(super) fn retry_text(event: &Event) -> String {
+    format!("tries again: {}", cause_of(event))
+}
+
+/// A ballot and its voter.
+pub(super) fn vote_text(event: &Event, data: &BallotCastData) -> String {
     let by = match (&event.agent, &event.by) {
         (None, Some(by)) => format!("{} ", one_line(by)),
         (Some(_), _) | (None, None) => String::new(),
     };
-    format!(
-        "{by}votes {} on proposal #{}",
-        one_line(text_field(event, "choice")),
-        event.data["proposal"]
-    )
+    format!("{by}votes {} on proposal #{}", one_line(&data.choice), data.proposal)
 }
 
-/// A list of numbers in an event.
-pub(super) fn number_list(event: &Event, name: &str) -> Vec<i64> {
-    let list = event.data.get(name).and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_i64).collect()
+/// A delivery that became a dead letter.
+pub(super) fn dead_notice(event: &Event, seq: Option<Seq>) -> Vec<TranscriptLine> {
+    undelivered_notice(event, Tone::Bad, "gave up on", seq)
 }
 
-/// A message somebody will not act upon.
-pub(super) fn undelivered_notice(event: &Event) -> Vec<TranscriptLine> {
-    let seq = event.data.get("seq").and_then(Value::as_i64);
+/// A delivery that was dropped.
+pub(super) fn dropped_notice(event: &Event, seq: Option<Seq>) -> Vec<TranscriptLine> {
+    undelivered_notice(event, Tone::Warn, "will not get", seq)
+}
+
+fn undelivered_notice(
+    event: &Event,
+    tone: Tone,
+    fate: &str,
+    seq: Option<Seq>,
+) -> Vec<TranscriptLine> {
     let message = seq.map_or_else(|| "a message".to_owned(), |seq| format!("message #{seq}"));
-    let (tone, fate) = match event.kind {
-        EventKind::DeliveryDead => (Tone::Bad, "gave up on"),
-        _ => (Tone::Warn, "will not get"),
-    };
     agent_notice(event, tone, &format!("{fate} {message}: {}", cause_of(event)))
 }
 
@@ -119,24 +111,19 @@ pub(super) fn agent_notice(event: &Event, tone: Tone, words: &str) -> Vec<Transc
 }
 
 /// A text of a person that is not in its document.
-pub(super) fn conflict_notice(event: &Event) -> Vec<TranscriptLine> {
-    let path = one_line(text_field(event, "path"));
+pub(super) fn conflict_notice(event: &Event, path: &DocumentPath) -> Vec<TranscriptLine> {
+    let path = one_line(path.as_str());
     let said = format!("what was written into {path} is set aside: {}", cause_of(event));
     vec![TranscriptLine::Notice(StyledLine::new(Tone::Warn, said))]
 }
 
-/// Why it happened: the event's own words, else those in its state.
+/// The cause of an event: its own words, else the cause in its data.
 pub(super) fn cause_of(event: &Event) -> String {
-    let paused = || match serde_json::from_value(event.data.clone()) {
-        Ok(RunState::Paused { cause }) => Some(cause.to_string()),
+    let in_data = || match &event.body {
+        EventBody::RunPaused(data) => Some(data.cause.to_string()),
+        EventBody::Retry(data) => Some(data.why.clone()).filter(|why| !why.is_empty()),
         _ => None,
     };
-    let why = || Some(text_field(event, "why").to_owned()).filter(|why| !why.is_empty());
-    let cause = event.cause.clone().or_else(paused).or_else(why);
+    let cause = event.cause.clone().or_else(in_data);
     one_line(&cause.unwrap_or_else(|| "no reason given".to_owned()))
-}
-
-/// A text in an event.
-pub(super) fn text_field<'a>(event: &'a Event, key: &str) -> &'a str {
-    event.data.get(key).and_then(Value::as_str).unwrap_or_default()
 }

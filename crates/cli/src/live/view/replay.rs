@@ -46,8 +46,8 @@ impl Replay {
     /// Returns the lines to print for an event, and applies it unless the view includes it.
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<TranscriptLine> {
         let is_known = event.pos.is_some_and(|position| position <= self.known_position);
-        match (is_known, event.kind) {
-            (true, EventKind::RunPaused) if self.is_unpaused => Vec::new(),
+        match (is_known, event.kind()) {
+            (true, Some(EventKind::RunPaused)) if self.is_unpaused => Vec::new(),
             (true, _) => self.past_progress.apply(event),
             (false, _) => self.view.apply(event),
         }
@@ -80,8 +80,8 @@ mod tests {
         let end = json!({"end": "ok"});
         let events = [
             message_event(1, "user", &["coder"], "please fix it"),
-            event(1, EventKind::AttemptStarting, "coder", json!({"seqs": [1]})),
-            event(1, EventKind::AttemptRunning, "coder", Value::Null),
+            event(1, EventKind::AttemptStarting, "coder", json!({"seqs": [1], "number": 1})),
+            event(1, EventKind::AttemptRunning, "coder", json!({"pid": 7})),
             event(1, EventKind::AttemptEnded, "coder", end),
         ];
         let numbered = (1..).zip(events);

@@ -37,21 +37,21 @@ fn below(view: &RunProgress, seconds: i64, size: TerminalSize) -> String {
 fn a_turn() -> Vec<Event> {
     let failed = json!({"end": "failed", "class": "crash", "why": "the worker is\ngone"});
     vec![
-        event(0, EventKind::RunRunning, "", Value::Null),
+        event(0, EventKind::RunRunning, "", json!({"state": "running"})),
         message_event(1, "user", &["coder"], "please fix it"),
-        event(2, EventKind::AttemptStarting, "coder", Value::Null),
+        event(2, EventKind::AttemptStarting, "coder", json!({"seqs": [1], "number": 1})),
         event(3, EventKind::AttemptRunning, "coder", json!({"pid": 7})),
         event(
             4,
             EventKind::ToolCall,
             "coder",
-            json!({"tool": "document_read", "args": {"file": "x"}}),
+            json!({"id": "1", "tool": "document_read", "args": {"file": "x"}}),
         ),
         event(
             5,
             EventKind::ToolResult,
             "coder",
-            json!({"tool": "document_read", "ok": false, "summary": "no"}),
+            json!({"id": "1", "tool": "document_read", "ok": false, "summary": "no"}),
         ),
         Event { next: Some(at(8)), ..event(6, EventKind::AttemptEnded, "coder", failed) },
     ]
@@ -81,7 +81,7 @@ fn verbose_tells_attempts_and_tool_calls_too() {
 
 #[test]
 fn a_command_that_failed_is_its_agents_business_unless_all_is_asked_for() {
-    let failed = json!({"tool": "shell", "ok": false, "summary": "status 1"});
+    let failed = json!({"id": "1", "tool": "shell", "ok": false, "summary": "status 1"});
     let events = [event(1, EventKind::ToolResult, "coder", failed)];
     assert_eq!(above(&mut view(Verbosity::Normal), &events), "");
     assert_eq!(
@@ -136,7 +136,7 @@ fn the_status_says_who_works_on_what_since_when() {
 fn the_status_says_who_waits_for_an_answer_until_there_is_one() {
     let ok = json!({"end": "ok", "acted": [1], "pending": [], "dead": []});
     let events = [
-        event(1, EventKind::AttemptRunning, "coder", Value::Null),
+        event(1, EventKind::AttemptRunning, "coder", json!({"pid": 7})),
         event(2, EventKind::QuestionOpen, "coder", json!({"question": 3})),
         event(3, EventKind::AttemptEnded, "coder", ok),
         event(4, EventKind::QuestionAnswered, "coder", json!({"question": 3})),
@@ -165,7 +165,12 @@ fn after_a_failure_the_status_counts_down_to_the_next_try() {
 fn verbose_tells_what_was_set_up_and_written() {
     let ok = json!({"end": "ok", "acted": [1], "pending": [], "dead": []});
     let events = [
-        event(1, EventKind::SetupRan, "", json!({"line": 4, "status": 0})),
+        event(
+            1,
+            EventKind::SetupRan,
+            "",
+            json!({"line": 4, "as": null, "status": 0, "bytes": 0, "ms": 1}),
+        ),
         event(2, EventKind::DocumentWritten, "coder", json!({"path": "notes.md", "revision": 2})),
         event(3, EventKind::Retry, "coder", json!({"why": "overloaded"})),
         event(4, EventKind::AttemptEnded, "coder", ok),
@@ -184,7 +189,7 @@ fn verbose_tells_what_was_set_up_and_written() {
 fn the_status_fits_any_terminal_and_shows_who_is_busy_first() {
     let names: Vec<AgentName> = (0..40).map(|n| agent_name(&format!("agent{n}"))).collect();
     let mut view = RunProgress::new("review".parse().unwrap(), &names, Verbosity::Normal);
-    above(&mut view, &[event(1, EventKind::AttemptRunning, "agent39", Value::Null)]);
+    above(&mut view, &[event(1, EventKind::AttemptRunning, "agent39", json!({"pid": 7}))]);
     for (width, height) in [(80, 24), (20, 10), (5, 3), (1, 1)] {
         let shown = below(&view, 9, TerminalSize { width, height });
         assert!(shown.lines().all(|line| text::width(line) < width.max(2)), "{shown}");
@@ -222,16 +227,19 @@ fn a_run_somebody_comes_back_to_is_drawn_as_it_stands() {
       asker     waiting for an answer (#2)
       tester    stopped: auth: 401
     ");
-    above(&mut view, &[event(61, EventKind::AttemptStarting, "reviewer", Value::Null)]);
+    above(
+        &mut view,
+        &[event(61, EventKind::AttemptStarting, "reviewer", json!({"seqs": [1], "number": 1}))],
+    );
     assert!(below(&view, 62, WIDE).contains("reviewer  starting 0:01"));
 }
 
 #[test]
 fn an_agent_that_waits_for_approval_is_shown_with_what_it_wants_until_it_has_an_answer() {
     let wants = json!({"approval": 2, "tool": "Bash", "args": "{\"command\":\"ls\"}"});
-    let answer = json!({"approval": 2, "tool": "Bash", "answer": "approved"});
+    let answer = json!({"approval": 2, "tool": "Bash", "answer": "approved", "reason": null});
     let events = [
-        event(1, EventKind::AttemptRunning, "coder", Value::Null),
+        event(1, EventKind::AttemptRunning, "coder", json!({"pid": 7})),
         event(2, EventKind::ApprovalOpen, "coder", wants),
         event(3, EventKind::ApprovalAnswered, "coder", answer),
     ];
@@ -257,4 +265,42 @@ fn a_wall_clock_that_is_set_changes_no_span_on_the_screen() {
     let told = above(&mut view, &[jumped]);
     assert_eq!(told, "err the wall clock was set back by 1h\n");
     assert_eq!(below(&view, 7 - hour, WIDE), before);
+}
+
+#[test]
+fn data_of_another_version_hides_the_details_and_the_state_is_right() {
+    let newer = json!({"end": "failed", "class": "overheated", "why": "it was hot", "acted": []});
+    let because = |event: Event| Event { cause: Some("failed (overheated)".into()), ..event };
+    let events = [
+        event(1, EventKind::RunRunning, "", Value::Null),
+        event(2, EventKind::AttemptStarting, "coder", json!({"seqs": "all"})),
+        event(3, EventKind::AttemptRunning, "coder", Value::Null),
+        because(event(4, EventKind::AttemptEnded, "coder", newer)),
+        event(
+            5,
+            EventKind::RunPaused,
+            "",
+            json!({"state": "paused", "cause": {"cause": "budget"}}),
+        ),
+        event(6, EventKind::DocumentWritten, "coder", json!({"path": 7})),
+        samples::event(7, EventKind::Heartbeat, "coder", Value::Null)
+            .with_data("agent.dreamt", json!({"of": ["sheep"]})),
+    ];
+    let mut view = view(Verbosity::Verbose);
+    insta::assert_snapshot!(above(&mut view, &events), @r"
+    err running
+    err coder: starts
+    err coder: works
+    err coder: failed (overheated)
+    err paused: no reason given
+    ");
+    assert!(below(&view, 9, WIDE).contains("coder     idle"));
+}
+
+#[test]
+fn a_field_of_a_newer_version_changes_nothing_of_what_is_shown() {
+    let newer = json!({"id": "1", "tool": "shell", "ok": true, "summary": "done", "ms": 12});
+    let events = [event(1, EventKind::ToolResult, "coder", newer)];
+    let told = above(&mut view(Verbosity::Verbose), &events);
+    assert_eq!(told, "err coder: shell answered: done\n");
 }

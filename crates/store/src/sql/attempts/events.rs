@@ -1,7 +1,8 @@
 //! What a worker reports of its attempt: each number once, without a gap.
 
 use agent_worker_protocol::{
-    AttemptId, EventKind, Finished, Millis, NumberedEvent, Usage, WorkerEvent, WorkerOutcome,
+    AttemptId, AttemptRunningData, EventBody, Finished, Millis, NumberedEvent, RetryData,
+    ToolCallData, ToolResultData, Usage, WorkerEvent, WorkerOutcome,
 };
 use serde_json::Value;
 
@@ -54,28 +55,28 @@ fn record_event(
     numbered: &NumberedEvent,
     now: Now,
 ) -> Result<()> {
-    let kind = match &numbered.event {
-        WorkerEvent::Started { .. } => EventKind::AttemptRunning,
-        WorkerEvent::ToolCall { .. } => EventKind::ToolCall,
-        WorkerEvent::ToolResult { .. } => EventKind::ToolResult,
-        WorkerEvent::Usage(usage) => {
-            add_usage(locked, attempt, usage)?;
-            EventKind::Usage
+    let body = match numbered.event.clone() {
+        WorkerEvent::Started { pid } => EventBody::AttemptRunning(AttemptRunningData { pid }),
+        WorkerEvent::ToolCall { id, tool, args } => {
+            EventBody::ToolCall(ToolCallData { id, tool, args })
         }
-        WorkerEvent::Retry { .. } => EventKind::Retry,
+        WorkerEvent::ToolResult { id, tool, ok, summary } => {
+            EventBody::ToolResult(ToolResultData { id, tool, ok, summary })
+        }
+        WorkerEvent::Usage(usage) => {
+            add_usage(locked, attempt, &usage)?;
+            EventBody::Usage(usage)
+        }
+        WorkerEvent::Retry { why } => EventBody::Retry(RetryData { why }),
         // Nobody reads it but the next turn.
-        WorkerEvent::Session { session } => return save_session(locked, attempt, session),
+        WorkerEvent::Session { session } => return save_session(locked, attempt, &session),
         // The log tells of it when the attempt is ended.
         WorkerEvent::Finished(finished) => {
-            let retry = retry_at(finished, numbered.ts, now);
-            return record_finished(locked.tx, attempt.id, finished, retry);
+            let retry = retry_at(&finished, numbered.ts, now);
+            return record_finished(locked.tx, attempt.id, &finished, retry);
         }
     };
-    let mut data = serde_json::to_value(&numbered.event)?;
-    if let Value::Object(fields) = &mut data {
-        fields.remove("kind");
-    }
-    let entry = EventEntry::new(kind).agent(&attempt.fence.agent).attempt(attempt.id).data(data);
+    let entry = EventEntry::new(body).agent(&attempt.fence.agent).attempt(attempt.id);
     locked.append_event(&entry, Now { wall: numbered.ts.min(now.wall), ..now })
 }
 

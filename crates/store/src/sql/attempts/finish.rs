@@ -1,9 +1,9 @@
 //! Ending an attempt: fence, ack or count, answer, dead letters and their notes, in one step.
 
 use agent_worker_protocol::{
-    AttemptEnd, DeliveryState, EventKind, MessageKind, Priority, Sender, Seq,
+    AttemptDeliveries, AttemptEnd, AttemptEndedData, DeliveryData, DeliveryState, EventBody,
+    MessageKind, Priority, Sender, Seq,
 };
-use serde_json::{Value, json};
 
 use crate::{
     db::{self, params},
@@ -68,26 +68,26 @@ pub(crate) fn finish_attempt(
     if settlement.end == AttemptEnd::Ok {
         effects::clear_if_settled(tx, fence.workflow, &live.agent)?;
     }
-    let entry = EventEntry::new(EventKind::AttemptEnded).agent(&live.agent).attempt(live.id);
-    let entry = entry
+    let body = EventBody::AttemptEnded(end_event_data(&settlement.end, &finished));
+    let entry = EventEntry::new(body)
+        .agent(&live.agent)
+        .attempt(live.id)
         .cause(settlement.end.to_string())
-        .next(settlement.not_before.as_ref().map(|until| now.wall_at(until.at)))
-        .data(end_event_data(&settlement.end, &finished)?);
+        .next(settlement.not_before.as_ref().map(|until| now.wall_at(until.at)));
     locked.append_event(&entry, now)?;
     locked.save()?;
     Ok(finished)
 }
 
-/// The end's own fields, and what became of its deliveries.
-fn end_event_data(end: &AttemptEnd, finished: &FinishedAttempt) -> Result<Value> {
-    let mut data = serde_json::to_value(end)?;
-    data["acted"] = serde_json::to_value(&finished.acted)?;
-    data["pending"] = serde_json::to_value(&finished.pending)?;
-    data["dead"] = serde_json::to_value(&finished.dead)?;
-    if let Some(answer) = finished.answer {
-        data["answer"] = serde_json::to_value(answer)?;
-    }
-    Ok(data)
+/// The end of an attempt and the new states of its deliveries.
+fn end_event_data(end: &AttemptEnd, finished: &FinishedAttempt) -> AttemptEndedData {
+    let deliveries = AttemptDeliveries {
+        acted: finished.acted.clone(),
+        pending: finished.pending.clone(),
+        dead: finished.dead.clone(),
+        answer: finished.answer,
+    };
+    AttemptEndedData { end: end.clone(), deliveries: Some(deliveries) }
 }
 
 /// Moves every delivery the attempt has to where it belongs.
@@ -200,8 +200,8 @@ fn notify_dead_letters(
 ) -> Result<()> {
     let why = settlement.end.to_string();
     for seq in dead {
-        let entry = EventEntry::new(EventKind::DeliveryDead).agent(&live.agent).attempt(live.id);
-        let entry = entry.seq(*seq).cause(why.clone()).data(json!({ "seq": seq }));
+        let entry = EventEntry::new(EventBody::DeliveryDead(DeliveryData { seq: *seq }));
+        let entry = entry.agent(&live.agent).attempt(live.id).cause(why.clone());
         locked.append_event(&entry, now)?;
         let note = NewMessage {
             kind: MessageKind::System,
@@ -274,7 +274,7 @@ fn close_attempt(
             now.store.get()
         ])?;
     if let Some(why) = &settlement.stop {
-        let entry = EventEntry::new(EventKind::AgentStopped).agent(&live.agent).attempt(live.id);
+        let entry = EventEntry::new(EventBody::AgentStopped).agent(&live.agent).attempt(live.id);
         locked.append_event(&entry.cause(why.clone()), now)?;
     }
     Ok(())

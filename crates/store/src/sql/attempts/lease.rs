@@ -1,9 +1,9 @@
 //! Starting an attempt: whether one may start, what it takes, and that it is the only one.
 
 use agent_worker_protocol::{
-    AgentName, Epoch, EventKind, InstanceRef, RunMode, Sender, Seq, WorkflowId,
+    AgentName, AttemptStartingData, Epoch, EventBody, InstanceRef, RunMode, Sender, Seq, WorkflowId,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     db::{OptionalExtension, params},
@@ -281,10 +281,10 @@ fn insert_attempt(
              WHERE workflow = ?1 AND name = ?2",
         )?
         .execute(params![workflow, agent, epoch, lease.id.get().as_bytes(), now.wall.get()])?;
-    let seqs: Vec<_> = shown.iter().map(|(seq, _)| seq).collect();
-    let entry =
-        EventEntry::new(EventKind::AttemptStarting).agent(&lease.fence.agent).attempt(lease.id);
-    locked.append_event(&entry.data(json!({ "seqs": seqs, "number": lease.number })), now)
+    let seqs = shown.iter().map(|(seq, _)| *seq).collect();
+    let body = EventBody::AttemptStarting(AttemptStartingData { seqs, number: lease.number });
+    let entry = EventEntry::new(body).agent(&lease.fence.agent).attempt(lease.id);
+    locked.append_event(&entry, now)
 }
 
 #[cfg(test)]
