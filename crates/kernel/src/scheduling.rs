@@ -4,6 +4,8 @@
 //! Invariant: a worker is known by its worker before it is leased, so that a stop never misses one.
 
 pub(crate) mod attempts;
+pub(crate) mod batch;
+pub(crate) mod dead_letter_policy;
 pub(crate) mod limits;
 pub(crate) mod live_state;
 pub(crate) mod prompt;

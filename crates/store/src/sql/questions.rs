@@ -39,12 +39,8 @@ pub(crate) fn ask_question(
         let id = QuestionId::new(locked.next_number("last_question")?);
         let entry = EventEntry::new(EventKind::QuestionOpen).agent(&live.agent).attempt(live.id);
         locked.append_event(&entry.data(json!({ "question": id })), now)?;
-        let options = match &new.options[..] {
-            [] => String::new(),
-            options => format!("\nOptions: {}", options.join(" | ")),
-        };
-        let body = format!("[QUESTION] #{id} {}{options}", new.question);
-        let message = NewMessage { hops: new.hop_context.hops, ..plain_message(body) };
+        let message =
+            NewMessage { hops: new.hop_context.hops, ..plain_message((new.text)(id, new)) };
         let seq = locked.append_message(author, &message, now)?;
         locked.pause_run_if(new.hop_context.pause.as_ref(), &author.sender(), now)?;
         tx.prepare_cached(
