@@ -4,7 +4,7 @@
 //! Invariant: every operation that changes an instance's rows locks the instance's own row first and saves it last.
 //! Invariant: a row that does not match its checksum is never returned as data; `damage.rs` says what is.
 //! Invariant: the store has no randomness and no policy; the caller passes the time and the decisions. The store keeps the
-//! clock that the caller reads ([`Store::now`]).
+//! clock that the caller reads ([`AdminStore::now`]).
 
 mod changes;
 mod clock;
