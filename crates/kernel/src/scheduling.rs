@@ -45,6 +45,8 @@
 //! Invariant: the handle of a worker is registered before its attempt is leased, so that a stop never misses a worker.
 
 pub(crate) mod attempts;
+pub(crate) mod batch;
+pub(crate) mod dead_letter_policy;
 pub(crate) mod limits;
 pub(crate) mod live_state;
 pub(crate) mod prompt;

@@ -1,4 +1,5 @@
-//! Reads 50 messages, or a document of 1 MiB, a number of times and writes them as JSON, as the daemon does.
+//! Reads 50 messages, or a document of 1 MiB, a number of times and writes them as JSON, as the daemon does; or appends
+//! messages under idempotency keys.
 //!
 //! `scripts/read-cost` counts the instructions of this program to find the share of the checksums.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement")]
@@ -6,7 +7,8 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{
-    DocumentPath, Limits, MessageKind, Millis, Priority, RunId, RunMode, Seq, WorkflowId,
+    DocumentPath, EffectKey, Limits, MessageKind, Millis, Priority, RunId, RunMode, Seq,
+    WorkflowId, hash,
 };
 use agent_worker_store::{
     Database, DocumentBase, DocumentWrite, MessageOrder, MessageQuery, NewAgent, NewMessage,
@@ -29,10 +31,20 @@ async fn main() {
         bytes += match what.as_str() {
             "messages" => messages(&store, workflow).await,
             "document" => document(&store, workflow).await,
-            other => panic!("`{other}` is neither messages nor document"),
+            "sends" => send(&store, workflow).await,
+            other => panic!("`{other}` is none of messages, document and sends"),
         };
     }
     println!("{bytes} bytes");
+}
+
+/// Appends one message under an idempotency key.
+async fn send(store: &Arc<dyn Store>, workflow: WorkflowId) -> usize {
+    let key = uuid::Uuid::now_v7().to_string();
+    let key = EffectKey { key, tool: "send".into(), args: hash(&[b"args"]) };
+    let by = WriteContext { actor: WriteActor::User, key: Some(key) };
+    store.message_append(by, workflow, message(7), None, NOW).await.unwrap();
+    1
 }
 
 async fn messages(store: &Arc<dyn Store>, workflow: WorkflowId) -> usize {
@@ -65,18 +77,8 @@ async fn fill(store: &Arc<dyn Store>) -> WorkflowId {
     };
     store.run_create(workflow, run, NOW).await.unwrap();
     for n in 0..MESSAGES {
-        let message = NewMessage {
-            kind: MessageKind::Message,
-            body: format!("message {n}: {}", "some words of it ".repeat(12)),
-            data: Vec::new(),
-            reply_to: None,
-            hops: 0,
-            priority: Priority::Normal,
-            resource: None,
-            recipients: vec![Recipient { agent: "a".parse().unwrap(), wake: Wake::Batched }],
-        };
         store
-            .message_append(WriteContext::new(WriteActor::User), workflow, message, None, NOW)
+            .message_append(WriteContext::new(WriteActor::User), workflow, message(n), None, NOW)
             .await
             .unwrap();
     }
@@ -85,4 +87,17 @@ async fn fill(store: &Arc<dyn Store>) -> WorkflowId {
     let write = DocumentWrite { workflow, path, content, base, max_bytes: most };
     store.document_put(WriteContext::new(WriteActor::User), write, NOW).await.unwrap();
     workflow
+}
+
+fn message(n: u32) -> NewMessage {
+    NewMessage {
+        kind: MessageKind::Message,
+        body: format!("message {n}: {}", "some words of it ".repeat(12)),
+        data: Vec::new(),
+        reply_to: None,
+        hops: 0,
+        priority: Priority::Normal,
+        resource: None,
+        recipients: vec![Recipient { agent: "a".parse().unwrap(), wake: Wake::Batched }],
+    }
 }

@@ -1,7 +1,7 @@
 //! Damaged rows: how they are named, which of them are known, and which a caller's reads left out.
 //!
 //! A read of one row returns [`Error::Damaged`]. A list leaves the damaged row out and reports it: to the caller through
-//! [`observe_damage`], to everybody through the register behind `Store::damage`, and to the log.
+//! [`observe_damage`], to everybody through the register behind `AdminStore::damage_list`, and to the log.
 
 use std::{
     cell::RefCell,
@@ -91,7 +91,7 @@ pub(crate) fn collect_skipped<T>(work: impl FnOnce() -> Result<T>) -> Result<(T,
 pub(crate) struct DamageRegister(Arc<Mutex<BTreeSet<DamagedRow>>>);
 
 impl DamageRegister {
-    /// Takes note of the damage in the outcome of [`watch`].
+    /// Takes note of the damage in the outcome of [`collect_skipped`].
     pub(crate) fn record<T>(&self, watched: Result<(T, Vec<DamagedRow>)>) -> Result<T> {
         match watched {
             Ok((result, left_out)) => {

@@ -11,8 +11,9 @@ mod runs;
 
 pub use approvals::{Approval, ApprovalAnswer, ApprovalQuery, NewApproval};
 pub use attempts::{
-    AttemptRow, Blame, DeadLetterText, FinishedAttempt, JournalEntry, Lease, LeaseFacts,
-    LeaseOutcome, LeaseRule, LeaseStep, LimitScope, NewAttempt, Settlement, ShownMessage, TurnRow,
+    AttemptRow, Blame, DeadLetterText, DeliveryFailureCounts, DeliveryRule, DeliveryVerdict,
+    FinishedAttempt, JournalEntry, Lease, LeaseFacts, LeaseOutcome, LeaseRule, LeaseStep,
+    LeasedDelivery, LimitScope, NewAttempt, Settlement, ShownMessage, TurnRow,
 };
 pub use documents::{
     Document, DocumentBase, DocumentConflict, DocumentEdit, DocumentInfo, DocumentWrite,
@@ -25,8 +26,9 @@ pub use files::{
 pub use integrity::IntegrityReport;
 pub use messages::{MessageOrder, MessageQuery, NewMessage, Once, Recipient, Wake};
 pub use proposals::{
-    DeadlineStatus, HopContext, NewBallot, NewCancellation, NewProposal, NewQuestion,
-    ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery, QuestionRow, TallyRule,
+    BindingEffect, DeadlineStatus, EndRecipients, HopContext, NewBallot, NewCancellation,
+    NewProposal, NewQuestion, ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery,
+    QuestionRow, TallyRule,
 };
 pub use runs::{
     AgentRow, Instance, InstanceQuery, LiveAttempt, NewAgent, NewRun, NotBefore, ReadyAgent,

@@ -2,6 +2,10 @@
 //! dozen lines that keep nothing on disk. `AW_SEQUENCES` says how many; without it, as many as a few seconds hold.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+#[expect(dead_code, reason = "the conformance suite uses the rest")]
+#[path = "conformance/rules.rs"]
+mod rules;
+
 use std::{
     cmp::Reverse,
     sync::Arc,
@@ -13,9 +17,9 @@ use agent_worker_protocol::{
     Millis, Priority, RunId, RunMode, Seq, WorkflowId, hash,
 };
 use agent_worker_store::{
-    Blame, Database, Error, Fence, FinishedAttempt, LeaseOutcome, LeaseStep, NewAgent, NewAttempt,
-    NewMessage, NewRun, Now, Recipient, Retention, Settlement, ShownMessage, Store, StoreTime,
-    Wake, WriteActor, WriteContext,
+    Blame, Database, Error, Fence, FinishedAttempt, LeaseOutcome, NewAgent, NewAttempt, NewMessage,
+    NewRun, Now, Recipient, Retention, Settlement, ShownMessage, Store, StoreTime, Wake,
+    WriteActor, WriteContext,
 };
 use uuid::Uuid;
 
@@ -244,9 +248,11 @@ impl StoreAndModel {
         let number = self.rng.below(u64::MAX);
         let id = AttemptId::new(Uuid::from_u64_pair(2, number));
         let new = NewAttempt { id, token: hash(&[&number.to_le_bytes()]) };
-        let rule = |_: &_| LeaseStep::Start;
-        let leased =
-            self.store.attempt_lease(self.workflow, name(agent), new, rule, NOW).await.unwrap();
+        let leased = self
+            .store
+            .attempt_lease(self.workflow, name(agent), new, rules::LEASE_RULE, NOW)
+            .await
+            .unwrap();
         let lease = match (self.model.activation(agent), leased) {
             (None, LeaseOutcome::NotReady) => return,
             (Some((oldest, taken)), LeaseOutcome::Attempt(lease)) => {
@@ -283,6 +289,7 @@ impl StoreAndModel {
             answer: None,
             not_before: None,
             stop: None,
+            delivery_rule: rules::delivery_rule,
             dead_letter_text: |agent, seq, why| format!("{agent} {seq} {why}"),
         };
         let finished = self.store.attempt_finish(fence, settlement, NOW).await;

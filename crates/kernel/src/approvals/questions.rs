@@ -20,6 +20,15 @@ use crate::{
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
 const MAX_QUESTION_OPTIONS: usize = 20;
 
+/// Words the message that asks a question.
+fn question_text(id: QuestionId, new: &NewQuestion) -> String {
+    let options = match &new.options[..] {
+        [] => String::new(),
+        options => format!("\nOptions: {}", options.join(" | ")),
+    };
+    format!("[QUESTION] #{id} {}{options}", new.question)
+}
+
 impl Kernel {
     /// Asks a person something, as an agent.
     pub async fn ask_human(
@@ -48,7 +57,12 @@ impl Kernel {
         }
         let instance = self.resolve_instance(who, &InstanceSelector::default()).await?;
         let run_context = self.run_context(attempt.run).await?;
-        let new = NewQuestion { question, options, hop_context: proposal_hops(who, &run_context) };
+        let new = NewQuestion {
+            question,
+            options,
+            text: question_text,
+            hop_context: proposal_hops(who, &run_context),
+        };
         let now = self.now();
         let once =
             self.store.question_ask(who.author_with_key(key)?, instance.id, new, now).await?;

@@ -7,7 +7,7 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{Blame, NotBefore, Settlement, StoreTime, WaitReason};
 
-use crate::scheduling::runner::WorkerExit;
+use crate::scheduling::{dead_letter_policy::delivery_verdict, runner::WorkerExit};
 
 /// Uncounted failures in a row after which a delivery is dead all the same.
 const MAX_SETBACKS: u32 = 10;
@@ -169,7 +169,15 @@ pub(crate) fn settlement(
         | AttemptEnd::Interrupted { .. }
         | AttemptEnd::Stopped => None,
     };
-    Settlement { end, blame, answer: None, not_before, stop, dead_letter_text: dead_letter_note }
+    Settlement {
+        end,
+        blame,
+        answer: None,
+        not_before,
+        stop,
+        delivery_rule: delivery_verdict,
+        dead_letter_text: dead_letter_note,
+    }
 }
 
 fn blame(end: &AttemptEnd, evidence: &AttemptEvidence<'_>, record: &RetryRecord) -> Blame {

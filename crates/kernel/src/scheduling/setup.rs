@@ -24,7 +24,7 @@ use crate::{
         size_limits::{self, MessageText},
     },
     scheduling::runner::{ShellCommand, ShellOutcome},
-    voting::proposals::default_electorate,
+    voting::{notices, proposals::default_electorate},
 };
 
 /// How much of a failing command's complaint is shown.
@@ -253,6 +253,7 @@ fn election_proposal(run_context: &RunContext) -> Option<NewProposal> {
     Some(NewProposal {
         terms,
         voting_period: ELECTION_DURATION,
+        recipients: notices::voters_to_wake,
         hop_context: HopContext::default(),
     })
 }

@@ -24,7 +24,7 @@ use crate::{
     messaging::{recipients::Recipients, size_limits::MessageText},
     runs::agent_join,
     scheduling::{
-        limits, prompt, retry_policy,
+        batch, limits, prompt, retry_policy,
         retry_policy::{AttemptEvidence, RetryRecord, WorkerStopReason},
         runner::{EventTail, WorkerExit},
     },
@@ -98,7 +98,7 @@ impl Kernel {
         worker: &WorkerHandle,
     ) -> Result<u32> {
         let new = NewAttempt { id, token: tokens::token_hash(&token) };
-        let (rule, now) = (limits::lease_step, self.now());
+        let (rule, now) = (batch::LEASE_RULE, self.now());
         match self.store.attempt_lease(run_context.workflow, agent.clone(), new, rule, now).await {
             Ok(LeaseOutcome::Attempt(lease)) => {
                 self.run_attempt(run_context, &lease, token, worker).await

@@ -17,7 +17,7 @@ use crate::{
     kernel::{Kernel, Principal, RunContext},
     scheduling::limits,
     voting::{
-        tally,
+        notices, tally,
         terms::{self, terms},
     },
 };
@@ -69,6 +69,7 @@ impl Kernel {
         let new = NewProposal {
             terms,
             voting_period: lasts,
+            recipients: notices::voters_to_wake,
             hop_context: proposal_hops(who, &run_context),
         };
         let once = self.store.proposal_create(by, instance.id, new, now).await?;
@@ -122,8 +123,13 @@ impl Kernel {
         let said = proposal_hops(who, &*self.run_context(run).await?);
         let why = request.why.map(|why| terms::single_line(&why, "a reason")).transpose();
         let why = why.map_err(Error::BadRequest)?;
-        let cancel =
-            NewCancellation { proposal: id, why, authority: voting_right(who), hop_context: said };
+        let cancel = NewCancellation {
+            proposal: id,
+            why,
+            authority: voting_right(who),
+            recipients: notices::agents_to_wake_at_end,
+            hop_context: said,
+        };
         let now = self.now();
         let once = self.store.proposal_cancel(by, instance.id, cancel, now).await?;
         let deduplicated = once.is_deduplicated();
@@ -216,7 +222,12 @@ impl Kernel {
     fn new_deciding(&self) -> Result<TallyRule> {
         let secret = self.random.random_bytes()?;
         let dice = secret.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        Ok(TallyRule { tally: tally::tally, tie_break_seed: dice })
+        Ok(TallyRule {
+            tally: tally::tally,
+            tie_break_seed: dice,
+            recipients: notices::agents_to_wake_at_end,
+            effect_text: notices::effect_text,
+        })
     }
 }
 

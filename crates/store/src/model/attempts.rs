@@ -58,8 +58,16 @@ pub enum LeaseStep {
     Stop(String),
 }
 
-/// Decides whether one more attempt may start.
-pub type LeaseRule = fn(&LeaseFacts) -> LeaseStep;
+/// The rules for starting an attempt: pure functions of the kernel, called inside the store's transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseRule {
+    /// Decides whether one more attempt may start.
+    pub may_start: fn(&LeaseFacts) -> LeaseStep,
+    /// The most pending messages that are read for `select_batch`.
+    pub max_messages: u32,
+    /// Selects and orders the messages of an activation: from the one it is named after and the other pending ones.
+    pub select_batch: fn(Vec<ShownMessage>, Vec<ShownMessage>) -> Vec<ShownMessage>,
+}
 
 /// What came of asking for a lease.
 #[derive(Clone, Debug)]
@@ -176,6 +184,8 @@ pub struct Settlement {
     pub not_before: Option<NotBefore>,
     /// Why its agent is not woken any more in this run.
     pub stop: Option<String>,
+    /// Decides the next state of each delivery that the attempt has.
+    pub delivery_rule: DeliveryRule,
     /// What a dead letter is told as.
     pub dead_letter_text: DeadLetterText,
 }
@@ -196,6 +206,42 @@ pub enum Blame {
         max: u32,
     },
 }
+
+/// A delivery that an attempt has.
+#[derive(Clone, Copy, Debug)]
+pub struct LeasedDelivery {
+    /// The message.
+    pub seq: Seq,
+    /// True for mail that came during the turn.
+    pub joined: bool,
+    /// The failures of earlier attempts.
+    pub counts: DeliveryFailureCounts,
+}
+
+/// The failures of the attempts that had a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryFailureCounts {
+    /// Counted failures.
+    pub failures: u32,
+    /// Uncounted failures in a row.
+    pub uncounted: u32,
+    /// True for a delivery that is tried without others.
+    pub alone: bool,
+}
+
+/// The next state of a delivery whose attempt has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryVerdict {
+    /// It is done.
+    Acted,
+    /// It waits for another attempt.
+    Pending(DeliveryFailureCounts),
+    /// Its attempts are used up.
+    Dead(DeliveryFailureCounts),
+}
+
+/// Decides the next state of a delivery from the end of its attempt: a pure function of the kernel.
+pub type DeliveryRule = fn(&LeasedDelivery, &AttemptEnd, Blame) -> DeliveryVerdict;
 
 /// Words the note in the channel that tells of a dead letter: whose, which, why.
 pub type DeadLetterText = fn(&AgentName, Seq, &str) -> String;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AgentName, Millis, PauseCause, Proposal, ProposalId, QuestionId, RunId, Terms, VoteOutcome,
+    AgentName, Millis, PauseCause, Proposal, ProposalId, QuestionId, Role, RunId, Sender, Seq,
+    Terms, VoteOutcome,
 };
 
 /// A proposal to be made. Its creator is who writes, never a field.
@@ -13,6 +14,8 @@ pub struct NewProposal {
     pub terms: Terms,
     /// How long votes are accepted.
     pub voting_period: Duration,
+    /// Lists the agents that the new proposal wakes.
+    pub recipients: fn(&Proposal) -> Vec<AgentName>,
     /// What follows from saying so in the channel.
     pub hop_context: HopContext,
 }
@@ -41,6 +44,8 @@ pub struct NewCancellation {
     pub why: Option<String>,
     /// By what right.
     pub authority: ProposalAuthority,
+    /// Lists the agents that the end wakes.
+    pub recipients: EndRecipients,
     /// What follows from saying so in the channel.
     pub hop_context: HopContext,
 }
@@ -70,6 +75,31 @@ pub struct TallyRule {
     pub tally: fn(&Proposal, u64, DeadlineStatus) -> ProposalStep,
     /// A number nobody could guess, for ties that chance decides.
     pub tie_break_seed: u64,
+    /// Lists the agents that the end wakes.
+    pub recipients: EndRecipients,
+    /// Words the change that a binding decision has made.
+    pub effect_text: fn(&BindingEffect) -> String,
+}
+
+/// Lists the agents that the end of a proposal wakes: a pure function of the kernel. Its arguments are the proposal, the
+/// sender whose vote or cancellation ended it, and the agent that was assigned a message it has been shown before.
+pub type EndRecipients = fn(&Proposal, Option<&Sender>, Option<&AgentName>) -> Vec<AgentName>;
+
+/// The change that a binding decision has made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindingEffect {
+    /// A gate is open.
+    GateOpened(String),
+    /// The vote did not open the gate.
+    GateUnchanged(String),
+    /// The option that won is no agent of the run: nothing was changed.
+    NoSuchAgent(String),
+    /// An agent has a role.
+    RoleAssigned(AgentName, Role),
+    /// A message is the work of one agent.
+    MessageAssigned(Seq, AgentName),
+    /// The message to be assigned does not exist any more.
+    MessageMissing(Seq),
 }
 
 /// Whether a proposal's deadline has passed.
@@ -114,6 +144,8 @@ pub struct NewQuestion {
     pub question: String,
     /// What can be answered; empty: anything.
     pub options: Vec<String>,
+    /// Words the message that asks it.
+    pub text: fn(QuestionId, &NewQuestion) -> String,
     /// What follows from saying so in the channel.
     pub hop_context: HopContext,
 }

@@ -12,21 +12,21 @@ use super::{
 use crate::{
     db::{self, Connection, OptionalExtension, params},
     error::{Error, Result},
+    model::BindingEffect,
     time::Now,
 };
 
-/// What was done.
+/// The change that a decision has made, and the agent it is news for.
 #[derive(Default)]
-pub(crate) struct BindingEffect {
-    /// In words.
-    pub(crate) effect: Option<String>,
-    /// Who has to be told, beside whoever made the proposal.
-    pub(crate) wakes: Option<AgentName>,
+pub(crate) struct EnforcedDecision {
+    pub(crate) effect: Option<BindingEffect>,
+    /// An agent that was assigned a message it has been shown before.
+    pub(crate) assigned: Option<AgentName>,
 }
 
-impl BindingEffect {
-    fn with_effect(effect: String) -> Self {
-        Self { effect: Some(effect), wakes: None }
+impl EnforcedDecision {
+    fn with_effect(effect: BindingEffect) -> Self {
+        Self { effect: Some(effect), assigned: None }
     }
 }
 
@@ -36,34 +36,34 @@ pub(crate) fn enforce_decision(
     proposal: &Proposal,
     state: &ProposalState,
     now: Now,
-) -> Result<BindingEffect> {
+) -> Result<EnforcedDecision> {
     let Terms { binding, role, work, gate, .. } = &proposal.terms;
     let (true, Some(decided)) = (*binding, state.decided_option()) else {
-        return Ok(BindingEffect::default());
+        return Ok(EnforcedDecision::default());
     };
     if let Some(gate) = gate {
         return open_gate(locked, proposal, state, gate);
     }
     if role.is_none() && work.is_none() {
-        return Ok(BindingEffect::default());
+        return Ok(EnforcedDecision::default());
     }
     let chosen = decided.parse().ok().map(|name: AgentName| locked.find_agent(&name)).transpose();
     let chosen = match chosen {
         Ok(Some(chosen)) => chosen,
         Ok(None) | Err(Error::NotFound(_)) => {
-            return Ok(BindingEffect::with_effect(format!(
-                "{decided} takes no part any more: nothing was changed"
+            return Ok(EnforcedDecision::with_effect(BindingEffect::NoSuchAgent(
+                decided.to_owned(),
             )));
         }
         Err(error) => return Err(error),
     };
     if let Some(role) = role {
         roles::assign_role(locked, *role, &chosen)?;
-        return Ok(BindingEffect::with_effect(format!("{chosen} is {role}")));
+        return Ok(EnforcedDecision::with_effect(BindingEffect::RoleAssigned(chosen, *role)));
     }
     match work {
         Some(seq) => assign_message(locked, *seq, chosen, now),
-        None => Ok(BindingEffect::default()),
+        None => Ok(EnforcedDecision::default()),
     }
 }
 
@@ -73,11 +73,11 @@ fn open_gate(
     proposal: &Proposal,
     state: &ProposalState,
     gate: &str,
-) -> Result<BindingEffect> {
+) -> Result<EnforcedDecision> {
     let approved =
         matches!(state, ProposalState::Resolved { .. }) && state.decided_option() == Some(APPROVE);
     if !approved {
-        return Ok(BindingEffect::with_effect(format!("gate {gate} stays as it was")));
+        return Ok(EnforcedDecision::with_effect(BindingEffect::GateUnchanged(gate.to_owned())));
     }
     let run = locked.live_run()?.number;
     locked
@@ -86,7 +86,7 @@ fn open_gate(
             "INSERT INTO gate (workflow, run, name, proposal) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
         )?
         .execute(params![locked.workflow.get(), run.0, gate, proposal.id.get()])?;
-    Ok(BindingEffect::with_effect(format!("gate {gate} is open")))
+    Ok(EnforcedDecision::with_effect(BindingEffect::GateOpened(gate.to_owned())))
 }
 
 /// The gates of a run that are open.
@@ -106,10 +106,10 @@ fn assign_message(
     work: Seq,
     winner: AgentName,
     now: Now,
-) -> Result<BindingEffect> {
+) -> Result<EnforcedDecision> {
     let why = format!("assigned to {winner}");
     notices::drop_unneeded(locked, work, Some(&winner), &why, now)?;
-    let effect = format!("message #{work} is {winner}'s");
+    let effect = BindingEffect::MessageAssigned(work, winner.clone());
     let key = params![locked.workflow.get(), work.get(), winner.as_str()];
     let before = locked
         .tx
@@ -121,7 +121,7 @@ fn assign_message(
     match before {
         // It was shown the message, or is being shown it, before it was its own: it is told.
         Some(DeliveryState::Leased | DeliveryState::Acted) => {
-            return Ok(BindingEffect { effect: Some(effect), wakes: Some(winner) });
+            return Ok(EnforcedDecision { effect: Some(effect), assigned: Some(winner) });
         }
         None | Some(DeliveryState::Pending | DeliveryState::Dead | DeliveryState::Dropped) => {}
     }
@@ -136,7 +136,7 @@ fn assign_message(
         )?
         .execute_counted(params![locked.workflow.get(), work.get(), winner.as_str(), run.0])?;
     if given == 0 {
-        return Ok(BindingEffect::with_effect(format!("message #{work} is not there any more")));
+        return Ok(EnforcedDecision::with_effect(BindingEffect::MessageMissing(work)));
     }
-    Ok(BindingEffect::with_effect(effect))
+    Ok(EnforcedDecision::with_effect(effect))
 }

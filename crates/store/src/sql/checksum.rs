@@ -6,10 +6,10 @@
 //! Columns that change after the row is written are treated in one of two ways:
 //! - *Outside the checksum*: counters and states. `run`: `state`, `detail`, `ended`, `last_seq`, `since`, `forgotten`,
 //!   turns and usage. `attempt`: `last_no`, `turn` and usage. `resource`: `run`.
-//! - *Inside*: the updating statement runs in [`Table::update`], which writes the checksum again. A row that was damaged
+//! - *Inside*: the updating statement runs in [`ChecksumTable::update`], which writes the checksum again. A row that was damaged
 //!   before the update keeps its old checksum, so that an update never makes damage look intact.
 //!
-//! `message` also has the SHA-256 of `content.rs`. A read verifies the xxh3, which is cheaper,
+//! `message` also has the SHA-256 of `hashed_message.rs`. A read verifies the xxh3, which is cheaper,
 //! and only rows without one by their SHA-256. `instance_verify` recomputes every SHA-256.
 //!
 //! `run` has a second checksum over its id alone, because the id is read with every row of the run ([`RUN_ID`]).
@@ -197,7 +197,7 @@ impl ChecksumTable {
     }
 
     /// Lets a row pass whose checksum, `written`, is that of these values, given in their order. A list that is read often
-    /// does this instead of [`Table::check`]: SQLite then hands every column over once instead of twice.
+    /// does this instead of [`ChecksumTable::check`]: SQLite then hands every column over once instead of twice.
     pub(crate) fn verify_values<const N: usize>(
         &self,
         values: [ValueRef<'_>; N],

@@ -20,7 +20,7 @@ pub(crate) struct SystemNotice<'a> {
     pub(crate) body: String,
     pub(crate) reply_to: Option<Seq>,
     /// Whom it wakes, of those who take part.
-    pub(crate) recipients: &'a [&'a AgentName],
+    pub(crate) recipients: &'a [AgentName],
 }
 
 /// Says it. Who has left is told nothing.
@@ -33,7 +33,7 @@ pub(crate) fn post_notice(
     let mut recipients = Vec::new();
     for agent in notice.recipients {
         if locked.has_agent(agent)? {
-            recipients.push(Recipient { agent: (*agent).clone(), wake: Wake::Batched });
+            recipients.push(Recipient { agent: agent.clone(), wake: Wake::Batched });
         }
     }
     let message = NewMessage {

@@ -66,9 +66,9 @@ pub(crate) fn open_proposal(
     let body = EventBody::ProposalActive(ProposalActiveData { proposal: id });
     let entry = EventEntry::new(body).by(&author.sender()).attempt(author.attempt());
     locked.append_event(&entry.next(proposal.deadline), now)?;
-    let voters: Vec<_> =
-        proposal.voting_agents().filter(|name| !is_creator(&proposal, name)).collect();
-    let notice = SystemNotice { body: proposal.notice_text(), reply_to: None, recipients: &voters };
+    let recipients = (new.recipients)(&proposal);
+    let notice =
+        SystemNotice { body: proposal.notice_text(), reply_to: None, recipients: &recipients };
     let seq = notices::post_notice(locked, &notice, &new.hop_context, now)?;
     locked.tx
         .prepare_cached(
@@ -90,10 +90,6 @@ pub(crate) fn open_proposal(
             now.store.plus(new.voting_period).get()
         ])?;
     Ok(id)
-}
-
-fn is_creator(proposal: &Proposal, name: &AgentName) -> bool {
-    matches!(&proposal.created_by, Sender::Agent(creator) if creator == name)
 }
 
 /// Takes a vote, or another one in its place, and decides the proposal if that is enough.
@@ -177,7 +173,8 @@ pub(crate) fn cancel(
             return Err(Error::NotCreator(proposal.created_by));
         }
         let state = ProposalState::Cancelled { by: by.clone(), why: cancel.why.clone() };
-        end_proposal(locked, proposal, state, Some(&by), &cancel.hop_context, now)
+        let wakes = (cancel.recipients)(&proposal, Some(&by), None);
+        end_proposal(locked, proposal, state, &wakes, &cancel.hop_context, now)
     })
 }
 
@@ -240,14 +237,14 @@ fn tally_and_apply(
     now: Now,
 ) -> Result<ProposalState> {
     let deadline = if now.store >= due { DeadlineStatus::Passed } else { DeadlineStatus::Ahead };
-    let state = match (deciding.tally)(&proposal, deciding.tie_break_seed, deadline) {
+    let mut state = match (deciding.tally)(&proposal, deciding.tie_break_seed, deadline) {
         ProposalStep::Stay => return Ok(ProposalState::Active),
         ProposalStep::Tied => {
             if let Sender::Agent(creator) = &proposal.created_by {
                 let notice = SystemNotice {
                     body: proposal.tie_notice_text(),
                     reply_to: None,
-                    recipients: &[creator],
+                    recipients: std::slice::from_ref(creator),
                 };
                 notices::post_notice(locked, &notice, hop_context, now)?;
             }
@@ -258,36 +255,31 @@ fn tally_and_apply(
             ProposalState::Expired { fallback: proposal.terms.fallback.clone(), effect: None }
         }
     };
-    end_proposal(locked, proposal, state, voter, hop_context, now)
-}
-
-/// Ends a proposal: what it binds, its row, what is told and who is woken by that.
-fn end_proposal(
-    locked: &mut LockedInstance<'_>,
-    proposal: Proposal,
-    mut state: ProposalState,
-    actor: Option<&Sender>,
-    hop_context: &HopContext,
-    now: Now,
-) -> Result<ProposalState> {
-    let bound = binding::enforce_decision(locked, &proposal, &state, now)?;
+    let enforced = binding::enforce_decision(locked, &proposal, &state, now)?;
     match &mut state {
         ProposalState::Resolved { verdict: VoteOutcome::Winner { .. }, effect }
-        | ProposalState::Expired { effect, .. } => *effect = bound.effect,
+        | ProposalState::Expired { effect, .. } => {
+            *effect = enforced.effect.as_ref().map(deciding.effect_text);
+        }
         ProposalState::Resolved { verdict: VoteOutcome::NoDecision, .. }
         | ProposalState::Active
         | ProposalState::Cancelled { .. } => {}
     }
-    let mut wakes: Vec<AgentName> = bound.wakes.into_iter().collect();
-    match &proposal.created_by {
-        // Whoever ends its own proposal knows.
-        Sender::Agent(creator) if actor != Some(&proposal.created_by) => {
-            wakes.push(creator.clone());
-        }
-        Sender::Agent(_) | Sender::User | Sender::System | Sender::Client(_) => {}
-    }
+    let wakes = (deciding.recipients)(&proposal, voter, enforced.assigned.as_ref());
+    end_proposal(locked, proposal, state, &wakes, hop_context, now)
+}
+
+/// Ends a proposal: its row, the notice of its end, and the kickoff that waited for it.
+fn end_proposal(
+    locked: &mut LockedInstance<'_>,
+    proposal: Proposal,
+    state: ProposalState,
+    wakes: &[AgentName],
+    hop_context: &HopContext,
+    now: Now,
+) -> Result<ProposalState> {
     let (id, ended) = (proposal.id, state.clone());
-    announce_end(locked, proposal, state, hop_context, &wakes, now)?;
+    announce_end(locked, proposal, state, hop_context, wakes, now)?;
     runs::write_kickoff(locked, id, now)?;
     Ok(ended)
 }
@@ -314,9 +306,8 @@ fn announce_end(
     // Nobody is woken to vote on what is over.
     let over = format!("proposal #{} is {}", proposal.id, proposal.state.word());
     notices::drop_unneeded(locked, told, None, &over, now)?;
-    let wakes: Vec<_> = wakes.iter().collect();
     let notice =
-        SystemNotice { body: proposal.notice_text(), reply_to: Some(told), recipients: &wakes };
+        SystemNotice { body: proposal.notice_text(), reply_to: Some(told), recipients: wakes };
     notices::post_notice(locked, &notice, hop_context, now).map(drop)
 }
 

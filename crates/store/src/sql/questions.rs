@@ -40,12 +40,8 @@ pub(crate) fn ask_question(
         let body = EventBody::QuestionOpen(QuestionData { question: id });
         let entry = EventEntry::new(body).agent(&live.agent).attempt(live.id);
         locked.append_event(&entry, now)?;
-        let options = match &new.options[..] {
-            [] => String::new(),
-            options => format!("\nOptions: {}", options.join(" | ")),
-        };
-        let body = format!("[QUESTION] #{id} {}{options}", new.question);
-        let message = NewMessage { hops: new.hop_context.hops, ..plain_message(body) };
+        let message =
+            NewMessage { hops: new.hop_context.hops, ..plain_message((new.text)(id, new)) };
         let seq = locked.append_message(author, &message, now)?;
         locked.pause_run_if(new.hop_context.pause.as_ref(), &author.sender(), now)?;
         tx.prepare_cached(

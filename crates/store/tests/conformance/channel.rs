@@ -12,8 +12,9 @@ use agent_worker_store::{
 };
 use tokio::task::JoinSet;
 
-use crate::team::{
-    NOW, Team, anything, attempt, client, delivered, end, name, new_run, seqs, text, user,
+use crate::{
+    rules::LEASE_RULE,
+    team::{NOW, Team, attempt, client, delivered, end, name, new_run, seqs, text, user},
 };
 
 fn all() -> MessageQuery {
@@ -283,7 +284,7 @@ pub(crate) async fn a_message_over_a_limit_is_stored_and_its_run_paused_in_one_s
     assert_eq!(sent, Once::New(Seq::new(1)));
     assert_eq!(store.run_get(team.run).await.unwrap().state, RunState::Paused { cause });
     let leased =
-        store.attempt_lease(team.workflow, name("a"), attempt(), anything, NOW).await.unwrap();
+        store.attempt_lease(team.workflow, name("a"), attempt(), LEASE_RULE, NOW).await.unwrap();
     assert!(matches!(leased, LeaseOutcome::NotReady));
     assert_eq!(team.kinds().await, ["run.setup", "run.running", "message", "run.paused"]);
 }

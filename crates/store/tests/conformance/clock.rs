@@ -8,7 +8,8 @@ use agent_worker_protocol::{
 use agent_worker_store::{NotBefore, Now, Settlement, Store, WaitReason};
 
 use crate::{
-    proposals::{TALLY_RULE, VOTING_PERIOD, propose, terms},
+    proposals::{VOTING_PERIOD, propose, terms},
+    rules::TALLY_RULE,
     team::{NOW, Team, crashed, ok, user},
 };
 

@@ -4,14 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{Epoch, EventKind, LimitKind, PauseCause, Priority, RunMode, RunState};
 use agent_worker_store::{
-    Blame, LeaseFacts, LeaseOutcome, LeaseStep, LimitScope, NewMessage, NewRun, NotBefore,
-    ReadyAgent, RunStep, Settlement, Store, WaitReason, Wake,
+    Blame, LeaseFacts, LeaseOutcome, LeaseRule, LeaseStep, LimitScope, NewMessage, NewRun,
+    NotBefore, ReadyAgent, RunStep, Settlement, Store, WaitReason, Wake,
 };
 use tokio::task::JoinSet;
 
-use crate::team::{
-    LIMITS, NOW, Team, anything, attempt, crashed, cut_short, delivered, name, new_run, ok, seqs,
-    shown, text, user,
+use crate::{
+    rules::LEASE_RULE,
+    team::{
+        LIMITS, NOW, Team, attempt, crashed, cut_short, delivered, name, new_run, ok, seqs, shown,
+        text, user,
+    },
 };
 
 async fn ready(team: &Team) -> Vec<ReadyAgent> {
@@ -139,7 +142,8 @@ pub(crate) async fn a_limit_pauses_the_run_in_the_lease(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
     team.say("go", &["a", "b"]).await;
     let lease = team.lease("a").await;
-    let ask = || store.attempt_lease(team.workflow, name("b"), attempt(), one_turn, NOW);
+    let rule = LeaseRule { may_start: one_turn, ..LEASE_RULE };
+    let ask = || store.attempt_lease(team.workflow, name("b"), attempt(), rule, NOW);
     let LeaseOutcome::Paused(cause) = ask().await.unwrap() else { panic!("a pause was expected") };
     assert_eq!(cause.to_string(), "turn limit (0 + 1 of 1)");
     assert_eq!(store.run_get(team.run).await.unwrap().state, RunState::Paused { cause });
@@ -164,8 +168,9 @@ pub(crate) async fn a_standalone_agent_at_its_limit_is_stopped_alone(store: Arc<
     store.run_create(workflow, new, NOW).await.unwrap();
     store.run_start(team.run, None, NOW).await.unwrap();
     let later = NOW.plus(Duration::from_secs(1));
+    let rule = LeaseRule { may_start: one_turn, ..LEASE_RULE };
     let ask = async |agent| {
-        let leased = store.attempt_lease(workflow, name(agent), attempt(), one_turn, later).await;
+        let leased = store.attempt_lease(workflow, name(agent), attempt(), rule, later).await;
         leased.unwrap()
     };
     team.say("one", &["a", "b"]).await;
@@ -193,7 +198,7 @@ pub(crate) async fn a_token_finds_its_attempt_while_it_lives(store: Arc<dyn Stor
     let team = Team::new(&store, &["a"]).await;
     team.say("go", &["a"]).await;
     let new = attempt();
-    let leased = store.attempt_lease(team.workflow, name("a"), new, anything, NOW).await.unwrap();
+    let leased = store.attempt_lease(team.workflow, name("a"), new, LEASE_RULE, NOW).await.unwrap();
     let LeaseOutcome::Attempt(lease) = leased else { panic!("a lease was expected") };
     let found = store.attempt_by_token(new.token).await.unwrap().unwrap();
     assert_eq!((found.id, &found.fence, found.run), (lease.id, &lease.fence, team.run));

@@ -18,6 +18,7 @@ mod members;
 mod proposals;
 mod race;
 mod reports;
+mod rules;
 mod runs;
 mod suggestions;
 mod team;

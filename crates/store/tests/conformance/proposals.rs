@@ -7,31 +7,17 @@ use agent_worker_protocol::{
     ProposalState, Role, Rule, RunState, Sender, Seq, Terms, TieBreaker, VoteOutcome,
 };
 use agent_worker_store::{
-    DeadlineStatus, Error, HopContext, Lease, NewBallot, NewCancellation, NewProposal, NewQuestion,
-    Once, ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery, RunStep, Store, TallyRule,
-    WriteActor, WriteContext,
+    Error, HopContext, Lease, NewBallot, NewCancellation, NewProposal, NewQuestion, Once,
+    ProposalAuthority, ProposalQuery, QuestionQuery, RunStep, Store, WriteActor, WriteContext,
 };
 use tokio::task::JoinSet;
 
-use crate::team::{NOW, Team, agent, client, end, keyed, name, new_run, ok, text, user};
+use crate::{
+    rules::{self, TALLY_RULE},
+    team::{NOW, Team, agent, client, end, keyed, name, new_run, ok, text, user},
+};
 
 pub(crate) const VOTING_PERIOD: Duration = Duration::from_secs(1);
-pub(crate) const TALLY_RULE: TallyRule = TallyRule { tally: two_votes_win, tie_break_seed: 7 };
-
-/// Two votes win; when the time is up it has expired.
-fn two_votes_win(proposal: &Proposal, _: u64, deadline: DeadlineStatus) -> ProposalStep {
-    let won = proposal.vote_counts().into_iter().find(|(_, votes)| *votes == 2);
-    match won {
-        Some((winner, _)) => {
-            ProposalStep::Resolve(VoteOutcome::Winner { winner: winner.to_owned() })
-        }
-        None if deadline == DeadlineStatus::Passed => ProposalStep::Expire,
-        None if proposal.missing_voters().is_empty() => {
-            ProposalStep::Resolve(VoteOutcome::NoDecision)
-        }
-        None => ProposalStep::Stay,
-    }
-}
 
 pub(crate) fn terms(options: &[&str], voters: &[&str]) -> Terms {
     Terms {
@@ -52,8 +38,12 @@ pub(crate) fn terms(options: &[&str], voters: &[&str]) -> Terms {
 }
 
 pub(crate) async fn propose(team: &Team, by: WriteContext, terms: Terms) -> ProposalId {
-    let new =
-        NewProposal { terms, voting_period: VOTING_PERIOD, hop_context: HopContext::default() };
+    let new = NewProposal {
+        terms,
+        voting_period: VOTING_PERIOD,
+        recipients: rules::voters,
+        hop_context: HopContext::default(),
+    };
     team.store.proposal_create(by, team.workflow, new, NOW).await.unwrap().value()
 }
 
@@ -89,7 +79,13 @@ async fn cancel_by(
     id: ProposalId,
 ) -> Result<ProposalState, Error> {
     let (why, said) = (Some("enough".to_owned()), HopContext::default());
-    let cancel = NewCancellation { proposal: id, why, authority: right, hop_context: said };
+    let cancel = NewCancellation {
+        proposal: id,
+        why,
+        authority: right,
+        recipients: rules::end_recipients,
+        hop_context: said,
+    };
     team.store.proposal_cancel(by, team.workflow, cancel, NOW).await.map(Once::value)
 }
 
@@ -378,6 +374,7 @@ pub(crate) async fn a_kickoff_waits_for_its_election_and_comes_with_its_end(stor
             ..terms(&["a", "b"], &["a", "b"])
         },
         voting_period: VOTING_PERIOD,
+        recipients: rules::voters,
         hop_context: HopContext::default(),
     };
     let kickoff = text("begin", &["b"]);
@@ -408,6 +405,7 @@ pub(crate) async fn a_question_is_answered_once_and_its_run_goes_on(store: Arc<d
         let new = NewQuestion {
             question: "May I?".into(),
             options,
+            text: rules::question_text,
             hop_context: HopContext { hops: 4, pause: None },
         };
         store.question_ask(by, team.workflow, new, NOW)

@@ -10,11 +10,13 @@ use agent_worker_protocol::{
     MessageKind, Millis, Outcome, Position, Priority, RunId, RunMode, Seq, WorkflowId, hash,
 };
 use agent_worker_store::{
-    Blame, Error, EventQuery, FinishedAttempt, Lease, LeaseFacts, LeaseOutcome, LeaseStep,
-    NewAgent, NewAttempt, NewMessage, NewRun, Now, Once, Recipient, Retention, RunFacts, RunStep,
-    Settlement, Store, StoreTime, Wake, WriteActor, WriteContext,
+    Blame, Error, EventQuery, FinishedAttempt, Lease, LeaseOutcome, NewAgent, NewAttempt,
+    NewMessage, NewRun, Now, Once, Recipient, Retention, RunFacts, RunStep, Settlement, Store,
+    StoreTime, Wake, WriteActor, WriteContext,
 };
 use uuid::Uuid;
+
+use crate::rules::{LEASE_RULE, delivery_rule};
 
 /// The two clocks are far apart, so that a value of one that is compared with the other gives another result.
 pub(crate) const NOW: Now =
@@ -104,10 +106,6 @@ pub(crate) fn keyed(by: WriteContext, key: &str, args: &str) -> WriteContext {
     WriteContext { key: Some(key), ..by }
 }
 
-pub(crate) fn anything(_: &LeaseFacts) -> LeaseStep {
-    LeaseStep::Start
-}
-
 /// How an attempt ends.
 pub(crate) fn ended(end: AttemptEnd, blame: Blame) -> Settlement {
     Settlement {
@@ -116,6 +114,7 @@ pub(crate) fn ended(end: AttemptEnd, blame: Blame) -> Settlement {
         answer: None,
         not_before: None,
         stop: None,
+        delivery_rule,
         dead_letter_text: |agent, seq, why| format!("{agent} could not do {seq}: {why}"),
     }
 }
@@ -190,7 +189,7 @@ impl Team {
 
     pub(crate) async fn lease_at(&self, who: &str, now: Now) -> Option<Lease> {
         let store = &self.store;
-        match store.attempt_lease(self.workflow, name(who), attempt(), anything, now).await {
+        match store.attempt_lease(self.workflow, name(who), attempt(), LEASE_RULE, now).await {
             Ok(LeaseOutcome::Attempt(lease)) => Some(*lease),
             Ok(LeaseOutcome::NotReady) => None,
             other => panic!("{other:?}"),

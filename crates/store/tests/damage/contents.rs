@@ -4,25 +4,26 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
     ApprovalId, AttemptId, Consent, DocumentPath, EventBody, Finished, NumberedEvent, OnAsk,
-    Outcome, Position, Proposal, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision,
-    Role, Rule, RunId, Sender, Seq, Terms, TieBreaker, VoteOutcome, WorkerEvent, WorkerOutcome,
-    WorkflowId,
+    Outcome, Position, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision, Role, Rule,
+    RunId, Sender, Seq, Terms, TieBreaker, WorkerEvent, WorkerOutcome, WorkflowId,
 };
 use agent_worker_store::{
-    ApprovalQuery, DeadlineStatus, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery,
-    HopContext, Lease, MessageOrder, MessageQuery, NewApproval, NewBallot, NewProposal,
-    NewQuestion, NewRun, NewSuggestion, ProposalAuthority, ProposalQuery, ProposalStep,
-    QuestionQuery, RunQuery, Store, SuggestionAnswer, SuggestionVerdict, TallyRule,
+    ApprovalQuery, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery, HopContext, Lease,
+    MessageOrder, MessageQuery, NewApproval, NewBallot, NewProposal, NewQuestion, NewRun,
+    NewSuggestion, ProposalAuthority, ProposalQuery, QuestionQuery, RunQuery, Store,
+    SuggestionAnswer, SuggestionVerdict,
 };
 use serde_json::json;
 
-use crate::team::{NOW, Team, agent, answered, end, keyed, name, new_run, text, user};
+use crate::{
+    rules,
+    team::{NOW, Team, agent, answered, end, keyed, name, new_run, text, user},
+};
 
 /// Two blocks.
 pub(crate) const SMALL: usize = 70_000;
 /// Longer than a row may be, so that it is a file.
 pub(crate) const LARGE: usize = (1 << 20) + 100_000;
-const DECIDING: TallyRule = TallyRule { tally: two_votes_win, tie_break_seed: 7 };
 const VOTING_PERIOD: Duration = Duration::from_secs(1);
 
 /// What [`read_everything`] has to know.
@@ -32,13 +33,6 @@ pub(crate) struct FilledStore {
     runs: Vec<RunId>,
     attempts: Vec<AttemptId>,
     resource: ResourceId,
-}
-
-fn two_votes_win(proposal: &Proposal, _: u64, _: DeadlineStatus) -> ProposalStep {
-    let won = proposal.vote_counts().into_iter().find(|(_, votes)| *votes == 2);
-    won.map_or(ProposalStep::Stay, |(winner, _)| {
-        ProposalStep::Resolve(VoteOutcome::Winner { winner: winner.to_owned() })
-    })
 }
 
 /// Writes at least one row of every kind that has a checksum, among them a resource of this size.
@@ -96,8 +90,12 @@ async fn vote(team: &Team, voters: [&Lease; 2]) {
             electorate: vec![Sender::Agent(name("a")), Sender::Agent(name("b"))],
             fallback: None,
         };
-        let new =
-            NewProposal { terms, voting_period: VOTING_PERIOD, hop_context: HopContext::default() };
+        let new = NewProposal {
+            terms,
+            voting_period: VOTING_PERIOD,
+            recipients: rules::voters,
+            hop_context: HopContext::default(),
+        };
         let made = team.store.proposal_create(user(), team.workflow, new, NOW).await;
         let proposal = made.unwrap().value();
         for lease in voters.iter().take(ballots) {
@@ -110,7 +108,8 @@ async fn vote(team: &Team, voters: [&Lease; 2]) {
                 authority: ProposalAuthority::Own,
                 hop_context: said,
             };
-            let cast = team.store.ballot_cast(agent(lease), team.workflow, ballot, DECIDING, NOW);
+            let cast =
+                team.store.ballot_cast(agent(lease), team.workflow, ballot, rules::TALLY_RULE, NOW);
             cast.await.unwrap();
         }
     }
@@ -119,7 +118,12 @@ async fn vote(team: &Team, voters: [&Lease; 2]) {
 async fn ask(team: &Team, lease: &Lease) {
     for answer in [None, Some("yes, do")] {
         let (question, options) = ("may I go left".into(), vec!["yes".into(), "no".into()]);
-        let new = NewQuestion { question, options, hop_context: HopContext::default() };
+        let new = NewQuestion {
+            question,
+            options,
+            text: rules::question_text,
+            hop_context: HopContext::default(),
+        };
         let asked = team.store.question_ask(agent(lease), team.workflow, new, NOW).await;
         if let Some(answer) = answer {
             let question = asked.unwrap().value();

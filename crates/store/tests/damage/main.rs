@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod contents;
+#[path = "../conformance/rules.rs"]
+mod rules;
 #[expect(dead_code, reason = "the conformance suite uses the rest")]
 #[path = "../conformance/team.rs"]
 mod team;

@@ -10,13 +10,14 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     AttemptStore as _, Database, DecisionStore as _, Error, Fence, HopContext, LeaseOutcome,
-    LeaseStep, MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewAttempt, NewBallot,
-    NewCancellation, NewMessage, NewProposal, NewRun, Now, ProposalAuthority, Recipient, Retention,
-    RunStore as _, StoreTime, TallyRule, Wake, WriteActor, WriteContext,
+    LeaseRule, LeaseStep, MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewAttempt,
+    NewBallot, NewCancellation, NewMessage, NewProposal, NewRun, Now, ProposalAuthority, Recipient,
+    Retention, RunStore as _, StoreTime, TallyRule, Wake, WriteActor, WriteContext,
 };
 use uuid::Uuid;
 
 use super::tally;
+use crate::{scheduling::batch::LEASE_RULE, voting::notices};
 
 const VOTERS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const OPTIONS: [&str; 3] = ["x", "y", "z"];
@@ -214,14 +215,12 @@ impl VotingTestInstance {
             .await
             .unwrap();
         let mut fences = BTreeMap::new();
+        let rule = LeaseRule { may_start: |_| LeaseStep::Start, ..LEASE_RULE };
         for (n, name) in (1_u128..).zip(VOTERS) {
             let id = AttemptId::new(Uuid::from_u128(n));
             let new = NewAttempt { id, token: hash(&[&n.to_le_bytes()]) };
             let name_of: AgentName = name.parse().unwrap();
-            let leased = store
-                .attempt_lease(workflow, name_of, new, |_| LeaseStep::Start, now)
-                .await
-                .unwrap();
+            let leased = store.attempt_lease(workflow, name_of, new, rule, now).await.unwrap();
             let LeaseOutcome::Attempt(lease) = leased else { panic!("{name} is not at work") };
             fences.insert(name, lease.fence);
         }
@@ -240,7 +239,7 @@ impl VotingTestInstance {
         let (choice, right, said) = (choice.into(), ProposalAuthority::Own, HopContext::default());
         let ballot =
             NewBallot { proposal: id, choice, reason: None, authority: right, hop_context: said };
-        let deciding = TallyRule { tally, tie_break_seed: dice };
+        let deciding = tally_rule(dice);
         let now = at(self.now);
         let cast = self.store.ballot_cast(self.by(who), self.workflow, ballot, deciding, now);
         action_result(cast.await)
@@ -248,8 +247,13 @@ impl VotingTestInstance {
 
     async fn cancel(&self, id: ProposalId, who: &str) -> VoteActionResult {
         let (right, said) = (ProposalAuthority::Own, HopContext::default());
-        let cancel =
-            NewCancellation { proposal: id, why: None, authority: right, hop_context: said };
+        let cancel = NewCancellation {
+            proposal: id,
+            why: None,
+            authority: right,
+            recipients: notices::agents_to_wake_at_end,
+            hop_context: said,
+        };
         let (by, now) = (self.by(who), at(self.now));
         action_result(self.store.proposal_cancel(by, self.workflow, cancel, now).await)
     }
@@ -352,6 +356,11 @@ fn at(now: i64) -> Now {
     Now { store: StoreTime::new(now), wall: Millis::new(1_700_000_000_000 - now) }
 }
 
+fn tally_rule(tie_break_seed: u64) -> TallyRule {
+    let (recipients, effect_text) = (notices::agents_to_wake_at_end, notices::effect_text);
+    TallyRule { tally, tie_break_seed, recipients, effect_text }
+}
+
 /// One life: made, voted on, perhaps taken back, and at last its time is up.
 async fn simulate_proposal(place: &mut VotingTestInstance, seed: u64) -> ProposalId {
     let chance = &mut SeededChance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -360,7 +369,12 @@ async fn simulate_proposal(place: &mut VotingTestInstance, seed: u64) -> Proposa
     let deadline = place.now + VOTING_MILLIS;
     let (lasts, said) =
         (Duration::from_millis(VOTING_MILLIS.unsigned_abs()), HopContext::default());
-    let new = NewProposal { terms: terms.clone(), voting_period: lasts, hop_context: said };
+    let new = NewProposal {
+        terms: terms.clone(),
+        voting_period: lasts,
+        recipients: notices::voters_to_wake,
+        hop_context: said,
+    };
     let (by, now) = (place.by(creator), at(place.now));
     let id = place.store.proposal_create(by, place.workflow, new, now).await.unwrap().value();
     let creator = if creator == "ci" { "client:ci" } else { creator }.to_owned();
@@ -375,7 +389,7 @@ async fn simulate_proposal(place: &mut VotingTestInstance, seed: u64) -> Proposa
             1 => {
                 place.now += VOTING_MILLIS / 3;
                 let (workflow, now) = (place.workflow, at(place.now));
-                let deciding = TallyRule { tally, tie_break_seed: seed };
+                let deciding = tally_rule(seed);
                 place.store.proposal_settle(workflow, deciding, now).await.unwrap();
                 (VoteActionResult::Done, VoteActionResult::Done)
             }
@@ -389,7 +403,7 @@ async fn simulate_proposal(place: &mut VotingTestInstance, seed: u64) -> Proposa
     }
     place.now = place.now.max(deadline);
     let (workflow, now) = (place.workflow, at(place.now));
-    let deciding = TallyRule { tally, tie_break_seed: seed };
+    let deciding = tally_rule(seed);
     place.store.proposal_settle(workflow, deciding, now).await.unwrap();
     compare(&mut model, &place.get(id).await, place.now, &format!("life {seed}, its deadline"));
     id

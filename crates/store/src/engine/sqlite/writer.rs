@@ -1,7 +1,7 @@
 //! The one thread that writes, and its group commit.
 //!
 //! Invariant: nobody is answered, not even with a refusal, before the COMMIT of the batch it was part of:
-//! a refusal may rest on another request of the same batch. The state of the database below is `disk.rs`.
+//! a refusal may rest on another request of the same batch. The state of the database below is `database_state.rs`.
 
 use std::thread;
 

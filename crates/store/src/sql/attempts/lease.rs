@@ -25,10 +25,6 @@ use crate::{
     time::Now,
 };
 
-/// What one activation may take.
-const MAX_ACTIVATION_MESSAGES: u32 = 20;
-const MAX_ACTIVATION_BYTES: usize = 64 * 1024;
-
 /// An agent that could be leased.
 struct LeasableAgent {
     fence: Fence,
@@ -62,7 +58,7 @@ pub(crate) fn lease_attempt(
     let Some(oldest) = oldest_waking_delivery(&locked, agent)? else {
         return Ok(LeaseOutcome::NotReady);
     };
-    match rule(&free.facts) {
+    match (rule.may_start)(&free.facts) {
         LeaseStep::Start => {}
         LeaseStep::Pause(cause) => {
             locked.pause_run(cause.clone(), &Sender::System, now)?;
@@ -75,7 +71,7 @@ pub(crate) fn lease_attempt(
             return Ok(LeaseOutcome::Stopped(why));
         }
     }
-    let mut messages = activation_messages(&locked, agent, &oldest)?;
+    let mut messages = activation_messages(&locked, agent, &oldest, rule)?;
     messages::fill_recipients(tx, workflow, messages.iter_mut().map(|shown| &mut shown.message))?;
     let taken = lease_deliveries(&locked, &free.fence, &messages)?;
     let lease = Lease {
@@ -176,11 +172,12 @@ fn oldest_waking_delivery(
     Ok(oldest)
 }
 
-/// What the attempt is shown: the oldest by itself if it is `alone`, else with all that fits beside it.
+/// Reads what the attempt is shown: the oldest by itself if it is `alone`, else the batch that `rule` selects.
 fn activation_messages(
     locked: &LockedInstance<'_>,
     agent: &AgentName,
     oldest: &WakingDelivery,
+    rule: LeaseRule,
 ) -> Result<Vec<ShownMessage>> {
     let mail =
         |which, limit| inbox::pending_messages(locked.tx, locked.workflow, agent, which, limit);
@@ -188,26 +185,7 @@ fn activation_messages(
     if oldest.alone {
         return Ok(first);
     }
-    Ok(fit_messages(first, mail(PendingFilter::NotAlone, MAX_ACTIVATION_MESSAGES)?))
-}
-
-/// Adds `others`, in their order, to `first` while there is room; what was taken is shown in that order.
-fn fit_messages(first: Vec<ShownMessage>, others: Vec<ShownMessage>) -> Vec<ShownMessage> {
-    let mut taken = first;
-    let mut bytes: usize = taken.iter().map(|shown| shown.message.body.len()).sum();
-    let here: Vec<_> = taken.iter().map(|shown| shown.message.seq).collect();
-    for other in others.into_iter().filter(|other| !here.contains(&other.message.seq)) {
-        bytes += other.message.body.len();
-        if taken.len() >= MAX_ACTIVATION_MESSAGES as usize || bytes > MAX_ACTIVATION_BYTES {
-            break;
-        }
-        taken.push(other);
-    }
-    taken.sort_by_key(|shown| {
-        let ShownMessage { message, wakes } = shown;
-        (!wakes, std::cmp::Reverse(message.priority), message.seq)
-    });
-    taken
+    Ok((rule.select_batch)(first, mail(PendingFilter::NotAlone, rule.max_messages)?))
 }
 
 /// What the deliveries of a lease went through before, at most.
@@ -285,55 +263,4 @@ fn insert_attempt(
     let body = EventBody::AttemptStarting(AttemptStartingData { seqs, number: lease.number });
     let entry = EventEntry::new(body).agent(&lease.fence.agent).attempt(lease.id);
     locked.append_event(&entry, now)
-}
-
-#[cfg(test)]
-mod tests {
-    use agent_worker_protocol::{Message, MessageKind, Millis, Priority, RunId};
-
-    use super::*;
-
-    fn shown_message(seq: i64, priority: Priority, bytes: usize) -> ShownMessage {
-        let message = Message {
-            seq: Seq::new(seq),
-            run: RunId::new(uuid::Uuid::nil()),
-            ts: Millis::new(0),
-            from: Sender::User,
-            kind: MessageKind::Message,
-            body: "x".repeat(bytes),
-            reply_to: None,
-            hops: 0,
-            priority,
-            to: Vec::new(),
-            cc: Vec::new(),
-            resource: None,
-        };
-        ShownMessage { message, wakes: true }
-    }
-
-    fn fitted_seqs(first: ShownMessage, others: Vec<ShownMessage>) -> Vec<i64> {
-        fit_messages(vec![first], others).iter().map(|shown| shown.message.seq.get()).collect()
-    }
-
-    #[test]
-    fn the_oldest_is_in_every_activation_however_much_is_more_urgent() {
-        let urgent = (2..=30).map(|seq| shown_message(seq, Priority::High, 1)).collect();
-        let seqs = fitted_seqs(shown_message(1, Priority::Normal, 1), urgent);
-        assert_eq!(seqs, (2..=20).chain([1]).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn what_does_not_fit_waits_and_nothing_overtakes_it() {
-        let sizes = [(2, 30_000), (3, 40_000), (4, 1)];
-        let others = sizes.map(|(seq, bytes)| shown_message(seq, Priority::Normal, bytes)).to_vec();
-        assert_eq!(fitted_seqs(shown_message(1, Priority::Normal, 10), others.clone()), [1, 2]);
-        assert_eq!(fitted_seqs(shown_message(1, Priority::Normal, 200_000), others), [1]);
-    }
-
-    #[test]
-    fn mail_that_only_is_read_along_comes_last() {
-        let cc = ShownMessage { wakes: false, ..shown_message(2, Priority::High, 1) };
-        let urgent = shown_message(3, Priority::High, 1);
-        assert_eq!(fitted_seqs(shown_message(1, Priority::Normal, 1), vec![urgent, cc]), [3, 1, 2]);
-    }
 }
