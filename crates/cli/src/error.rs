@@ -1,14 +1,14 @@
 //! What the command line says when it fails: what happened, why, what to do next.
 //!
 //! People read `error:` and `hint:` on stderr. With `--json`, stdout holds exactly one document in every case:
-//! here `{"error": {"code", "message", "hint"}}`, and stderr stays silent.
+//! here `{"error": {"code", "message", "hint", "details"}}`, and stderr stays silent.
 
 use std::{fmt, io};
 
 use agent_worker_protocol::{Code, Problem, api::ReportError};
 use agent_worker_workflow as workflow;
 
-use crate::output::verdict::RunVerdict;
+use crate::output::{hint::hint, verdict::RunVerdict};
 
 /// A failure to show a person or a program.
 #[derive(Debug)]
@@ -138,13 +138,19 @@ impl CliError {
             CliErrorKind::Refused(code) => code.to_string(),
             CliErrorKind::OutputClosed | CliErrorKind::Failed => "failed".to_owned(),
         };
-        ReportError { code, message: format!("{:#}", self.source), hint: self.hint.clone() }
+        let problem = self.source.downcast_ref::<Problem>();
+        ReportError {
+            code,
+            message: format!("{:#}", self.source),
+            hint: self.hint.clone(),
+            details: problem.and_then(|problem| problem.details.clone()),
+        }
     }
 }
 
 impl From<Problem> for CliError {
     fn from(problem: Problem) -> Self {
-        let hint = problem.hint.clone();
+        let hint = hint(&problem);
         Self { kind: CliErrorKind::Refused(problem.code), source: problem.into(), hint }
     }
 }
@@ -177,6 +183,7 @@ mod tests {
             code: "no_daemon".into(),
             message: "could not reach the daemon: connection refused".into(),
             hint: Some("start it with `agent-worker daemon`".into()),
+            details: None,
         };
         assert_eq!(error.to_report_error(), expected);
     }

@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod console;
 pub(crate) mod exit_report;
+pub(crate) mod hint;
 pub(crate) mod report;
 #[cfg(test)]
 pub(crate) mod samples;

@@ -14,6 +14,7 @@ mod events;
 mod extractors;
 mod feedback;
 mod health;
+mod hint;
 mod idempotency;
 mod inbox;
 mod messages;
@@ -27,6 +28,7 @@ mod routes;
 mod run_streams;
 mod runs;
 mod since_filter;
+mod terminal_text;
 mod tokens;
 mod workflows;
 

@@ -6,6 +6,7 @@
 
 mod backpressure;
 mod files;
+mod hint;
 mod home;
 mod http;
 mod lifecycle;

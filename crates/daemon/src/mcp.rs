@@ -16,6 +16,7 @@ mod fast_path;
 mod feedback;
 #[cfg(debug_assertions)]
 mod fixtures;
+mod hint;
 mod progress;
 mod prompts;
 mod proposals;
@@ -106,5 +107,5 @@ async fn as_problem_response(response: Response) -> Response {
         // What does not parse is called an unsupported media type there.
         _ => (StatusCode::BAD_REQUEST, Code::BadRequest),
     };
-    (status, Json(Problem::new(code, text))).into_response()
+    (status, Json(Problem::new(code, text).into_body(None))).into_response()
 }

@@ -1,7 +1,7 @@
 //! What can go wrong in this room, and the one place where that becomes what a caller is told.
 
 use agent_worker_protocol::{
-    Code, InstanceRef, PauseCause, Permission, Problem, RunMode, Seq, Target,
+    Code, InstanceRef, PauseCause, Permission, Problem, ProblemDetails, RunMode, Seq, Target,
     api::{ResumeRequest, UnknownMention},
 };
 use agent_worker_store as store;
@@ -60,8 +60,8 @@ pub enum Error {
     BadAgent {
         /// What is wrong.
         message: String,
-        /// What to do about it.
-        hint: String,
+        /// The correction that the check of its settings proposes.
+        correction: String,
     },
     /// A paused run would pause again at once.
     #[error("@{instance} is paused: {cause}")]
@@ -175,51 +175,48 @@ impl Error {
         }
     }
 
-    fn hint(&self) -> Option<String> {
-        match self {
-            Self::NoAgent(UnknownMention { suggestion: Some(name), .. }) => {
-                Some(format!("did you mean `{name}`?"))
+    /// The facts that an interface makes a hint from.
+    fn details(&self) -> Option<ProblemDetails> {
+        let details = match self {
+            Self::NoAgent(UnknownMention { name, suggestion }) => {
+                ProblemDetails::UnknownAgent { agent: name.clone(), suggestion: suggestion.clone() }
             }
-            Self::BadAgent { hint, .. } => Some(hint.clone()),
-            Self::StillLimited { instance, mode, needs, .. } => {
-                Some(resume_hint(instance, *mode, needs))
+            Self::BadAgent { correction, .. } => {
+                ProblemDetails::InvalidAgent { correction: correction.clone() }
             }
-            Self::AgentExists(target) => Some(format!(
-                "give it another name, or end that one: agent-worker agent end {target}"
-            )),
-            Self::HopLimit(_) => Some("end this turn; a message of a person begins anew".into()),
-            Self::GateClosed { gate, .. } => {
-                Some(format!("a binding proposal with gate `{gate}` opens it when `approve` wins"))
+            Self::StillLimited { instance, mode, needs, .. } => ProblemDetails::LimitReached {
+                instance: instance.clone(),
+                mode: *mode,
+                needs: *needs,
+            },
+            Self::AgentExists(target) => ProblemDetails::AgentExists { target: target.clone() },
+            Self::HopLimit(_) => ProblemDetails::HopLimit,
+            Self::GateClosed { tool, gate } => {
+                ProblemDetails::GateClosed { tool: (*tool).to_owned(), gate: gate.clone() }
             }
-            Self::PermanentRun => Some(
-                "`agent-worker ls @global` lists them, `agent-worker agent end NAME` ends one"
-                    .into(),
-            ),
-            Self::NotPaused(_) | Self::NotRunning(_) => {
-                Some("`agent-worker runs` shows how it stands".into())
+            Self::PermanentRun => ProblemDetails::PermanentRun,
+            Self::NotPaused(instance) | Self::NotRunning(instance) => {
+                ProblemDetails::WrongRunState { instance: instance.clone() }
             }
-            Self::NoAgent(_) => Some("`agent-worker ls` shows who is there".into()),
-            Self::NoDeadLetter { instance, .. } => {
-                Some(format!("`agent-worker dead @{instance}` lists what there is"))
+            Self::NoDeadLetter { instance, seq } => {
+                ProblemDetails::NoDeadLetter { instance: instance.clone(), seq: *seq }
             }
-            Self::NoInstance(_) => Some("`agent-worker ls --all` shows what there is".into()),
-            Self::Ambiguous { .. } => Some(
-                "name it whole, agent@workflow:tag, or go to the folder of the one you mean".into(),
-            ),
-            Self::AmbiguousDefault(_) => Some("name the one you mean: @workflow:tag".into()),
-            Self::AlreadyRunning(instance) => Some(format!(
-                "`agent-worker stop @{instance}` ends it, --replace does so first, --tag NAME starts another one beside it"
-            )),
-            Self::NoRun(instance) if instance.is_global() => {
-                Some("make a standalone agent: agent-worker new -b mock --say \"Hello.\"".into())
+            Self::NoInstance(wanted) => ProblemDetails::UnknownTarget { wanted: wanted.clone() },
+            Self::Ambiguous { target, candidates } => ProblemDetails::AmbiguousTarget {
+                target: Some(target.clone()),
+                candidates: candidates.clone(),
+            },
+            Self::AmbiguousDefault(candidates) => {
+                ProblemDetails::AmbiguousTarget { target: None, candidates: candidates.clone() }
             }
-            Self::NoRun(instance) => {
-                Some(format!("begin it again: agent-worker restart @{instance}"))
+            Self::AlreadyRunning(instance) => {
+                ProblemDetails::AlreadyRunning { instance: instance.clone() }
             }
-            Self::TooLarge { .. } => {
-                Some("put the rest into a resource with resource_create".into())
+            Self::NoRun(instance) => ProblemDetails::NoRun { instance: instance.clone() },
+            Self::TooLarge { size, most, .. } => {
+                ProblemDetails::TextTooLarge { size: *size, limit: *most }
             }
-            Self::Store(error) => store_hint(error),
+            Self::Store(error) => return store_details(error),
             Self::Workflow(_)
             | Self::BadRequest(_)
             | Self::Forbidden(_)
@@ -227,66 +224,40 @@ impl Error {
             | Self::Unauthorized
             | Self::Draining
             | Self::RunFolder(_)
-            | Self::NoRandomness(_) => None,
-        }
+            | Self::NoRandomness(_) => return None,
+        };
+        Some(details)
     }
 }
 
-/// How a run is given more.
-fn resume_hint(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> String {
-    let typed = needs.to_command(&Target::instance(instance));
-    match (mode, needs) {
-        (RunMode::Start, ResumeRequest { turns: Some(_), .. }) => {
-            format!("it goes on by itself within a day; to go on now: {typed}")
+/// The facts of an error of the store.
+fn store_details(error: &store::Error) -> Option<ProblemDetails> {
+    let details = match error {
+        store::Error::StaleRevision(revision) => {
+            ProblemDetails::StaleRevision { revision: *revision }
         }
-        (_, ResumeRequest { wall: Some(_), .. }) => {
-            format!("allow more time, counted from its beginning: {typed}")
+        store::Error::RevisionNotRead(revision) => {
+            ProblemDetails::RevisionNotRead { revision: *revision }
         }
-        (RunMode::Run | RunMode::Start, _) => format!("allow more: {typed}"),
-    }
-}
-
-/// What to do about what the store refused.
-fn store_hint(error: &store::Error) -> Option<String> {
-    let hint = match error {
-        store::Error::StaleRevision(_) => {
-            "read it, then document_write with that as base_revision".into()
+        store::Error::NotOwner(owner) => ProblemDetails::NotOwner { owner: owner.clone() },
+        store::Error::SuggestionNotNeeded => ProblemDetails::SuggestionNotNeeded,
+        store::Error::PassageNotUnique(count) => ProblemDetails::PassageNotUnique { count: *count },
+        store::Error::ProposalClosed { id, .. } => ProblemDetails::ProposalClosed { proposal: *id },
+        store::Error::NoVote(id) => ProblemDetails::NoVote { proposal: *id },
+        store::Error::PathConflict(path) => ProblemDetails::PathConflict { path: path.clone() },
+        store::Error::InOtherDatabase(database) => {
+            ProblemDetails::OtherDatabase { database: database.clone() }
         }
-        store::Error::RevisionNotRead(_) => "read it first with document_read, then write again".into(),
-        store::Error::NotOwner(owner) => {
-            format!("tell @{owner} what you would change, with document_suggest")
+        store::Error::InUse(database) | store::Error::NotTeamDatabase(database) => {
+            ProblemDetails::DatabaseTaken { database: database.clone() }
         }
-        store::Error::SuggestionNotNeeded => "write it with document_write or document_append".into(),
-        store::Error::PassageNotUnique(_) => {
-            "read it, and quote as much as occurs there once, to the letter".into()
-        }
-        store::Error::ProposalClosed { .. } => {
-            "what is decided stays so; make a new proposal to change it".into()
-        }
-        store::Error::NoVote(_) => {
-            "its electorate was fixed when it was made: proposal_status shows it".into()
-        }
-        store::Error::PathConflict(_) => "give it another name".into(),
-        store::Error::InOtherDatabase(_) => {
-            "put `context.config.db` back as it was, or delete what is there: agent-worker rm"
-                .into()
-        }
-        store::Error::InUse(_) | store::Error::NotTeamDatabase(_) => {
-            "give the team another `context.config.db`".into()
-        }
-        store::Error::DiskFull => {
-            "free some space; writes work again as soon as there is room, without a restart".into()
-        }
-        store::Error::OutcomeUnknown(_) => {
-            "ask again with the same idempotency key: then it happens once".into()
-        }
-        store::Error::Damaged(_) => {
-            "everything else can be read and exported; `agent-worker doctor` lists every damaged row".into()
-        }
-        store::Error::KeyReused => "use a new idempotency_key for a new call".into(),
+        store::Error::DiskFull => ProblemDetails::DiskFull,
+        store::Error::OutcomeUnknown(_) => ProblemDetails::OutcomeUnknown,
+        store::Error::Damaged(_) => ProblemDetails::DamagedRow,
+        store::Error::KeyReused => ProblemDetails::KeyReused,
         _ => return None,
     };
-    Some(hint)
+    Some(details)
 }
 
 impl From<&Error> for Problem {
@@ -298,7 +269,7 @@ impl From<&Error> for Problem {
             }
             _ => error.to_string(),
         };
-        Self { code: error.code(), message, hint: error.hint() }
+        Self { code: error.code(), message, details: error.details().map(Box::new) }
     }
 }
 

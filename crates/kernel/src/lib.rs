@@ -20,7 +20,7 @@ pub use access::instance_resolution::InstanceSelector;
 pub use agent_worker_store::{
     ChangeCursor, DocumentBase, ExchangeMode, FileIntent, FileSlot, FileState, PendingConflictFile,
 };
-pub use approvals::attention::DeadLetterAction;
+pub use approvals::attention::{Attention, AttentionNeed, DeadLetterAction};
 pub use clock::{Clock, RandomSource, VirtualClock};
 pub use documents::DECISIONS_FILE;
 pub use documents::document_files::{CONFLICT_SUFFIX, DocumentFiles, RunFiles, RunStage};
@@ -35,6 +35,7 @@ pub use scheduling::runner::{
     ShellOutcome, WorkerExit, WorkerLiveness,
 };
 pub use scheduling::{Options, RecoverySummary};
+pub use views::agent_detail::{AgentExplanation, WakeCondition};
 pub use views::events::{EventSubscription, WatchSubject};
 pub use views::{ActivityCounts, ListingScope};
 pub use voting::proposals::ProposalFilter;

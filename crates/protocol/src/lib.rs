@@ -17,6 +17,7 @@ mod message;
 mod mock;
 mod name;
 mod problem;
+mod problem_details;
 mod proposal;
 mod scope;
 mod span;
@@ -48,7 +49,8 @@ pub use job::{
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
 pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
-pub use problem::{Code, DAMAGED_HEADER, Problem};
+pub use problem::{Code, DAMAGED_HEADER, Problem, ProblemBody};
+pub use problem_details::ProblemDetails;
 pub use proposal::{
     APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, Rule, Terms,
     TieBreaker, VoteOutcome,

@@ -253,7 +253,8 @@ impl SentMessageStatus {
             }
             (None, None) => self.run_state_text(),
         };
-        Some(ReportError { code: verdict.word().to_owned(), message, hint: self.advice() })
+        let (code, hint) = (verdict.word().to_owned(), self.advice());
+        Some(ReportError { code, message, hint, details: None })
     }
 
     /// What to do about a run that waits.

@@ -6,7 +6,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use agent_worker_kernel::Principal;
-use agent_worker_protocol::{Code, Permission, Problem};
+use agent_worker_protocol::{Code, Permission, Problem, ProblemDetails};
 use axum::{
     body::{Body, HttpBody as _},
     extract::{Request, State},
@@ -64,9 +64,10 @@ impl HostPolicy {
         if let Some(other) =
             hosts.chain(named).find(|host| !contains_ignore_case(&self.hosts, host))
         {
-            let other = String::from_utf8_lossy(other);
-            let message = format!("`{other}` is not this daemon's address");
-            return Err(Problem::new(Code::Forbidden, message).with_hint("ask it as `localhost`"));
+            let host = String::from_utf8_lossy(other).into_owned();
+            let message = format!("`{host}` is not this daemon's address");
+            let details = ProblemDetails::UnknownHost { host };
+            return Err(Problem::new(Code::Forbidden, message).with_details(details));
         }
         let mut origins = headers.get_all(ORIGIN).iter();
         match origins.find(|origin| !contains_ignore_case(&self.origins, origin.as_bytes())) {
@@ -160,13 +161,10 @@ async fn resolve_principal(
 fn unknown_caller_problem(peer: Option<Peer>) -> Problem {
     if peer == Some(Peer::Socket(Caller::Foreign)) {
         let message = "this process belongs to an agent or a setup command of another daemon, and is nobody here";
-        let hint =
-            "an agent speaks with the daemon that started it; leave AGENT_WORKER_HOME as it is";
-        return Problem::new(Code::Unauthorized, message).with_hint(hint);
+        return Problem::new(Code::Unauthorized, message).with_details(ProblemDetails::OtherDaemon);
     }
-    let hint =
-        "make one with `agent-worker token create NAME` and send `Authorization: Bearer TOKEN`";
-    Problem::new(Code::Unauthorized, "this needs a token").with_hint(hint)
+    Problem::new(Code::Unauthorized, "this needs a token")
+        .with_details(ProblemDetails::TokenMissing)
 }
 
 /// The token that was sent, if one was.
@@ -230,8 +228,8 @@ async fn collect_body(mut body: Body) -> Result<Bytes, Problem> {
         return Ok(kept.freeze());
     }
     let message = format!("the request is longer than {BODY_LIMIT} bytes");
-    Err(Problem::new(Code::TooLarge, message)
-        .with_hint("a resource holds 64 MiB; send it in parts"))
+    let details = ProblemDetails::BodyTooLarge { limit: BODY_LIMIT };
+    Err(Problem::new(Code::TooLarge, message).with_details(details))
 }
 
 #[cfg(test)]

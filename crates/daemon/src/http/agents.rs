@@ -18,6 +18,7 @@ use super::{
     },
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
+    terminal_text::wakes_when,
 };
 
 /// Whose log, and from where on.
@@ -64,7 +65,8 @@ pub(super) async fn show(
     UrlPath(target): UrlPath<Target>,
     UrlQuery(near): UrlQuery<ProjectQuery>,
 ) -> HandlerResult<AgentDetail> {
-    Ok(Json(app.kernel.agent_detail(&who, &near.with_target(target)).await?))
+    let agent = app.kernel.agent_detail(&who, &near.with_target(target)).await?;
+    Ok(Json(agent.into_detail(wakes_when)))
 }
 
 /// `DELETE /agents/{target}`

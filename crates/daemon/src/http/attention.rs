@@ -11,6 +11,7 @@ use super::{
     extractors::{JsonBody, Requester, ScopeQuery, UrlQuery},
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
+    terminal_text::attention_hint,
 };
 
 /// `GET /attention`
@@ -20,7 +21,8 @@ pub(super) async fn list(
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<AttentionItem>> {
     let breadth = scope.breadth();
-    Ok(Json(app.kernel.attention(&who, &scope.into_target(), breadth).await?))
+    let items = app.kernel.attention(&who, &scope.into_target(), breadth).await?;
+    Ok(Json(items.into_iter().map(|item| item.into_item(attention_hint)).collect()))
 }
 
 /// `GET /dead`

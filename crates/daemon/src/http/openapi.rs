@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use agent_worker_protocol::{Event, Problem};
+use agent_worker_protocol::{Event, ProblemBody};
 use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     response::IntoResponse,
@@ -37,7 +37,7 @@ pub(crate) fn document() -> Value {
         let path = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
         path[route.verb.as_str().to_lowercase()] = operation(&route, &mut generator);
     }
-    let problem = json_content(&generator.subschema_for::<Problem>());
+    let problem = json_content(&generator.subschema_for::<ProblemBody>());
     json!({
         "openapi": "3.1.0",
         "info": {"title": "agent-worker", "version": env!("CARGO_PKG_VERSION"), "description": API_DESCRIPTION},

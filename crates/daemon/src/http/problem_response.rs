@@ -1,13 +1,15 @@
 //! How a request fails: the only place that turns what went wrong into a status and a body, for both doors.
 
 use agent_worker_kernel as kernel;
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{Code, Problem, ProblemBody};
 use axum::{
     Json,
     extract::Request,
     http::{HeaderValue, StatusCode, header::WWW_AUTHENTICATE},
     response::{IntoResponse, Response},
 };
+
+use super::hint::hint;
 
 /// A handler's answer.
 pub(super) type HandlerResult<T> = Result<Json<T>, ProblemResponse>;
@@ -41,7 +43,8 @@ impl IntoResponse for ProblemResponse {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.code.status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, Json(self.0)).into_response();
+        let hint = hint(&self.0);
+        let mut response = (status, Json(self.0.into_body(hint))).into_response();
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -56,8 +59,8 @@ pub(super) async fn no_such_route(request: Request) -> ProblemResponse {
 }
 
 /// Answers for a path that knows other methods.
-pub(super) async fn no_such_method(request: Request) -> (StatusCode, Json<Problem>) {
+pub(super) async fn no_such_method(request: Request) -> (StatusCode, Json<ProblemBody>) {
     let (method, path) = (request.method(), request.uri().path());
     let problem = Problem::new(Code::BadRequest, format!("`{path}` does not know {method}"));
-    (StatusCode::METHOD_NOT_ALLOWED, Json(problem))
+    (StatusCode::METHOD_NOT_ALLOWED, Json(problem.into_body(None)))
 }

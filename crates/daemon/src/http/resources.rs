@@ -4,7 +4,7 @@ use std::{ops::Range, path::PathBuf, sync::Arc};
 
 use agent_worker_kernel::InstanceSelector;
 use agent_worker_protocol::{
-    Code, Problem, ResourceId, Target,
+    Code, Problem, ProblemDetails, ResourceId, Target,
     api::{ResourceEntry, ResourceKept, ResourceRequest, ResourceText},
 };
 use axum::{Json, extract::State};
@@ -67,7 +67,8 @@ pub(super) async fn create(
 fn parse_byte_range(range: &str) -> Result<Range<u64>, Problem> {
     let bad = || {
         let message = format!("`{}` is not a range of bytes", range.escape_debug());
-        Problem::new(Code::BadRequest, message).with_hint("write it as `0..65536` or `65536..`")
+        let details = ProblemDetails::InvalidRange { range: range.to_owned() };
+        Problem::new(Code::BadRequest, message).with_details(details)
     };
     let (from, to) = range.split_once("..").ok_or_else(bad)?;
     let from = from.parse().map_err(|_| bad())?;

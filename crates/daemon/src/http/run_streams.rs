@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use agent_worker_kernel::{EventSubscription, Principal, WatchSubject};
 use agent_worker_protocol::{
-    Code, Permission, Problem, RunId,
+    Code, Permission, Problem, ProblemDetails, RunId,
     api::{RunReport, RunRequest},
 };
 use axum::{Json, extract::State, response::IntoResponse};
@@ -77,5 +77,5 @@ async fn wait_until_rest(feed: &mut EventSubscription) -> Result<(), ProblemResp
 fn interrupted_problem(run: RunId) -> Problem {
     let message =
         format!("the daemon stops before run {run} is over; its successor knows the rest");
-    Problem::new(Code::Unavailable, message).with_hint(format!("ask again later: GET /runs/{run}"))
+    Problem::new(Code::Unavailable, message).with_details(ProblemDetails::RunContinues { run })
 }

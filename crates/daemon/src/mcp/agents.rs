@@ -6,7 +6,10 @@ use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::{AgentName, api::AgentRequest};
 use serde::Deserialize;
 
-use super::call::{McpToolCall, McpToolResult, pairs, to_tool_result};
+use super::{
+    call::{McpToolCall, McpToolResult, pairs, to_tool_result},
+    hint::wakes_when,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,7 +30,8 @@ struct AgentNewArgs {
 /// `agent_show`
 pub(super) async fn show(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let AgentToolNoArgs {} = call.args()?;
-    to_tool_result(kernel.agent_detail(who, &call.place).await)
+    let agent = kernel.agent_detail(who, &call.place).await;
+    to_tool_result(agent.map(|agent| agent.into_detail(wakes_when)))
 }
 
 /// `agent_new`

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{
     call::McpFailure,
     era::{EraError, ProtocolEra},
+    hint::problem_body,
     rpc::{self, JsonObject, McpRpcError, McpRpcRequest},
     tool_execution,
     tools::{self, McpTool},
@@ -143,7 +144,7 @@ async fn call_tool(
         match tool_execution::call_tool_by_name(kernel, who, &name, arguments).await {
             Ok(given) => (given, false),
             Err(McpFailure::Refused(problem)) => {
-                (serde_json::to_value(problem).unwrap_or_default(), true)
+                (serde_json::to_value(problem_body(problem)).unwrap_or_default(), true)
             }
             Err(McpFailure::Malformed(why)) => return Err(malformed(format!("{name}: {why}"))),
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_worker_kernel::{Error, Kernel, Principal};
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{Code, Problem, ProblemDetails};
 use axum::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -20,8 +20,9 @@ use rmcp::{
 use serde_json::json;
 
 use super::{
-    call::McpFailure, completion, progress::with_progress, prompts, resource_catalog,
-    resource_uri::ResourceUri, session::McpSession, subscription, tool_execution, tools,
+    call::McpFailure, completion, hint::problem_body, progress::with_progress, prompts,
+    resource_catalog, resource_uri::ResourceUri, session::McpSession, subscription, tool_execution,
+    tools,
 };
 use crate::{http::client_problem, shutdown::Shutdown};
 
@@ -147,7 +148,7 @@ impl ServerHandler for McpServer {
         };
         match given {
             Ok(value) => Ok(CallToolResult::structured(value).into()),
-            Err(McpFailure::Refused(problem)) => Ok(refusal_result(&problem).into()),
+            Err(McpFailure::Refused(problem)) => Ok(refusal_result(problem).into()),
             Err(McpFailure::Malformed(why)) => {
                 Err(ErrorData::invalid_params(format!("{tool}: {why}"), None))
             }
@@ -295,8 +296,9 @@ fn caller(context: &RequestContext<RoleServer>) -> Principal {
     head.and_then(|head| head.extensions.get()).cloned().unwrap_or(Principal::Anonymous)
 }
 
-fn refusal_result(problem: &Problem) -> CallToolResult {
-    CallToolResult::structured_error(serde_json::to_value(problem).unwrap_or_default())
+fn refusal_result(problem: Problem) -> CallToolResult {
+    let body = serde_json::to_value(problem_body(problem));
+    CallToolResult::structured_error(body.unwrap_or_default())
 }
 
 fn kernel_failure(error: &Error) -> McpFailure {
@@ -314,8 +316,9 @@ fn failure_to_error_data(failure: McpFailure) -> ErrorData {
     match failure {
         McpFailure::Malformed(why) => ErrorData::invalid_params(why, None),
         McpFailure::Refused(problem) => {
-            let data = serde_json::to_value(&problem).ok();
-            ErrorData::invalid_request(problem.message, data)
+            let body = problem_body(problem);
+            let data = serde_json::to_value(&body).ok();
+            ErrorData::invalid_request(body.message, data)
         }
     }
 }
@@ -338,5 +341,5 @@ fn no_stream_error() -> ErrorData {
 
 fn cancelled_problem() -> Problem {
     let message = "this was cancelled and may or may not have happened";
-    Problem::new(Code::Unavailable, message).with_hint("ask again with the same idempotency_key")
+    Problem::new(Code::Unavailable, message).with_details(ProblemDetails::OutcomeUnknown)
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{AttemptId, Code, Hash, Problem, hash, sync};
+use agent_worker_protocol::{AttemptId, Code, Hash, Problem, ProblemDetails, hash, sync};
 use axum::{
     Json,
     body::Body,
@@ -29,7 +29,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{drop_guard::RunOnDrop, server::McpServer, session::McpSession};
+use super::{drop_guard::RunOnDrop, hint::problem_body, server::McpServer, session::McpSession};
 use crate::{http::AppState, shutdown::Shutdown};
 
 /// How a request names its session.
@@ -236,6 +236,6 @@ impl SessionRegistry {
 
 fn unknown_session() -> Response {
     let problem = Problem::new(Code::NotFound, "there is no such session")
-        .with_hint("begin a new one with `initialize`; a session ends with the daemon");
-    (StatusCode::NOT_FOUND, Json(problem)).into_response()
+        .with_details(ProblemDetails::UnknownSession);
+    (StatusCode::NOT_FOUND, Json(problem_body(problem))).into_response()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{Code, Problem, ToolName};
+use agent_worker_protocol::{Code, Problem, ProblemDetails, ToolName};
 use agent_worker_store::{DamagedRow, observe_damage};
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ async fn with_timeout(given: impl Future<Output = McpToolResult>) -> McpToolResu
 fn timeout_problem() -> Problem {
     let message =
         format!("this took more than {TOOL_CALL_TIMEOUT:?} and may or may not have happened");
-    Problem::new(Code::Unavailable, message).with_hint("ask again with the same idempotency_key")
+    Problem::new(Code::Unavailable, message).with_details(ProblemDetails::OutcomeUnknown)
 }
 
 fn unknown_tool_message(word: &str, who: &Principal) -> String {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use agent_worker_host::{DaemonSocket, DialError};
-use agent_worker_protocol::{Code, Event, EventKind, Millis, Problem};
+use agent_worker_protocol::{Code, Event, EventKind, Millis, Problem, ProblemDetails};
 use axum::{
     Json, Router,
     body::Body,
@@ -114,10 +114,11 @@ async fn a_request_says_who_asks_and_what_it_is() {
 
 #[tokio::test]
 async fn a_refusal_is_the_daemons_own_words() {
-    async fn refuse() -> (StatusCode, Json<Problem>) {
-        let problem = Problem::new(Code::NoRun, "`review` has no live run").with_hint("start one");
-        (StatusCode::CONFLICT, Json(problem))
-    }
+    let no_run = || ProblemDetails::NoRun { instance: "review".parse().unwrap() };
+    let refuse = async move || {
+        let problem = Problem::new(Code::NoRun, "`review` has no live run").with_details(no_run());
+        (StatusCode::CONFLICT, Json(problem.into_body(Some("start one".to_owned()))))
+    };
     let router = Router::new()
         .route("/refuse", get(refuse))
         .route("/gone", delete(|| async { StatusCode::NO_CONTENT }))
@@ -128,7 +129,7 @@ async fn a_refusal_is_the_daemons_own_words() {
     let refused = daemon.get::<Value>("/refuse").await.unwrap_err();
     assert_eq!(refused.to_string(), "`review` has no live run");
     let DialError::Refused(problem) = refused else { unreachable!() };
-    assert_eq!((problem.code, problem.hint.as_deref()), (Code::NoRun, Some("start one")));
+    assert_eq!((problem.code, problem.details), (Code::NoRun, Some(Box::new(no_run()))));
     daemon.delete::<()>("/gone").await.unwrap();
     for path in ["/odd", "/text"] {
         let error = daemon.get::<Value>(path).await.unwrap_err();

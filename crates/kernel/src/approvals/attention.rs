@@ -1,7 +1,12 @@
 //! What needs a person: questions, requests, dead letters, paused runs, agents that were stopped; and what a person does about them.
+//!
+//! An item holds facts. The interface that shows it words the next step.
+
+use std::path::PathBuf;
 
 use agent_worker_protocol::{
-    DeliveryState, EffectKey, PauseCause, Permission, Receipt, RunState, Target,
+    AgentName, ApprovalId, DeliveryState, EffectKey, InstanceRef, PauseCause, Permission,
+    QuestionId, Receipt, RunId, RunState, Seq,
     api::{
         ApprovalView, AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest,
         QuestionView, ResumeRequest,
@@ -24,6 +29,67 @@ pub enum DeadLetterAction {
     Redrive,
     /// Give up.
     Drop,
+}
+
+/// One thing that needs a person.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    /// The instance it is in.
+    pub instance: InstanceRef,
+    /// The folder of the instance's file.
+    pub project: PathBuf,
+    /// The live run of the instance.
+    pub run: RunId,
+    /// The agent it is about.
+    pub agent: Option<AgentName>,
+    /// A sentence that says what happened.
+    pub what: String,
+    /// The step that a person takes.
+    pub need: AttentionNeed,
+}
+
+/// The step that a person takes, with its facts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttentionNeed {
+    /// A paused run is resumed with these limits.
+    Resume(ResumeRequest),
+    /// A run is paused until one of its questions is answered.
+    AnyAnswer,
+    /// A run is paused until one of its requests is approved or denied.
+    AnyApproval,
+    /// The question is answered.
+    Answer(QuestionId),
+    /// The request is approved or denied.
+    Approval(ApprovalId),
+    /// The dead letter of this message is tried again.
+    Redrive(Seq),
+    /// The agent is resumed.
+    ResumeAgent,
+    /// The text in this file is merged by hand.
+    MergeFile(String),
+}
+
+impl AttentionNeed {
+    /// The kind under which it is listed.
+    pub fn kind(&self) -> AttentionKind {
+        match self {
+            Self::Resume(_) | Self::AnyAnswer | Self::AnyApproval => AttentionKind::Paused,
+            Self::Answer(_) => AttentionKind::Question,
+            Self::Approval(_) => AttentionKind::Approval,
+            Self::Redrive(_) => AttentionKind::DeadLetter,
+            Self::ResumeAgent => AttentionKind::AgentStopped,
+            Self::MergeFile(_) => AttentionKind::DocumentConflict,
+        }
+    }
+}
+
+impl Attention {
+    /// The item as it is listed; `words` makes the hint of the interface that lists it.
+    pub fn into_item(self, words: impl FnOnce(&Self) -> String) -> AttentionItem {
+        let hint = words(&self);
+        let Self { instance, project, run, agent, what, need } = self;
+        AttentionItem { kind: need.kind(), instance, project, run, agent, what, hint }
+    }
 }
 
 impl Kernel {
@@ -102,7 +168,7 @@ impl Kernel {
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
-    ) -> Result<Vec<AttentionItem>> {
+    ) -> Result<Vec<Attention>> {
         let mut items = Vec::new();
         for instance in self.instances_in_scope(who, selector, scope).await? {
             let Some(run) = instance.live else { continue };
@@ -113,42 +179,28 @@ impl Kernel {
             items.extend(paused_item(&instance, &row, first, &self.resume_needs(&row).await?));
             for dead in self.dead_letters_of(&instance).await? {
                 let what = dead.why.unwrap_or_else(|| "its attempts are used up".to_owned());
-                let mut item = attention_item(&instance, &row, AttentionKind::DeadLetter);
-                item.what = format!("#{} was not done: {what}", dead.seq);
-                let target = Target::instance(&instance.instance);
-                item.hint = format!("agent-worker dead redrive {} {target}", dead.seq);
-                item.agent = Some(dead.agent);
-                items.push(item);
+                let what = format!("#{} was not done: {what}", dead.seq);
+                let need = AttentionNeed::Redrive(dead.seq);
+                items.push(attention_item(&instance, &row, Some(dead.agent), what, need));
             }
             items
                 .extend(asked.into_iter().map(|question| question_item(&instance, &row, question)));
             for wanted in wanted {
-                let mut item = attention_item(&instance, &row, AttentionKind::Approval);
-                let target = Target::instance(&instance.instance);
-                item.what = format!("wants #{}: {} {}", wanted.id, wanted.tool, wanted.args);
-                item.hint = format!(
-                    "agent-worker approve {0} --target {target}, or agent-worker deny {0} --target {target}",
-                    wanted.id
-                );
-                item.agent = Some(wanted.agent);
-                items.push(item);
+                let what = format!("wants #{}: {} {}", wanted.id, wanted.tool, wanted.args);
+                let need = AttentionNeed::Approval(wanted.id);
+                items.push(attention_item(&instance, &row, Some(wanted.agent), what, need));
             }
             for conflict in self.store.conflict_list(instance.id).await? {
-                let mut item = attention_item(&instance, &row, AttentionKind::DocumentConflict);
                 let (path, why) = (conflict.path, conflict.why);
-                item.what = format!("what was written into {path} is set aside: {why}");
-                item.hint =
-                    format!("look at {path}{CONFLICT_SUFFIX}, write what is missing, delete it");
-                items.push(item);
+                let what = format!("what was written into {path} is set aside: {why}");
+                let need = AttentionNeed::MergeFile(format!("{path}{CONFLICT_SUFFIX}"));
+                let nobody = None;
+                items.push(attention_item(&instance, &row, nobody, what, need));
             }
             for agent in self.store.agent_list(instance.id).await? {
                 let Some(why) = agent.stopped else { continue };
-                let mut item = attention_item(&instance, &row, AttentionKind::AgentStopped);
-                let target = Target::agent(agent.name.clone(), &instance.instance);
-                item.what = why;
-                item.hint = format!("agent-worker resume {target}");
-                item.agent = Some(agent.name);
-                items.push(item);
+                let (agent, need) = (Some(agent.name), AttentionNeed::ResumeAgent);
+                items.push(attention_item(&instance, &row, agent, why, need));
             }
         }
         Ok(items)
@@ -182,29 +234,25 @@ impl Kernel {
     }
 }
 
-fn question_item(instance: &Instance, row: &RunRow, question: QuestionView) -> AttentionItem {
-    let mut item = attention_item(instance, row, AttentionKind::Question);
-    let target = Target::instance(&instance.instance);
+fn question_item(instance: &Instance, row: &RunRow, question: QuestionView) -> Attention {
     let options = match &question.options[..] {
         [] => String::new(),
         options => format!(" ({})", options.join(" | ")),
     };
-    item.what = format!("asks #{}: {}{options}", question.id, question.question);
-    item.hint = format!("agent-worker answer {} TEXT --target {target}", question.id);
-    item.agent = Some(question.agent);
-    item
+    let what = format!("asks #{}: {}{options}", question.id, question.question);
+    let need = AttentionNeed::Answer(question.id);
+    attention_item(instance, row, Some(question.agent), what, need)
 }
 
-fn attention_item(instance: &Instance, run: &RunRow, kind: AttentionKind) -> AttentionItem {
-    AttentionItem {
-        kind,
-        instance: instance.instance.clone(),
-        project: instance.project.clone().into(),
-        run: run.id,
-        agent: None,
-        what: String::new(),
-        hint: String::new(),
-    }
+fn attention_item(
+    instance: &Instance,
+    run: &RunRow,
+    agent: Option<AgentName>,
+    what: String,
+    need: AttentionNeed,
+) -> Attention {
+    let project = instance.project.clone().into();
+    Attention { instance: instance.instance.clone(), project, run: run.id, agent, what, need }
 }
 
 /// `wanted` is the first request, where nothing else waits for a person.
@@ -213,17 +261,15 @@ fn paused_item(
     run: &RunRow,
     wanted: Option<&ApprovalView>,
     needs: &ResumeRequest,
-) -> Option<AttentionItem> {
+) -> Option<Attention> {
     let RunState::Paused { cause } = &run.state else { return None };
-    let mut item = attention_item(instance, run, AttentionKind::Paused);
-    item.what = cause.to_string();
-    let target = Target::instance(&instance.instance);
-    item.hint = match cause {
-        PauseCause::Human if wanted.is_some() => format!("agent-worker pending --target {target}"),
-        PauseCause::Human => format!("agent-worker answer NUMBER TEXT --target {target}"),
+    let need = match cause {
+        PauseCause::Human if wanted.is_some() => AttentionNeed::AnyApproval,
+        PauseCause::Human => AttentionNeed::AnyAnswer,
         PauseCause::Limit { .. } | PauseCause::Interrupted | PauseCause::User => {
-            needs.to_command(&target)
+            AttentionNeed::Resume(*needs)
         }
     };
-    Some(item)
+    let nobody = None;
+    Some(attention_item(instance, run, nobody, cause.to_string(), need))
 }

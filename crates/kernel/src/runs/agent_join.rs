@@ -222,7 +222,7 @@ fn requested_settings(request: &AgentRequest, joins: JoinTarget) -> Result<Agent
     };
     draft
         .into_settings()
-        .map_err(|AgentDraftError { message, hint }| Error::BadAgent { message, hint })
+        .map_err(|AgentDraftError { message, hint }| Error::BadAgent { message, correction: hint })
 }
 
 fn free_name(team: &[AgentRow]) -> Result<AgentName> {

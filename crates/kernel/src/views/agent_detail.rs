@@ -1,7 +1,7 @@
 //! One agent, with what explains its state: what waits for it, how its last attempts went, what would wake it.
 
 use agent_worker_protocol::{
-    AgentName, AgentState, AttemptId, Millis, Permission, RunId, RunState, Target,
+    AgentName, AgentState, ApprovalId, AttemptId, Millis, Permission, QuestionId, RunId, RunState,
     api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail, ResumeRequest},
 };
 use agent_worker_store::{AgentRow, AttemptRow, Now, RunRow, ShownMessage};
@@ -18,13 +18,72 @@ const MAX_DETAIL_ATTEMPTS: u32 = 5;
 /// The most of a log that is told at once.
 const MAX_LOG_BYTES: usize = 1024 * 1024;
 
+/// One agent, with the facts that explain its state.
+#[derive(Clone, Debug)]
+pub struct AgentExplanation {
+    /// The agent as lists show it.
+    pub view: AgentView,
+    /// The live run of its instance, else the last one.
+    pub run: RunId,
+    /// The state of that run.
+    pub run_state: RunState,
+    /// The start of its present state, where it can be told.
+    pub state_since: Option<Millis>,
+    /// Its system prompt.
+    pub system: Option<String>,
+    /// The newest messages that wait for it.
+    pub inbox: Vec<Mail>,
+    /// Its last attempts, newest first.
+    pub attempts: Vec<AttemptView>,
+    /// The event that wakes it next.
+    pub wakes_when: WakeCondition,
+}
+
+/// The event that wakes an agent next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WakeCondition {
+    /// A new run of its instance.
+    NewRun,
+    /// The end of the setup of its run.
+    SetupDone,
+    /// The election of an owner.
+    OwnerElected,
+    /// An answer to this request.
+    Approval(ApprovalId),
+    /// An answer to this question.
+    Answer(Option<QuestionId>),
+    /// The run is resumed with these limits.
+    RunResumed(ResumeRequest),
+    /// The agent is resumed.
+    AgentResumed,
+    /// The end of its processes; then it is resumed.
+    ProcessesEnded,
+    /// A time, unless it is resumed before.
+    Time(Millis),
+    /// The end of its present turn.
+    NextTurn,
+    /// A free worker slot.
+    FreeSlot,
+    /// A message that mentions it.
+    Mention,
+}
+
+impl AgentExplanation {
+    /// The reply of an interface; `words` says when the agent wakes, in the words of that interface.
+    pub fn into_detail(self, words: impl FnOnce(&Self) -> String) -> AgentDetail {
+        let wakes_when = words(&self);
+        let Self { view, run, run_state, state_since, system, inbox, attempts, .. } = self;
+        AgentDetail { view, run, run_state, state_since, system, inbox, attempts, wakes_when }
+    }
+}
+
 impl Kernel {
     /// Explains an agent.
     pub async fn agent_detail(
         &self,
         who: &Principal,
         place: &InstanceSelector,
-    ) -> Result<AgentDetail> {
+    ) -> Result<AgentExplanation> {
         who.require(Permission::Read)?;
         let (instance, agent) = self.resolve_agent(who, place).await?;
         if let Principal::Agent(attempt) = who
@@ -48,7 +107,7 @@ impl Kernel {
             oldest_wake: oldest_wake(&inbox, view.waiting),
             now: self.now(),
         };
-        Ok(AgentDetail {
+        Ok(AgentExplanation {
             wakes_when: wake_condition(&view, &row.state, &self.resume_needs(&row).await?),
             state_since: own.and_then(|own| state_since(&view.state, own, &row, times)),
             view,
@@ -214,42 +273,34 @@ fn attempt_view(row: AttemptRow) -> AttemptView {
     }
 }
 
-/// What would wake an agent, as a whole sentence's end.
-fn wake_condition(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> String {
-    let own = Target::agent(agent.name.clone(), &agent.instance);
-    let team = Target::instance(&agent.instance);
+/// Finds the event that wakes an agent next.
+fn wake_condition(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> WakeCondition {
     match (&agent.state, run) {
-        (_, RunState::Ended { .. }) => format!("a new run of {team}"),
-        (_, RunState::Setup) => "its run's setup is done".to_owned(),
-        (AgentState::Idle, RunState::Electing) => "its team has elected an owner".to_owned(),
-        (AgentState::Waiting { approvals, .. }, _) if !approvals.is_empty() => {
-            let number = approvals.first().map(ToString::to_string).unwrap_or_default();
-            format!("somebody approves or denies: agent-worker approve {number} --target {team}")
+        (_, RunState::Ended { .. }) => WakeCondition::NewRun,
+        (_, RunState::Setup) => WakeCondition::SetupDone,
+        (AgentState::Idle, RunState::Electing) => WakeCondition::OwnerElected,
+        (AgentState::Waiting { questions, approvals, .. }, _) => {
+            match (approvals.first(), questions.first()) {
+                (Some(approval), _) => WakeCondition::Approval(*approval),
+                (None, question) => WakeCondition::Answer(question.copied()),
+            }
         }
-        (AgentState::Waiting { questions, .. }, _) => {
-            let number = questions.first().map(ToString::to_string).unwrap_or_default();
-            format!("somebody answers: agent-worker answer {number} TEXT --target {team}")
-        }
-        (AgentState::Paused { .. }, _) => format!("its run goes on: {}", needs.to_command(&team)),
-        (AgentState::Stopped { .. }, _) => format!("it is resumed: agent-worker resume {own}"),
-        (AgentState::Stopping, _) => {
-            format!("its processes are gone and it is resumed: agent-worker resume {own}")
-        }
+        (AgentState::Paused { .. }, _) => WakeCondition::RunResumed(*needs),
+        (AgentState::Stopped { .. }, _) => WakeCondition::AgentResumed,
+        (AgentState::Stopping, _) => WakeCondition::ProcessesEnded,
         (AgentState::BackingOff { until, .. } | AgentState::Parked { until, .. }, _) => {
-            format!("it is {until}, or at once with agent-worker resume {own}")
+            WakeCondition::Time(*until)
         }
-        (AgentState::Running { .. }, _) => {
-            "it works already; what comes meanwhile is shown in its next turn".to_owned()
-        }
-        (AgentState::Queued, _) => "a worker's place is free".to_owned(),
-        (AgentState::Idle, _) => format!("somebody mentions @{}", agent.name),
+        (AgentState::Running { .. }, _) => WakeCondition::NextTurn,
+        (AgentState::Queued, _) => WakeCondition::FreeSlot,
+        (AgentState::Idle, _) => WakeCondition::Mention,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use agent_worker_protocol::{
-        InstanceRef, Limits, Outcome, PauseCause, QuestionId, RunMode, Usage, WorkflowId,
+        InstanceRef, Limits, Outcome, PauseCause, RunMode, Usage, WorkflowId,
     };
     use agent_worker_store::{NotBefore, Retention, StoreTime, WaitReason};
 

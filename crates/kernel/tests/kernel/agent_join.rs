@@ -6,7 +6,7 @@ use agent_worker_kernel::{
     Error, InstanceSelector, ListingScope, Options, Principal, RecoverySummary, ShellOutcome,
 };
 use agent_worker_protocol::{
-    Code, DeliveryState, EffectKey, EventKind, RunId, RunMode, RunState,
+    Code, DeliveryState, EffectKey, EventKind, ProblemDetails, RunId, RunMode, RunState,
     api::{AgentRequest, AgentView},
 };
 use serde_json::json;
@@ -105,8 +105,8 @@ async fn a_name_is_given_once_and_only_while_the_run_lives() {
         let there = problem(new_agent(&world, mock_agent_request(Some(name), Some("@team"))).await);
         assert_eq!(there.code, Code::Conflict);
         assert_eq!(there.message, format!("there is an agent `{name}@team` already"));
-        let hint = format!("agent-worker agent end {name}@team");
-        assert!(there.hint.as_ref().unwrap().ends_with(&hint), "{there:?}");
+        let target = format!("{name}@team").parse().unwrap();
+        assert_eq!(there.details, Some(Box::new(ProblemDetails::AgentExists { target })));
     }
     world.stop(run).await.unwrap();
     let late = new_agent(&world, mock_agent_request(Some("bob"), Some("@team"))).await;
@@ -208,7 +208,8 @@ async fn an_agent_that_cannot_be_made_makes_nothing() {
     let strange = AgentRequest { backend: Some("mok".into()), ..mock_agent_request(None, None) };
     let refused = problem(new_agent(&world, strange).await);
     assert_eq!(refused.message, "there is no backend `mok`");
-    assert_eq!(refused.hint.as_deref(), Some("did you mean `mock`?"));
+    let correction = "did you mean `mock`?".to_owned();
+    assert_eq!(refused.details, Some(Box::new(ProblemDetails::InvalidAgent { correction })));
     let everywhere = InstanceSelector::default();
     let all = world.kernel.instance_views(&Principal::User, &everywhere, ListingScope::All).await;
     assert!(all.unwrap().is_empty());

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_kernel::{Error, ListingScope, Principal, WatchSubject};
+use agent_worker_kernel::{AttentionNeed, Error, ListingScope, Principal, WatchSubject};
 use agent_worker_protocol::{
     ApprovalId, AttemptEnd, Code, Consent, EventKind, Outcome, PauseCause, Permission, RunState,
     api::{ApprovalView, AttentionKind, ConsentRequest, PermitReply, PermitRequest, TokenRequest},
@@ -114,11 +114,11 @@ async fn a_request_pauses_the_run_until_somebody_answers_and_its_clocks_stand_st
         assert!(view.is_at_rest(), "whoever follows it may go");
         let (user, at) = (&Principal::User, &instance_selector("@team"));
         let items = world.kernel.attention(user, at, ListingScope::Project).await.unwrap();
-        let item = items.iter().find(|item| item.kind == AttentionKind::Approval).unwrap();
+        let item = items.iter().find(|item| item.need.kind() == AttentionKind::Approval).unwrap();
         assert_eq!(item.what, r#"wants #1: Bash {"command":"git push"}"#);
-        assert!(item.hint.starts_with("agent-worker approve 1 --target @team"), "{}", item.hint);
-        let item = items.iter().find(|item| item.kind == AttentionKind::Paused).unwrap();
-        assert_eq!(item.hint, "agent-worker pending --target @team");
+        assert_eq!(item.need, AttentionNeed::Approval(ApprovalId::new(1)));
+        let item = items.iter().find(|item| item.need.kind() == AttentionKind::Paused).unwrap();
+        assert_eq!(item.need, AttentionNeed::AnyApproval);
         let answered = world.consent(user, consent).await.unwrap();
         assert_eq!(
             (answered.args, answered.answer),

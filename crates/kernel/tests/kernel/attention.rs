@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{DeadLetterAction, Error, InstanceSelector, ListingScope, Principal};
+use agent_worker_kernel::{
+    Attention, DeadLetterAction, Error, InstanceSelector, ListingScope, Principal,
+};
 use agent_worker_protocol::{
     Code, DeliveryState, EffectKey, EventKind, FailureClass, Outcome, RunId, RunState, Seq,
-    api::{AttentionItem, DeadReply, DeadRequest},
+    api::{DeadReply, DeadRequest},
 };
 use serde_json::json;
 
@@ -173,16 +175,16 @@ async fn a_redrive_under_a_key_happens_once() {
     assert_eq!(world.machine.turns().len(), 6);
 }
 
-fn told(items: &[AttentionItem]) -> Vec<String> {
-    let line = |item: &AttentionItem| {
+fn told(items: &[Attention]) -> Vec<String> {
+    let line = |item: &Attention| {
         let agent = item.agent.as_ref().map_or("-", |agent| agent.as_str());
-        format!("{:?} {agent}: {}; {}", item.kind, item.what, item.hint)
+        format!("{:?} {agent}: {}; {:?}", item.need.kind(), item.what, item.need)
     };
     items.iter().map(line).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_that_waits_for_a_person_is_told_with_what_to_type() {
+async fn everything_that_waits_for_a_person_is_told_with_the_step_that_it_needs() {
     let world = KernelWorld::new().await;
     let everywhere = InstanceSelector::default();
     let attention = || world.kernel.attention(&Principal::User, &everywhere, ListingScope::All);
@@ -195,10 +197,10 @@ async fn everything_that_waits_for_a_person_is_told_with_what_to_type() {
     assert_eq!(
         told(&attention().await.unwrap()),
         [
-            "Paused -: turn limit (6 turns taken in the last 24 hours, 6 allowed); agent-worker resume @team --turns 12",
-            "DeadLetter coder: #1 was not done: failed (fatal): scripted fatal; agent-worker dead redrive 1 @team",
-            "DeadLetter lead: #1 was not done: failed (fatal): scripted fatal; agent-worker dead redrive 1 @team",
-            "AgentStopped lead: stopped by the user; agent-worker resume lead@team",
+            "Paused -: turn limit (6 turns taken in the last 24 hours, 6 allowed); Resume(ResumeRequest { hops: None, turns: Some(12), wall: None })",
+            "DeadLetter coder: #1 was not done: failed (fatal): scripted fatal; Redrive(Seq(1))",
+            "DeadLetter lead: #1 was not done: failed (fatal): scripted fatal; Redrive(Seq(1))",
+            "AgentStopped lead: stopped by the user; ResumeAgent",
         ]
     );
     let near = InstanceSelector { target: None, project: Some(world.folder().join("deep")) };

@@ -96,7 +96,7 @@ async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() 
                 Ok(_) => ScriptEnd::done("written"),
                 Err(error) => {
                     let problem = Problem::from(&error);
-                    ScriptEnd::done(&format!("{}; {}", problem.message, problem.hint.unwrap()))
+                    ScriptEnd::done(&format!("{}; {:?}", problem.message, problem.details))
                 }
             }
         });
@@ -107,7 +107,8 @@ async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() 
     let mut said: Vec<_> = world.channel().await.into_iter().skip(1).collect();
     said.sort_by_key(|message| message.from.to_string());
     let said: Vec<_> = said.iter().map(|message| message.body.as_str()).collect();
-    let refused = "scribe owns the documents of this run; tell @scribe what you would change, with document_suggest";
+    let refused =
+        r#"scribe owns the documents of this run; Some(NotOwner { owner: AgentName("scribe") })"#;
     assert_eq!(said, [refused, "written"]);
 }
 

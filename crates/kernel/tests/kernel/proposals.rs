@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{
-    DocumentBase, Error, InstanceSelector, ListingScope, Principal, ProposalFilter, WatchSubject,
+    AttentionNeed, DocumentBase, Error, InstanceSelector, ListingScope, Principal, ProposalFilter,
+    WatchSubject,
 };
 use agent_worker_protocol::{
     Code, EventKind, Message, Outcome, PauseCause, Proposal, ProposalId, ProposalOption,
@@ -280,9 +281,9 @@ async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
     assert_eq!(world.view(run).await.state, RunState::Paused { cause: PauseCause::Human });
     let (user, at) = (&Principal::User, &instance_selector("@team"));
     let items = world.kernel.attention(user, at, ListingScope::Project).await.unwrap();
-    let asked = items.iter().find(|item| item.kind == AttentionKind::Question).unwrap();
+    let asked = items.iter().find(|item| item.need.kind() == AttentionKind::Question).unwrap();
     assert_eq!(asked.what, "asks #1: Which colour? (red | blue)");
-    assert_eq!(asked.hint, "agent-worker answer 1 TEXT --target @team");
+    assert_eq!(asked.need, AttentionNeed::Answer(QuestionId::new(1)));
     let told = problem(world.answer(1, "rad").await);
     assert_eq!(told.code, Code::BadRequest);
     assert!(told.message.contains("did you mean `red`?"), "{}", told.message);

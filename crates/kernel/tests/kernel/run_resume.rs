@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use agent_worker_kernel::{Error, Options, Principal, WatchSubject};
 use agent_worker_protocol::{
-    Code, DeliveryState, EffectKey, EventKind, Outcome, RunId, RunMode, RunState, Span,
+    Code, DeliveryState, EffectKey, EventKind, Outcome, ProblemDetails, RunId, RunMode, RunState,
+    Span,
     api::{ResumeRequest, RunRequest, RunView},
 };
 use serde_json::json;
@@ -22,12 +23,36 @@ async fn resume(world: &KernelWorld, run: RunId, request: ResumeRequest) -> Resu
     world.kernel.run_resume(&Principal::User, None, run, request).await
 }
 
-/// The hint somebody gets who resumes a run that would pause again at once.
-async fn refused(world: &KernelWorld, run: RunId, request: ResumeRequest) -> String {
+/// The facts a caller gets who resumes a run that would pause again at once: its mode, and the limits it needs.
+async fn refused(
+    world: &KernelWorld,
+    run: RunId,
+    request: ResumeRequest,
+) -> (RunMode, ResumeRequest) {
     let problem = problem(resume(world, run, request).await);
     assert_eq!(problem.code, Code::Limit);
     assert!(problem.message.starts_with("@team is paused: "), "{}", problem.message);
-    problem.hint.unwrap()
+    let details = problem.details.map(|details| *details);
+    let Some(ProblemDetails::LimitReached { instance, mode, needs }) = details else {
+        panic!("{details:?}")
+    };
+    assert_eq!(instance.to_string(), "team");
+    (mode, needs)
+}
+
+/// The facts of a `run` that needs more hops.
+fn hops(hops: u32) -> (RunMode, ResumeRequest) {
+    (RunMode::Run, ResumeRequest { hops: Some(hops), ..AS_IT_IS })
+}
+
+/// The facts of a `run` that needs more turns.
+fn turns(turns: u32) -> (RunMode, ResumeRequest) {
+    (RunMode::Run, ResumeRequest { turns: Some(turns), ..AS_IT_IS })
+}
+
+/// The facts of a `run` that needs more time.
+fn wall(hours: u64) -> (RunMode, ResumeRequest) {
+    (RunMode::Run, ResumeRequest { wall: Some(Span::from_secs(hours * 3600)), ..AS_IT_IS })
 }
 
 /// Two who answer each other `times` times.
@@ -48,12 +73,9 @@ async fn a_run_at_its_hop_limit_goes_on_with_a_higher_one_and_keeps_everything()
     ping_pong(&world, 6);
     let run = world.run(&team("ping pong", "limits: { hops: 5 }\nkickoff: '@ping go'")).await;
     world.wait_until_paused(run).await;
-    assert_eq!(
-        refused(&world, run, AS_IT_IS).await,
-        "allow more: agent-worker resume @team --hops 10"
-    );
+    assert_eq!(refused(&world, run, AS_IT_IS).await, hops(10));
     let same = ResumeRequest { hops: Some(5), ..AS_IT_IS };
-    assert_eq!(refused(&world, run, same).await, "allow more: agent-worker resume @team --hops 10");
+    assert_eq!(refused(&world, run, same).await, hops(10));
     let view = resume(&world, run, ResumeRequest { hops: Some(10), ..AS_IT_IS }).await.unwrap();
     assert_eq!((&view.state, view.limits.hops), (&RunState::Running, 10));
     let view = world.wait_until_ended(run).await;
@@ -69,10 +91,7 @@ async fn a_run_at_its_turn_limit_goes_on_with_more_turns() {
     assert_eq!(problem(resume(&world, run, AS_IT_IS).await).message, "@team is not paused");
     world.wait_until_paused(run).await;
     world.pass_time(Duration::from_secs(1)).await;
-    assert_eq!(
-        refused(&world, run, AS_IT_IS).await,
-        "allow more: agent-worker resume @team --turns 6"
-    );
+    assert_eq!(refused(&world, run, AS_IT_IS).await, turns(6));
     resume(&world, run, ResumeRequest { turns: Some(9), ..AS_IT_IS }).await.unwrap();
     assert_eq!(world.wait_until_ended(run).await.turns, 7);
 }
@@ -91,10 +110,7 @@ async fn a_turn_that_is_under_way_is_one_of_those_allowed_until_it_is_cut_short(
     world.wait_for_report(run, "coder", 1).await;
     world.send_to_team("@lead go").await;
     world.wait_until_paused(run).await;
-    assert_eq!(
-        refused(&world, run, AS_IT_IS).await,
-        "allow more: agent-worker resume @team --turns 2"
-    );
+    assert_eq!(refused(&world, run, AS_IT_IS).await, turns(2));
     world.stop_daemon().await;
     world.machine.kill_all().await;
     world.restart_daemon().await;
@@ -145,12 +161,11 @@ async fn a_start_at_its_turn_limit_is_told_of_its_day_and_not_of_its_life() {
     let file = team("ping pong", "limits: { turns: 3, hops: 1000 }\nkickoff: '@ping go'");
     let run = world.start(&file).await;
     world.wait_until_paused(run).await;
-    let hint =
-        "it goes on by itself within a day; to go on now: agent-worker resume @team --turns 6";
-    assert_eq!(refused(&world, run, AS_IT_IS).await, hint);
+    let today = (RunMode::Start, ResumeRequest { turns: Some(6), ..AS_IT_IS });
+    assert_eq!(refused(&world, run, AS_IT_IS).await, today);
     world.pass_time(Duration::from_hours(25)).await;
     assert_eq!(world.view(run).await.turns, 6);
-    assert_eq!(refused(&world, run, AS_IT_IS).await, hint);
+    assert_eq!(refused(&world, run, AS_IT_IS).await, today);
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,8 +179,7 @@ async fn a_run_at_its_wall_goes_on_with_more_time() {
     let run = world.run(&team("coder lead", "limits: { wall: 1m }\nkickoff: '@coder go'")).await;
     world.wait_until_paused(run).await;
     world.pass_time(Duration::from_hours(1)).await;
-    let hint = "allow more time, counted from its beginning: agent-worker resume @team --wall 3h";
-    assert_eq!(refused(&world, run, AS_IT_IS).await, hint);
+    assert_eq!(refused(&world, run, AS_IT_IS).await, wall(3));
     let more = ResumeRequest { wall: Some(Span::from_secs(3 * 3600)), ..AS_IT_IS };
     resume(&world, run, more).await.unwrap();
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
@@ -182,8 +196,7 @@ async fn a_run_in_which_everybody_waits_beyond_its_wall_needs_as_much_time_as_th
     });
     let run = world.run(&team("coder", "limits: { wall: 2h }\nkickoff: '@coder go'")).await;
     world.wait_until_paused(run).await;
-    let hint = "allow more time, counted from its beginning: agent-worker resume @team --wall 4h";
-    assert_eq!(refused(&world, run, AS_IT_IS).await, hint, "its time is not up, but would be");
+    assert_eq!(refused(&world, run, AS_IT_IS).await, wall(4), "its time is not up, but would be");
     let more = ResumeRequest { wall: Some(Span::from_secs(4 * 3600)), ..AS_IT_IS };
     resume(&world, run, more).await.unwrap();
     let view = world.wait_until_ended(run).await;

@@ -6,7 +6,7 @@ use agent_worker_kernel::{
     ChannelQuery, DeadLetterAction, DocumentBase, InstanceSelector, ListingScope, Principal,
 };
 use agent_worker_protocol::{
-    Code, RunId, RunMode,
+    Code, ProblemDetails, RunId, RunMode,
     api::{DeadRequest, RunRequest, SendRequest},
 };
 
@@ -202,7 +202,7 @@ async fn where_standalone_agents_live_is_never_removed() {
     let global = at(&world, "@global", "one");
     let refused = problem(world.kernel.instance_remove(&Principal::User, &global).await);
     assert_eq!(refused.code, Code::Conflict);
-    assert!(refused.hint.unwrap().contains("agent end"), "{}", refused.message);
+    assert_eq!(refused.details, Some(Box::new(ProblemDetails::PermanentRun)));
     let run =
         world.kernel.instance_views(&Principal::User, &global, ListingScope::All).await.unwrap();
     let stop = world.kernel.run_stop(&Principal::User, run[0].live.unwrap()).await;

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{ChannelQuery, InstanceSelector, ListingScope, Principal};
+use agent_worker_kernel::{
+    AgentExplanation, ChannelQuery, InstanceSelector, ListingScope, Principal, WakeCondition,
+};
 use agent_worker_protocol::{
     AgentState, Code, DeliveryState, FailureClass, RunMode, RunState, Seq,
-    api::{AgentDetail, FeedbackRequest},
+    api::{FeedbackRequest, ResumeRequest},
 };
 
 use crate::{
@@ -14,12 +16,12 @@ use crate::{
 };
 
 /// Why an agent does what it does.
-async fn why(world: &KernelWorld, agent: &str) -> AgentDetail {
+async fn why(world: &KernelWorld, agent: &str) -> AgentExplanation {
     world.kernel.agent_detail(&Principal::User, &instance_selector(agent)).await.unwrap()
 }
 
 /// Its word, and what would wake it.
-async fn words(world: &KernelWorld, agent: &str) -> (String, String) {
+async fn words(world: &KernelWorld, agent: &str) -> (String, WakeCondition) {
     let detail = why(world, agent).await;
     (detail.view.state.to_string(), detail.wakes_when)
 }
@@ -42,17 +44,16 @@ async fn an_agents_state_is_told_with_what_would_wake_it() {
     });
     let run = world.start(&team("coder", "limits: { hops: 9 }\nkickoff: '@coder go'")).await;
     world.wait_for_report(run, "coder", 1).await;
-    let shown = |state: &str, wakes: &str| (state.to_owned(), wakes.to_owned());
-    let works = "it works already; what comes meanwhile is shown in its next turn";
-    assert_eq!(words(&world, "coder").await, shown("running", works));
+    let shown = |state: &str, wakes| (state.to_owned(), wakes);
+    assert_eq!(words(&world, "coder").await, shown("running", WakeCondition::NextTurn));
     gate.open();
     world.wait_for_event(run, |event| event.data["end"] == "ok").await;
     world.pass_time(Duration::from_millis(1)).await;
-    assert_eq!(words(&world, "coder").await, shown("idle", "somebody mentions @coder"));
+    assert_eq!(words(&world, "coder").await, shown("idle", WakeCondition::Mention));
     world.send_to_team("@coder again").await;
     world.wait_for_event(run, |event| event.data["end"] == "failed").await;
     let parked = "rate-limited until 2026-01-01T00:05:00.001Z: scripted rate_limited";
-    let wakes = "it is 2026-01-01T00:05:00.001Z, or at once with agent-worker resume coder@team";
+    let wakes = WakeCondition::Time("2026-01-01T00:05:00.001Z".parse().unwrap());
     assert_eq!(words(&world, "coder").await, shown(parked, wakes));
     world.machine.set_exit_delay(Duration::from_secs(3));
     world.kernel.agent_resume(&Principal::User, &instance_selector("coder")).await.unwrap();
@@ -67,12 +68,11 @@ async fn an_agents_state_is_told_with_what_would_wake_it() {
         words(&world, "coder").await
     };
     let ((), stopping) = tokio::join!(stop, look);
-    let gone = "its processes are gone and it is resumed: agent-worker resume coder@team";
-    assert_eq!(stopping, shown("stopping", gone));
-    let resumed = "it is resumed: agent-worker resume coder@team";
-    assert_eq!(words(&world, "coder").await, shown("stopped: stopped by the user", resumed));
+    assert_eq!(stopping, shown("stopping", WakeCondition::ProcessesEnded));
+    let stopped = shown("stopped: stopped by the user", WakeCondition::AgentResumed);
+    assert_eq!(words(&world, "coder").await, stopped);
     world.stop(run).await.unwrap();
-    let over = shown("stopped: its run is stopped", "a new run of @team");
+    let over = shown("stopped: its run is stopped", WakeCondition::NewRun);
     assert_eq!(words(&world, "coder").await, over);
 }
 
@@ -82,7 +82,7 @@ async fn a_run_that_is_set_up_or_paused_keeps_its_agents_waiting_and_says_so() {
     world.machine.set_shell_script(|_| std::future::pending());
     let run = world.run(&team("coder", "setup: [{ shell: wait }]\nkickoff: '@coder go'")).await;
     world.pass_time(Duration::from_millis(1)).await;
-    assert_eq!(words(&world, "coder").await, ("idle".into(), "its run's setup is done".into()));
+    assert_eq!(words(&world, "coder").await, ("idle".into(), WakeCondition::SetupDone));
     world.stop(run).await.unwrap();
 
     for (agent, answer) in [("ping", "@pong hello"), ("pong", "@ping hello")] {
@@ -98,7 +98,8 @@ async fn a_run_that_is_set_up_or_paused_keeps_its_agents_waiting_and_says_so() {
     world.pass_time(Duration::from_millis(1)).await;
     let (state, wakes) = words(&world, "ping").await;
     assert_eq!(state, "paused: hop limit (a chain of 2 messages, 1 allowed)");
-    assert_eq!(wakes, "its run goes on: agent-worker resume @loop --hops 2");
+    let more = ResumeRequest { hops: Some(2), ..ResumeRequest::default() };
+    assert_eq!(wakes, WakeCondition::RunResumed(more));
 }
 
 #[tokio::test(start_paused = true)]

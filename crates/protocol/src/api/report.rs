@@ -10,6 +10,7 @@ use crate::{
     id::RunId,
     message::{Receipt, Usage},
     name::{AgentName, Tag, WorkflowName},
+    problem_details::ProblemDetails,
     state::{AgentState, Outcome, PauseCause, RunState},
 };
 
@@ -67,6 +68,13 @@ pub struct ReportError {
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// The facts behind the message, where the daemon refused.
+    #[serde(
+        default,
+        deserialize_with = "crate::problem::known_details",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub details: Option<Box<ProblemDetails>>,
 }
 
 /// What became of a run, in a word and as an exit code; of any other command, the first three.
@@ -180,7 +188,7 @@ fn report_error(outcome: RunVerdict, view: &RunView) -> Option<ReportError> {
             None,
         ) => (outcome.word().to_owned(), view.state.to_string()),
     };
-    Some(ReportError { code, message, hint: None })
+    Some(ReportError { code, message, hint: None, details: None })
 }
 
 /// What was not done.

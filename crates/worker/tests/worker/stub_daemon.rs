@@ -189,7 +189,7 @@ impl StubDaemonState {
     /// Does what a daemon does, and says what it answers, if it does.
     fn respond(&self, heard: &ReceivedRequest, answer: &ScriptedReply) -> Option<(u16, Value)> {
         if let ScriptedReply::Refuse(code) = answer {
-            let problem = Problem::new(*code, "scripted");
+            let problem = Problem::new(*code, "scripted").into_body(None);
             return Some((code.status(), serde_json::to_value(problem).unwrap()));
         }
         let reply = match heard {

@@ -1,0 +1,86 @@
+//! Hints that fit both interfaces of the daemon: they name neither a route nor a tool.
+//!
+//! `http/hint.rs` and `mcp/hint.rs` word the others, and pass the rest on to here.
+
+use agent_worker_protocol::{ProblemDetails, RunMode, api::ResumeRequest};
+
+/// The hint that fits every interface. The words for the rest are the interface's own.
+pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
+    let hint = match details {
+        ProblemDetails::UnknownAgent { suggestion, .. } => {
+            return suggestion.as_ref().map(|name| format!("did you mean `{name}`?"));
+        }
+        ProblemDetails::InvalidAgent { correction } => return Some(correction.clone()),
+        ProblemDetails::GateClosed { gate, .. } => {
+            return Some(format!(
+                "a binding proposal with gate `{gate}` opens it when `approve` wins"
+            ));
+        }
+        ProblemDetails::AmbiguousTarget { target: Some(_), .. } => {
+            "name it in full: agent@workflow:tag"
+        }
+        ProblemDetails::AmbiguousTarget { target: None, .. } => "name one: @workflow:tag",
+        ProblemDetails::HopLimit => "end this turn; a message from a person starts the count again",
+        ProblemDetails::PassageNotUnique { .. } => {
+            "read the document, and quote a passage that occurs in it exactly once"
+        }
+        ProblemDetails::ProposalClosed { .. } => {
+            "a decision is final; make a new proposal to change it"
+        }
+        ProblemDetails::PathConflict { .. } => "choose another name",
+        ProblemDetails::DatabaseTaken { .. } => "give the team another `context.config.db`",
+        ProblemDetails::DiskFull => {
+            "free some space; writes work again as soon as there is room, without a restart"
+        }
+        ProblemDetails::TokenMissing => {
+            "make one with `agent-worker token create NAME` and send `Authorization: Bearer TOKEN`"
+        }
+        ProblemDetails::OtherDaemon => {
+            "an agent talks to the daemon that started it; leave AGENT_WORKER_HOME as it is"
+        }
+        ProblemDetails::UnknownHost { .. } => "ask it as `localhost`",
+        ProblemDetails::InvalidRange { .. } => "write it as `0..65536` or `65536..`",
+        ProblemDetails::BodyTooLarge { .. } => "a resource holds 64 MiB; send it in parts",
+        ProblemDetails::UnknownSession => {
+            "begin a new one with `initialize`; a session ends with the daemon"
+        }
+        ProblemDetails::UnknownTarget { .. }
+        | ProblemDetails::NoRun { .. }
+        | ProblemDetails::AlreadyRunning { .. }
+        | ProblemDetails::WrongRunState { .. }
+        | ProblemDetails::PermanentRun
+        | ProblemDetails::LimitReached { .. }
+        | ProblemDetails::AgentExists { .. }
+        | ProblemDetails::NoDeadLetter { .. }
+        | ProblemDetails::TextTooLarge { .. }
+        | ProblemDetails::StaleRevision { .. }
+        | ProblemDetails::RevisionNotRead { .. }
+        | ProblemDetails::NotOwner { .. }
+        | ProblemDetails::SuggestionNotNeeded
+        | ProblemDetails::NoVote { .. }
+        | ProblemDetails::OtherDatabase { .. }
+        | ProblemDetails::OutcomeUnknown
+        | ProblemDetails::DamagedRow
+        | ProblemDetails::KeyReused
+        | ProblemDetails::RunContinues { .. } => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// The hint at a limit; `resume` says how this interface raises it.
+pub(crate) fn limit_hint(mode: RunMode, needs: &ResumeRequest, resume: &str) -> String {
+    match (mode, needs) {
+        (RunMode::Start, ResumeRequest { turns: Some(_), .. }) => {
+            format!("it resumes by itself within a day; to resume it now, {resume}")
+        }
+        (_, ResumeRequest { wall: Some(_), .. }) => {
+            format!("allow more time, counted from its start: {resume}")
+        }
+        (RunMode::Run | RunMode::Start, _) => format!("allow more: {resume}"),
+    }
+}
+
+/// The limits to send, as JSON.
+pub(crate) fn limits_json(needs: &ResumeRequest) -> String {
+    serde_json::to_string(needs).unwrap_or_default()
+}

@@ -1,0 +1,100 @@
+//! The hint of a problem in the words of the MCP interface: tools and their arguments.
+
+use agent_worker_kernel::{AgentExplanation, WakeCondition};
+use agent_worker_protocol::{Problem, ProblemBody, ProblemDetails, api::AgentView};
+
+use crate::hint::{limit_hint, limits_json, neutral_hint};
+
+/// The problem as an MCP client and its model read it.
+pub(super) fn problem_body(problem: Problem) -> ProblemBody {
+    let hint = hint(&problem);
+    problem.into_body(hint)
+}
+
+/// The next tool call to try.
+fn hint(problem: &Problem) -> Option<String> {
+    let details = problem.details.as_deref()?;
+    let hint = match details {
+        ProblemDetails::UnknownTarget { .. } => "workflow_list lists them".to_owned(),
+        ProblemDetails::UnknownAgent { suggestion: None, .. } => {
+            "workflow_agents lists the agents".to_owned()
+        }
+        ProblemDetails::NoRun { instance } if instance.is_global() => {
+            "add a standalone agent with agent_new".to_owned()
+        }
+        ProblemDetails::NoRun { .. } => "start it again with run_start".to_owned(),
+        ProblemDetails::AlreadyRunning { .. } => {
+            "run_stop ends it, another `tag` starts a second instance".to_owned()
+        }
+        ProblemDetails::WrongRunState { .. } => "run_status shows its state".to_owned(),
+        ProblemDetails::PermanentRun => {
+            "workflow_agents lists its agents, agent_remove removes one".to_owned()
+        }
+        ProblemDetails::LimitReached { mode, needs, .. } => {
+            limit_hint(*mode, needs, &format!("run_resume with {}", limits_json(needs)))
+        }
+        ProblemDetails::AgentExists { .. } => {
+            "choose another name, or remove that agent with agent_remove".to_owned()
+        }
+        ProblemDetails::NoDeadLetter { .. } => "run_status lists the dead letters".to_owned(),
+        ProblemDetails::TextTooLarge { .. } => {
+            "put the rest into a resource with resource_create".to_owned()
+        }
+        ProblemDetails::StaleRevision { .. } => {
+            "read it, then document_write with its revision as base_revision".to_owned()
+        }
+        ProblemDetails::RevisionNotRead { .. } => {
+            "read it first with document_read, then write again".to_owned()
+        }
+        ProblemDetails::NotOwner { owner } => {
+            format!("suggest the change to @{owner} with document_suggest")
+        }
+        ProblemDetails::SuggestionNotNeeded => {
+            "write it with document_write or document_append".to_owned()
+        }
+        ProblemDetails::NoVote { .. } => {
+            "the electorate was fixed when the proposal was made: proposal_status shows it"
+                .to_owned()
+        }
+        ProblemDetails::OtherDatabase { .. } => {
+            "restore `context.config.db`, or ask the user to delete the instance".to_owned()
+        }
+        ProblemDetails::OutcomeUnknown => {
+            "call it again with the same idempotency_key: it then happens once".to_owned()
+        }
+        ProblemDetails::DamagedRow => "everything else can be read and exported".to_owned(),
+        ProblemDetails::KeyReused => "use a new idempotency_key for a new call".to_owned(),
+        ProblemDetails::RunContinues { .. } => "ask again later with run_status".to_owned(),
+        other => return neutral_hint(other),
+    };
+    Some(hint)
+}
+
+/// Completes the sentence "it wakes when …", with the tool that wakes the agent.
+pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
+    let AgentView { name, instance, .. } = &agent.view;
+    match &agent.wakes_when {
+        WakeCondition::NewRun => format!("a new run of @{instance}"),
+        WakeCondition::SetupDone => "its run's setup is done".to_owned(),
+        WakeCondition::OwnerElected => "its team has elected an owner".to_owned(),
+        WakeCondition::Approval(id) => format!("the user approves or denies request #{id}"),
+        WakeCondition::Answer(Some(id)) => format!("the user answers question #{id}"),
+        WakeCondition::Answer(None) => "the user answers".to_owned(),
+        WakeCondition::RunResumed(needs) if needs.is_empty() => {
+            "its run is resumed with run_resume".to_owned()
+        }
+        WakeCondition::RunResumed(needs) => {
+            format!("its run is resumed with run_resume and {}", limits_json(needs))
+        }
+        WakeCondition::AgentResumed => "it is resumed with agent_resume".to_owned(),
+        WakeCondition::ProcessesEnded => {
+            "its processes are gone and it is resumed with agent_resume".to_owned()
+        }
+        WakeCondition::Time(until) => format!("it is {until}, or at once with agent_resume"),
+        WakeCondition::NextTurn => {
+            "it works already; what comes meanwhile is shown in its next turn".to_owned()
+        }
+        WakeCondition::FreeSlot => "a worker's place is free".to_owned(),
+        WakeCondition::Mention => format!("somebody mentions @{name}"),
+    }
+}

@@ -1,0 +1,120 @@
+//! The facts of a problem. They hold no words: each interface makes its own hint from them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    AgentName, DocumentPath, InstanceRef, ProposalId, Revision, RunId, RunMode, Seq, Target,
+    api::ResumeRequest,
+};
+
+/// The reason of a problem that a hint exists for, with the facts that the hint needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "the name of such a field says what it holds")]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum ProblemDetails {
+    /// Nothing has the name that was asked for.
+    UnknownTarget {
+        /// The kind of thing and its name, such as ``agent `coder` ``.
+        wanted: String,
+    },
+    /// The team has no agent of this name.
+    UnknownAgent {
+        agent: String,
+        /// The agent whose name is nearest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        suggestion: Option<AgentName>,
+    },
+    /// Several things have the name.
+    AmbiguousTarget {
+        /// The target as typed; absent where none was given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
+        candidates: Vec<String>,
+    },
+    /// The instance has no live run.
+    NoRun { instance: InstanceRef },
+    /// The instance has a live run already.
+    AlreadyRunning { instance: InstanceRef },
+    /// The state of the run does not allow the request.
+    WrongRunState { instance: InstanceRef },
+    /// The run of standalone agents cannot be ended.
+    PermanentRun,
+    /// A paused run would pause again at once.
+    LimitReached {
+        instance: InstanceRef,
+        mode: RunMode,
+        /// The limits that the run needs to continue.
+        needs: ResumeRequest,
+    },
+    /// The message is one hop too many.
+    HopLimit,
+    /// The name of the agent is taken.
+    AgentExists { target: Target },
+    /// The settings of a new agent are invalid.
+    InvalidAgent {
+        /// The correction that the check of the settings proposes.
+        correction: String,
+    },
+    /// No delivery is dead there.
+    NoDeadLetter {
+        instance: InstanceRef,
+        /// The message, where one was named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seq: Option<Seq>,
+    },
+    /// The text is longer than allowed.
+    TextTooLarge {
+        /// In bytes.
+        size: usize,
+        /// In bytes.
+        limit: usize,
+    },
+    /// The body of the request is longer than allowed.
+    BodyTooLarge {
+        /// In bytes.
+        limit: usize,
+    },
+    /// A vote has to open the gate before the tool may be called.
+    GateClosed { tool: String, gate: String },
+    /// The document has a newer revision than the writer named.
+    StaleRevision { revision: Revision },
+    /// The writer has not read the present revision.
+    RevisionNotRead { revision: Revision },
+    /// Another agent owns the documents.
+    NotOwner { owner: AgentName },
+    /// The caller may write the document and has nobody to suggest changes to.
+    SuggestionNotNeeded,
+    /// The passage to be replaced does not occur exactly once.
+    PassageNotUnique { count: usize },
+    /// A document of this path is in the way.
+    PathConflict { path: DocumentPath },
+    /// The proposal is decided, cancelled or expired.
+    ProposalClosed { proposal: ProposalId },
+    /// The caller is not in the electorate.
+    NoVote { proposal: ProposalId },
+    /// The team is stored in another database than the file names.
+    OtherDatabase { database: String },
+    /// The database that the file names cannot be used for the team.
+    DatabaseTaken { database: String },
+    /// The disk is full.
+    DiskFull,
+    /// The effect may or may not have happened.
+    OutcomeUnknown,
+    /// A stored row is damaged.
+    DamagedRow,
+    /// The idempotency key was used with other arguments.
+    KeyReused,
+    /// The caller sent no token and is not known by its process.
+    TokenMissing,
+    /// The calling process belongs to an agent of another daemon.
+    OtherDaemon,
+    /// The request names a host that is not this daemon's.
+    UnknownHost { host: String },
+    /// A range of bytes could not be read.
+    InvalidRange { range: String },
+    /// The daemon stops before the run is over; the run continues with the next daemon.
+    RunContinues { run: RunId },
+    /// The MCP session is not known to this daemon.
+    UnknownSession,
+}
