@@ -2,7 +2,10 @@
 
 use std::str::FromStr as _;
 
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{
+    Code, Problem,
+    mcp_wire::{ACCEPTED_TYPES, EVENT_STREAM_TYPE, MCP_PATH},
+};
 use bytes::Bytes;
 use hyper::{
     Method, Request,
@@ -13,10 +16,6 @@ use crate::{
     daemon_socket::{DaemonSocket, DialError, connection_lost},
     event_stream::EventStream,
 };
-
-const MCP_PATH: &str = "/mcp";
-const ACCEPT_BOTH: &str = "application/json, text/event-stream";
-const EVENT_STREAM_TYPE: &str = "text/event-stream";
 
 /// What is done there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,9 +60,9 @@ impl DaemonSocket {
         headers: &[(&str, &str)],
     ) -> Result<McpReply, DialError> {
         let (method, accept, body) = match action {
-            McpAction::Message(text) => (Method::POST, ACCEPT_BOTH, Bytes::from(text.clone())),
+            McpAction::Message(text) => (Method::POST, ACCEPTED_TYPES, Bytes::from(text.clone())),
             McpAction::Listen => (Method::GET, EVENT_STREAM_TYPE, Bytes::new()),
-            McpAction::EndSession => (Method::DELETE, ACCEPT_BOTH, Bytes::new()),
+            McpAction::EndSession => (Method::DELETE, ACCEPTED_TYPES, Bytes::new()),
         };
         let mut request = Request::new(body);
         *request.method_mut() = method;

@@ -13,6 +13,7 @@ mod event;
 mod event_line;
 mod id;
 mod job;
+pub mod mcp_wire;
 mod message;
 mod mock;
 mod name;

@@ -18,10 +18,11 @@ use agent_worker_host::{DaemonSocket, DialError};
 use agent_worker_protocol::{
     AttemptId, FailureClass,
     api::{PermitReply, PermitRequest},
+    mcp_wire::{McpRpcReply, notification_json},
 };
 use axum::response::sse::Event;
 use futures_core::Stream;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::{
     sync::{mpsc, watch},
@@ -117,11 +118,10 @@ impl ToolApprovalGate {
                 _ = tick.tick() => {
                     sign += 1;
                     let event = match &progress {
-                        Some(token) => message_event(&json!({
-                            "jsonrpc": "2.0",
-                            "method": "notifications/progress",
-                            "params": {"progressToken": token, "progress": sign},
-                        })),
+                        Some(token) => message_event(&notification_json(
+                            "notifications/progress",
+                            &json!({"progressToken": token, "progress": sign}),
+                        )),
                         None => Event::default().comment("waiting for a person"),
                     };
                     // Whoever is slow misses one.
@@ -130,10 +130,7 @@ impl ToolApprovalGate {
             }
         };
         let result = json!({"content": [{"type": "text", "text": answer.to_string()}]});
-        let _ = tell
-            .0
-            .send(message_event(&json!({"jsonrpc": "2.0", "id": id, "result": result})))
-            .await;
+        let _ = tell.0.send(message_event(&McpRpcReply::new(id, result))).await;
     }
 
     /// What the program is told, in its own words.
@@ -207,8 +204,8 @@ pub(crate) fn approval_event_channel() -> (ApprovalEventSender, ApprovalEventStr
     (ApprovalEventSender(tell), ApprovalEventStream(told))
 }
 
-fn message_event(message: &Value) -> Event {
-    Event::default().event("message").data(message.to_string())
+fn message_event(message: &impl Serialize) -> Event {
+    Event::default().event("message").data(serde_json::to_string(message).unwrap_or_default())
 }
 
 impl Stream for ApprovalEventStream {

@@ -4,7 +4,7 @@
 //! headers and in `_meta`. So it does not matter which daemon answers, or how often it restarted.
 
 use agent_worker_host::{DaemonSocket, DialError};
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{Code, Problem, mcp_wire};
 use bytes::Bytes;
 use hyper::{
     Request, Response,
@@ -15,8 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::ToolResult;
 
-const MCP_REVISION: &str = "2026-07-28";
-const MCP_NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
+const MCP_NAME_HEADER: HeaderName = HeaderName::from_static(mcp_wire::NAME_HEADER);
 /// One request, one answer: there is nothing to tell apart.
 const REQUEST_ID: u32 = 1;
 
@@ -85,19 +84,13 @@ fn build_request(
     method: &'static str,
     mut params: Value,
 ) -> Result<Request<Bytes>, DaemonCallError> {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": MCP_REVISION,
-        "io.modelcontextprotocol/clientInfo": {
-            "name": "agent-worker", "version": env!("CARGO_PKG_VERSION"),
-        },
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let body = json!({"jsonrpc": "2.0", "id": REQUEST_ID, "method": method, "params": params});
-    Request::post("/mcp")
+    params["_meta"] = mcp_wire::stateless_meta("agent-worker", env!("CARGO_PKG_VERSION"));
+    let body = mcp_wire::request_json(&REQUEST_ID.into(), method, &params);
+    Request::post(mcp_wire::MCP_PATH)
         .header(CONTENT_TYPE, "application/json")
-        .header(ACCEPT, "application/json, text/event-stream")
-        .header("MCP-Protocol-Version", MCP_REVISION)
-        .header("Mcp-Method", method)
+        .header(ACCEPT, mcp_wire::ACCEPTED_TYPES)
+        .header(mcp_wire::REVISION_HEADER, mcp_wire::STATELESS_REVISION)
+        .header(mcp_wire::METHOD_HEADER, method)
         .body(body.to_string().into())
         .map_err(|error| DaemonCallError::Refused(error.to_string()))
 }

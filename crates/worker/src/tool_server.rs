@@ -13,6 +13,10 @@ use std::{
     },
 };
 
+use agent_worker_protocol::mcp_wire::{
+    INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, McpRpcErrorBody, McpRpcErrorReply,
+    McpRpcReply,
+};
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, Request, State},
@@ -41,9 +45,6 @@ const TEAM_PATH: &str = "/mcp";
 const GATE_PATH: &str = "/gate";
 /// More than a document or a resource may have.
 const MAX_BODY_BYTES: usize = 68 * 1024 * 1024;
-const INVALID_REQUEST: i64 = -32600;
-const METHOD_NOT_FOUND: i64 = -32601;
-const INVALID_PARAMS: i64 = -32602;
 
 /// An open door.
 pub(crate) struct ToolServer {
@@ -97,11 +98,6 @@ struct ToolServerCallParams {
     name: String,
     #[serde(default)]
     arguments: Option<Map<String, Value>>,
-}
-
-struct ToolServerError {
-    code: i64,
-    message: String,
 }
 
 impl ToolServer {
@@ -223,11 +219,11 @@ async fn handle_gate_request(
             Sse::new(told).into_response()
         }
         "tools/call" => {
-            rpc_response(&id, Err(ToolServerError::new(INVALID_PARAMS, "there is no such tool")))
+            rpc_response(&id, Err(McpRpcErrorBody::new(INVALID_PARAMS, "there is no such tool")))
         }
         _ => rpc_response(
             &id,
-            Err(ToolServerError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
+            Err(McpRpcErrorBody::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
         ),
     }
 }
@@ -243,8 +239,8 @@ fn parse_request(message: Value) -> Result<ToolServerRequest, Box<Response>> {
     let Ok(ToolServerMessage { id, method: Some(method), params }) =
         serde_json::from_value(message)
     else {
-        let refusal = ToolServerError::new(INVALID_REQUEST, "one request at a time, please");
-        let refusal = (StatusCode::BAD_REQUEST, Json(refusal.into_error_json(&Value::Null)));
+        let refusal = McpRpcErrorBody::new(INVALID_REQUEST, "one request at a time, please");
+        let refusal = (StatusCode::BAD_REQUEST, Json(McpRpcErrorReply::new(Value::Null, refusal)));
         return Err(Box::new(refusal.into_response()));
     };
     // Nothing is waited for by whoever wants no answer.
@@ -252,14 +248,14 @@ fn parse_request(message: Value) -> Result<ToolServerRequest, Box<Response>> {
     Ok(ToolServerRequest { id, method, params })
 }
 
-fn rpc_response(id: &Value, answer: Result<Value, ToolServerError>) -> Response {
+fn rpc_response(id: &Value, answer: Result<Value, McpRpcErrorBody>) -> Response {
     match answer {
-        Ok(result) => Json(json!({"jsonrpc": "2.0", "id": id, "result": result})).into_response(),
+        Ok(result) => Json(McpRpcReply::new(id, result)).into_response(),
         // Programs of the next era ask something else first, and take this for an older server.
         Err(refusal) if refusal.code == METHOD_NOT_FOUND => {
-            (StatusCode::BAD_REQUEST, Json(refusal.into_error_json(id))).into_response()
+            (StatusCode::BAD_REQUEST, Json(McpRpcErrorReply::new(id, refusal))).into_response()
         }
-        Err(refusal) => Json(refusal.into_error_json(id)).into_response(),
+        Err(refusal) => Json(McpRpcErrorReply::new(id, refusal)).into_response(),
     }
 }
 
@@ -268,14 +264,14 @@ impl ToolServerState {
         &self,
         method: &str,
         params: Map<String, Value>,
-    ) -> Result<Value, ToolServerError> {
+    ) -> Result<Value, McpRpcErrorBody> {
         match method {
             "initialize" => Ok(initialize_result(TEAM_SERVER_NAME, &params)),
             "ping" => Ok(json!({})),
             "tools/list" => Ok(self.list_tools_result()),
             "tools/call" => self.call_tool(params).await,
             _ => {
-                Err(ToolServerError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here")))
+                Err(McpRpcErrorBody::new(METHOD_NOT_FOUND, format!("there is no `{method}` here")))
             }
         }
     }
@@ -285,10 +281,10 @@ impl ToolServerState {
         json!({"tools": self.0.tool_list})
     }
 
-    async fn call_tool(&self, params: Map<String, Value>) -> Result<Value, ToolServerError> {
+    async fn call_tool(&self, params: Map<String, Value>) -> Result<Value, McpRpcErrorBody> {
         let ToolServerCallParams { name, arguments } =
             serde_json::from_value(Value::Object(params))
-                .map_err(|error| ToolServerError::new(INVALID_PARAMS, error.to_string()))?;
+                .map_err(|error| McpRpcErrorBody::new(INVALID_PARAMS, error.to_string()))?;
         let ToolServerInner { tools, report, call_count: called, closing, calls, .. } = &*self.0;
         let id = format!("{TEAM_SERVER_NAME}-{}", called.fetch_add(1, Ordering::Relaxed) + 1);
         let call = ModelToolCall { id, tool: name, args: arguments.unwrap_or_default() };
@@ -311,15 +307,4 @@ fn initialize_result(server: &str, params: &Map<String, Value>) -> Value {
         "capabilities": {"tools": {}},
         "serverInfo": {"name": server, "version": env!("CARGO_PKG_VERSION")},
     })
-}
-
-impl ToolServerError {
-    fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
-
-    fn into_error_json(self, id: &Value) -> Value {
-        let Self { code, message } = self;
-        json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
-    }
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use agent_worker_kernel::{self as kernel, InstanceSelector};
-use agent_worker_protocol::{Code, EffectKey, Problem, Target};
+use agent_worker_protocol::{Code, EffectKey, Problem, Target, mcp_wire::IDEMPOTENCY_KEY_ARGUMENT};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::rpc::JsonObject;
 use crate::http::{client_problem, effect_key};
 
-const IDEMPOTENCY_KEY_FIELD: &str = "idempotency_key";
 const TARGET_FIELD: &str = "target";
 
 /// What a call carries, whichever tool it is for.
@@ -38,7 +37,7 @@ pub(super) enum McpFailure {
 impl McpToolCall {
     /// Reads what every tool takes. The key belongs to exactly these arguments, the target included.
     pub(super) fn new(tool: &str, mut args: JsonObject) -> Result<Self, McpFailure> {
-        let key = match args.remove(IDEMPOTENCY_KEY_FIELD) {
+        let key = match args.remove(IDEMPOTENCY_KEY_ARGUMENT) {
             None | Some(Value::Null) => None,
             Some(Value::String(key)) => {
                 let whole = Value::Object(args);
@@ -46,7 +45,7 @@ impl McpToolCall {
                 args = object(whole);
                 Some(key)
             }
-            Some(_) => return Err(malformed(format!("`{IDEMPOTENCY_KEY_FIELD}` is a text"))),
+            Some(_) => return Err(malformed(format!("`{IDEMPOTENCY_KEY_ARGUMENT}` is a text"))),
         };
         let target =
             args.remove(TARGET_FIELD).map(deserialize::<Option<Target>>).transpose()?.flatten();

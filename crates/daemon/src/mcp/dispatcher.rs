@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_protocol::mcp_wire::{
+    McpRpcRequest, REVISION_HEADER, SESSION_HEADER, STATELESS_REVISION, STREAM_CAPABILITY,
+};
 use axum::{
     body::{Body, to_bytes},
     extract::{Request, State},
@@ -18,20 +21,14 @@ use serde_json::Value;
 
 use super::{
     as_problem_response, fast_path,
-    rpc::McpRpcRequest,
     server::McpServer,
-    session_registry::{SESSION_HEADER, SessionOwner, SessionRegistry},
+    session_registry::{SessionOwner, SessionRegistry},
     subscription::PreparedSubscription,
 };
 use crate::http::{AppState, BODY_LIMIT};
 
-/// The first revision without sessions.
-const FIRST_STATELESS_REVISION: &str = "2026-07-28";
-const VERSION_HEADER: &str = "mcp-protocol-version";
 /// An `initialize` is not longer than this.
 const MAX_INITIALIZE_BYTES: usize = 64 * 1024;
-/// A client that wants to be told things, and cannot be asked any, says so with this among its experimental capabilities.
-const STREAM_CAPABILITY: &str = "agent-worker/stream";
 
 /// The ways there are.
 pub(super) struct McpDispatcher {
@@ -110,8 +107,8 @@ pub(super) async fn handle_request(
 
 fn is_stateless(headers: &HeaderMap) -> bool {
     headers
-        .get(VERSION_HEADER)
-        .is_some_and(|version| version.as_bytes() >= FIRST_STATELESS_REVISION.as_bytes())
+        .get(REVISION_HEADER)
+        .is_some_and(|version| version.as_bytes() >= STATELESS_REVISION.as_bytes())
 }
 
 /// An `initialize`, as far as it matters here.

@@ -3,22 +3,22 @@
 //! Until 2025-11-25 a client begins with `initialize` and then names the revision in a header. Since 2026-07-28 every
 //! request says by itself what it is: in `_meta`, and again in its head, where whoever passes it on may read it.
 
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{
+    Code, Problem,
+    mcp_wire::{
+        self, HEADER_MISMATCH, INITIALIZED_REVISIONS, INVALID_PARAMS, META_PREFIX, McpRpcRequest,
+        STATELESS_REVISION, UNKNOWN_REVISION,
+    },
+};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use super::rpc::{McpRpcError, McpRpcRequest};
+use super::rpc::McpRpcError;
 
-/// The revisions that are spoken, oldest first. Their names sort by age.
-const SUPPORTED_REVISIONS: [&str; 5] =
-    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", FIRST_STATELESS_REVISION];
-/// The first without it.
-const FIRST_STATELESS_REVISION: &str = "2026-07-28";
-
-const REVISION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
-const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
+const REVISION_HEADER: HeaderName = HeaderName::from_static(mcp_wire::REVISION_HEADER);
+const METHOD_HEADER: HeaderName = HeaderName::from_static(mcp_wire::METHOD_HEADER);
+const NAME_HEADER: HeaderName = HeaderName::from_static(mcp_wire::NAME_HEADER);
 
 /// How a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,16 +43,16 @@ impl ProtocolEra {
     pub(super) fn of(headers: &HeaderMap, message: &McpRpcRequest) -> Result<Self, EraError> {
         let head = revision_header(headers)?;
         let body = message.meta("protocolVersion").and_then(Value::as_str);
-        let unknown = |revision: &&str| !SUPPORTED_REVISIONS.contains(revision);
+        let unknown = |revision: &&str| !supported_revisions().any(|one| one == *revision);
         if let (Some(other), None) = (head.filter(unknown), body) {
             let message = format!("the revision `{other}` of the protocol is not spoken here");
             return Err(EraError::Problem(Problem::new(Code::BadRequest, message)));
         }
-        if head.is_some_and(|head| head >= FIRST_STATELESS_REVISION) {
+        if head.is_some_and(|head| head >= STATELESS_REVISION) {
             check_headers_match_body(headers, message)?;
         }
         match (head, body) {
-            (head, None) if head.is_some_and(|head| head >= FIRST_STATELESS_REVISION) => {
+            (head, None) if head.is_some_and(|head| head >= STATELESS_REVISION) => {
                 Err(incomplete_meta_error(message).into())
             }
             (_, None) => Ok(Self::Initialized),
@@ -64,15 +64,15 @@ impl ProtocolEra {
                     .into())
             }
             (Some(_), Some(other)) if unknown(&other) => {
-                let data = json!({ "requested": other, "supported": SUPPORTED_REVISIONS });
+                let data = json!({ "requested": other, "supported": supported_revisions().collect::<Vec<_>>() });
                 let fault = McpRpcError::new(
                     StatusCode::BAD_REQUEST,
-                    McpRpcError::UNKNOWN_REVISION,
+                    UNKNOWN_REVISION,
                     "Unsupported protocol version",
                 );
                 Err(fault.data(data).into())
             }
-            (Some(_), Some(body)) if body < FIRST_STATELESS_REVISION => Ok(Self::Initialized),
+            (Some(_), Some(body)) if body < STATELESS_REVISION => Ok(Self::Initialized),
             (Some(_), Some(_)) if has_complete_meta(message) => Ok(Self::Stateless),
             (Some(_), Some(_)) => Err(incomplete_meta_error(message).into()),
         }
@@ -83,6 +83,11 @@ impl From<McpRpcError> for EraError {
     fn from(fault: McpRpcError) -> Self {
         Self::RpcError(fault)
     }
+}
+
+/// The revisions that are spoken here, oldest first.
+fn supported_revisions() -> impl Iterator<Item = &'static str> {
+    INITIALIZED_REVISIONS.into_iter().chain([STATELESS_REVISION])
 }
 
 fn revision_header(headers: &HeaderMap) -> Result<Option<&str>, EraError> {
@@ -146,14 +151,13 @@ fn incomplete_meta_error(message: &McpRpcRequest) -> McpRpcError {
     let missing =
         [("protocolVersion", version), ("clientCapabilities", has_complete_meta(message))];
     let missing = missing.iter().filter(|(_, there)| !there);
-    let missing: Vec<_> =
-        missing.map(|(key, _)| format!("{}{key}", McpRpcRequest::META_PREFIX)).collect();
+    let missing: Vec<_> = missing.map(|(key, _)| format!("{META_PREFIX}{key}")).collect();
     let why = format!("`_meta` lacks {}", missing.join(" and "));
-    McpRpcError::new(StatusCode::BAD_REQUEST, McpRpcError::INVALID_PARAMS, why)
+    McpRpcError::new(StatusCode::BAD_REQUEST, INVALID_PARAMS, why)
 }
 
 fn header_mismatch_error(why: impl Into<String>) -> McpRpcError {
-    McpRpcError::new(StatusCode::BAD_REQUEST, McpRpcError::HEADER_MISMATCH, why)
+    McpRpcError::new(StatusCode::BAD_REQUEST, HEADER_MISMATCH, why)
 }
 
 #[cfg(test)]
@@ -165,12 +169,11 @@ mod tests {
     fn what_stands_twice_in_a_head_agrees_with_nothing() {
         let body = format!(
             r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "x", "_meta":
-                {{"{meta}protocolVersion": "{FIRST_STATELESS_REVISION}", "{meta}clientCapabilities": {{}}}}}}}}"#,
-            meta = McpRpcRequest::META_PREFIX
+                {{"{META_PREFIX}protocolVersion": "{STATELESS_REVISION}", "{META_PREFIX}clientCapabilities": {{}}}}}}}}"#
         );
         let message = rpc::parse_request(body.as_bytes()).unwrap();
         let mut headers = HeaderMap::new();
-        headers.insert(REVISION_HEADER, HeaderValue::from_static(FIRST_STATELESS_REVISION));
+        headers.insert(REVISION_HEADER, HeaderValue::from_static(STATELESS_REVISION));
         headers.insert(METHOD_HEADER, HeaderValue::from_static("tools/call"));
         headers.insert(NAME_HEADER, HeaderValue::from_static("x"));
         assert_eq!(ProtocolEra::of(&headers, &message).unwrap(), ProtocolEra::Stateless);
@@ -180,7 +183,7 @@ mod tests {
             let Err(EraError::RpcError(fault)) = ProtocolEra::of(&headers, &message) else {
                 panic!("{name} may stand there twice")
             };
-            assert_eq!(fault.error.code, McpRpcError::HEADER_MISMATCH, "{name}");
+            assert_eq!(fault.error.code, HEADER_MISMATCH, "{name}");
         }
     }
 }

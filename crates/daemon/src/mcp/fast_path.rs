@@ -2,7 +2,10 @@
 //! answered here, without the library. What that makes of the same requests is held against this in a test.
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{
+    Code, Problem,
+    mcp_wire::{INVALID_PARAMS, McpRpcRequest},
+};
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header::ACCEPT},
     response::Response,
@@ -14,7 +17,7 @@ use super::{
     call::McpFailure,
     era::{EraError, ProtocolEra},
     hint::problem_body,
-    rpc::{self, JsonObject, McpRpcError, McpRpcRequest},
+    rpc::{self, JsonObject, McpRpcError},
     tool_execution,
     tools::{self, McpTool},
 };
@@ -154,5 +157,5 @@ async fn call_tool(
 }
 
 fn malformed(why: impl Into<String>) -> McpRpcError {
-    McpRpcError::new(StatusCode::OK, McpRpcError::INVALID_PARAMS, why)
+    McpRpcError::new(StatusCode::OK, INVALID_PARAMS, why)
 }

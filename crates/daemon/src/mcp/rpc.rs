@@ -1,81 +1,30 @@
 //! JSON-RPC, as this protocol uses it: one message in each request, and one answer to it.
 
-use agent_worker_protocol::{Code, Problem};
+use agent_worker_protocol::{
+    Code, Problem,
+    mcp_wire::{McpRequestId, McpRpcErrorBody, McpRpcErrorReply, McpRpcReply, McpRpcRequest},
+};
 use axum::{
     Json,
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// A JSON object.
 pub(super) type JsonObject = Map<String, Value>;
 
-/// What a client says.
-#[derive(Debug, Deserialize)]
-pub(super) struct McpRpcRequest {
-    #[serde(rename = "jsonrpc")]
-    _version: Version,
-    /// A notification has none, and gets no answer.
-    pub(super) id: Option<McpRequestId>,
-    /// What is asked for.
-    pub(super) method: String,
-    /// With what.
-    #[serde(default)]
-    pub(super) params: JsonObject,
-}
-
-impl McpRpcRequest {
-    /// What the names of the protocol's own facts begin with.
-    pub(super) const META_PREFIX: &str = "io.modelcontextprotocol/";
-
-    /// What the message says of itself.
-    pub(super) fn meta(&self, name: &str) -> Option<&Value> {
-        self.params.get("_meta")?.get(format!("{}{name}", Self::META_PREFIX))
-    }
-}
-
-#[derive(Debug, Deserialize)]
-enum Version {
-    #[serde(rename = "2.0")]
-    Second,
-}
-
-/// How a client knows the answer to its question.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(super) enum McpRequestId {
-    /// Most count.
-    Number(i64),
-    /// Some do not.
-    Text(String),
-}
-
-/// Why a question has no result.
+/// An error of the protocol, with the HTTP status that it is sent with.
 #[derive(Debug)]
 pub(super) struct McpRpcError {
     pub(super) status: StatusCode,
     pub(super) error: McpRpcErrorBody,
 }
 
-/// The same, as it is written.
-#[derive(Debug, Serialize)]
-pub(super) struct McpRpcErrorBody {
-    pub(super) code: i32,
-    pub(super) message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) data: Option<Value>,
-}
-
 impl McpRpcError {
-    pub(super) const INVALID_PARAMS: i32 = -32602;
-    pub(super) const HEADER_MISMATCH: i32 = -32020;
-    pub(super) const UNKNOWN_REVISION: i32 = -32022;
-
     pub(super) fn new(status: StatusCode, code: i32, message: impl Into<String>) -> Self {
-        let error = McpRpcErrorBody { code, message: message.into(), data: None };
-        Self { status, error }
+        Self { status, error: McpRpcErrorBody::new(code, message) }
     }
 
     pub(super) fn data(mut self, data: Value) -> Self {
@@ -97,7 +46,7 @@ pub(super) fn outcome_response(
     outcome: Result<impl Serialize, McpRpcError>,
 ) -> Response {
     match outcome {
-        Ok(result) => Json(McpRpcReply { jsonrpc: "2.0", id, result }).into_response(),
+        Ok(result) => Json(McpRpcReply::new(id, result)).into_response(),
         Err(fault) => error_response(id, fault),
     }
 }
@@ -107,21 +56,7 @@ pub(super) fn error_response(
     id: Option<McpRequestId>,
     McpRpcError { status, error }: McpRpcError,
 ) -> Response {
-    (status, Json(McpRpcErrorReply { jsonrpc: "2.0", id, error })).into_response()
-}
-
-#[derive(Serialize)]
-struct McpRpcReply<T> {
-    jsonrpc: &'static str,
-    id: Option<McpRequestId>,
-    result: T,
-}
-
-#[derive(Serialize)]
-struct McpRpcErrorReply {
-    jsonrpc: &'static str,
-    id: Option<McpRequestId>,
-    error: McpRpcErrorBody,
+    (status, Json(McpRpcErrorReply::new(id, error))).into_response()
 }
 
 #[cfg(test)]

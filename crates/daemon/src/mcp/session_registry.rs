@@ -11,7 +11,9 @@ use std::{
 };
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{AttemptId, Code, Hash, Problem, ProblemDetails, hash, sync};
+use agent_worker_protocol::{
+    AttemptId, Code, Hash, Problem, ProblemDetails, hash, mcp_wire::SESSION_HEADER, sync,
+};
 use axum::{
     Json,
     body::Body,
@@ -32,8 +34,6 @@ use tokio_util::task::TaskTracker;
 use super::{drop_guard::RunOnDrop, hint::problem_body, server::McpServer, session::McpSession};
 use crate::{http::AppState, shutdown::Shutdown};
 
-/// How a request names its session.
-pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 /// So many there are at most, and so many of one owner.
 const MAX_SESSIONS: usize = 128;
 const MAX_SESSIONS_PER_OWNER: usize = 16;

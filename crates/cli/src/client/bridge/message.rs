@@ -1,16 +1,11 @@
 //! One message of the protocol, as far as passing it on needs to know it.
 
+use agent_worker_protocol::mcp_wire::{
+    IDEMPOTENCY_KEY_ARGUMENT, INVALID_REQUEST, META_REVISION, McpRpcErrorBody, McpRpcErrorReply,
+    PARSE_ERROR, SERVER_ERROR, STREAM_CAPABILITY,
+};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-
-const IDEMPOTENCY_KEY_FIELD: &str = "idempotency_key";
-const PROTOCOL_VERSION_FIELD: &str = "io.modelcontextprotocol/protocolVersion";
-/// How a client of the older revisions says that it wants to be told things.
-const STREAM_CAPABILITY: &str = "agent-worker/stream";
-/// The errors of the protocol that are ours to tell.
-const JSON_RPC_PARSE_ERROR: i64 = -32700;
-const JSON_RPC_INVALID_REQUEST: i64 = -32600;
-const JSON_RPC_SERVER_ERROR: i64 = -32000;
 
 /// A message that came in over stdin.
 #[derive(Clone, Debug)]
@@ -22,18 +17,10 @@ impl BridgeMessage {
         let null = Value::Null;
         match serde_json::from_str(line) {
             Ok(Value::Object(message)) => Ok(Self(message).with_bridge_fields()),
-            Ok(_) => Err(error_json(
-                &null,
-                JSON_RPC_INVALID_REQUEST,
-                "a message is one JSON object",
-                &null,
-            )),
-            Err(why) => Err(error_json(
-                &null,
-                JSON_RPC_PARSE_ERROR,
-                &format!("this is no JSON: {why}"),
-                &null,
-            )),
+            Ok(_) => Err(error_json(&null, INVALID_REQUEST, "a message is one JSON object", &null)),
+            Err(why) => {
+                Err(error_json(&null, PARSE_ERROR, &format!("this is no JSON: {why}"), &null))
+            }
         }
     }
 
@@ -42,7 +29,7 @@ impl BridgeMessage {
         match self.method() {
             Some("tools/call") => {
                 if let Some(args) = self.object_param_mut("arguments") {
-                    args.entry(IDEMPOTENCY_KEY_FIELD)
+                    args.entry(IDEMPOTENCY_KEY_ARGUMENT)
                         .or_insert_with(|| Uuid::now_v7().to_string().into());
                 }
             }
@@ -106,7 +93,7 @@ impl BridgeMessage {
 
     /// The revision it says it is of, since 2026-07-28.
     pub(super) fn protocol_version(&self) -> Option<&str> {
-        self.0.get("params")?.get("_meta")?.get(PROTOCOL_VERSION_FIELD)?.as_str()
+        self.0.get("params")?.get("_meta")?.get(META_REVISION)?.as_str()
     }
 
     /// What it is about, where a header must say so too.
@@ -124,7 +111,7 @@ impl BridgeMessage {
 
     /// The answer when there is none.
     pub(super) fn error_response(&self, why: &str, data: &Value) -> String {
-        error_json(self.0.get("id").unwrap_or(&Value::Null), JSON_RPC_SERVER_ERROR, why, data)
+        error_json(self.0.get("id").unwrap_or(&Value::Null), SERVER_ERROR, why, data)
     }
 
     /// Whether `line` is the answer to it.
@@ -134,12 +121,10 @@ impl BridgeMessage {
     }
 }
 
-fn error_json(id: &Value, code: i64, message: &str, data: &Value) -> String {
-    let mut error = json!({"code": code, "message": message});
-    if !data.is_null() {
-        error["data"] = data.clone();
-    }
-    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
+fn error_json(id: &Value, code: i32, message: &str, data: &Value) -> String {
+    let data = (!data.is_null()).then(|| data.clone());
+    let error = McpRpcErrorBody { data, ..McpRpcErrorBody::new(code, message) };
+    serde_json::to_string(&McpRpcErrorReply::new(id, error)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -154,11 +139,11 @@ mod tests {
     fn a_tool_call_has_a_key_of_its_own_and_keeps_the_one_it_has() {
         let call = json!({"id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {"a": 1}}});
         let (one, other) = (message(&call).to_json(), message(&call).to_json());
-        assert!(one.contains(IDEMPOTENCY_KEY_FIELD) && one != other, "{one} {other}");
+        assert!(one.contains(IDEMPOTENCY_KEY_ARGUMENT) && one != other, "{one} {other}");
         let bare = json!({"id": 1, "method": "tools/call", "params": {"name": "x"}});
-        assert!(message(&bare).to_json().contains(IDEMPOTENCY_KEY_FIELD));
+        assert!(message(&bare).to_json().contains(IDEMPOTENCY_KEY_ARGUMENT));
         let mut keyed = call.clone();
-        keyed["params"]["arguments"][IDEMPOTENCY_KEY_FIELD] = "mine".into();
+        keyed["params"]["arguments"][IDEMPOTENCY_KEY_ARGUMENT] = "mine".into();
         assert_eq!(message(&keyed).to_json(), keyed.to_string());
         let list = json!({"id": 1, "method": "tools/list"});
         assert_eq!(message(&list).to_json(), list.to_string());
@@ -174,11 +159,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_answered_with_why() {
-        for (line, code) in [
-            ("{", JSON_RPC_PARSE_ERROR),
-            ("[]", JSON_RPC_INVALID_REQUEST),
-            ("1", JSON_RPC_INVALID_REQUEST),
-        ] {
+        for (line, code) in [("{", PARSE_ERROR), ("[]", INVALID_REQUEST), ("1", INVALID_REQUEST)] {
             let refusal: Value =
                 serde_json::from_str(&BridgeMessage::parse(line).unwrap_err()).unwrap();
             assert_eq!((&refusal["error"]["code"], &refusal["id"]), (&json!(code), &Value::Null));

@@ -2,12 +2,19 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
 use agent_worker_host::{DaemonSocket, DialError, EventStream, McpAction, McpReply, McpReplyBody};
-use agent_worker_protocol::Problem;
+use agent_worker_protocol::{
+    Problem,
+    mcp_wire::{
+        METHOD_HEADER, NAME_HEADER, REVISION_HEADER, SESSION_HEADER, notification_json,
+        request_json,
+    },
+    sync,
+};
 use serde_json::{Value, json};
 use tokio::{
     sync::{Semaphore, mpsc::Sender, watch},
@@ -21,8 +28,6 @@ use crate::{
     input::settings::CliSettings,
 };
 
-const SESSION_HEADER: &str = "mcp-session-id";
-const PROTOCOL_VERSION_HEADER: &str = "mcp-protocol-version";
 /// How long a message is held while the daemon is away, and how often it is looked for.
 const DAEMON_RETRY_TIMEOUT: Duration = Duration::from_secs(45);
 const DAEMON_RETRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -183,18 +188,16 @@ impl BridgeUpstream {
         if let Some((message, version)) =
             message.and_then(|one| Some((one, one.protocol_version()?)))
         {
-            headers.push((PROTOCOL_VERSION_HEADER, version.to_owned()));
-            headers.extend(message.method().map(|method| ("mcp-method", method.to_owned())));
-            headers.extend(message.header_name().map(|name| ("mcp-name", name.to_owned())));
+            headers.push((REVISION_HEADER, version.to_owned()));
+            headers.extend(message.method().map(|method| (METHOD_HEADER, method.to_owned())));
+            headers.extend(message.header_name().map(|name| (NAME_HEADER, name.to_owned())));
             return headers;
         }
         if message.is_some_and(BridgeMessage::is_initialize) {
             return headers;
         }
         let state = self.lock_state();
-        headers.extend(
-            state.protocol_version.clone().map(|revision| (PROTOCOL_VERSION_HEADER, revision)),
-        );
+        headers.extend(state.protocol_version.clone().map(|revision| (REVISION_HEADER, revision)));
         headers.extend(state.session.clone().map(|session| (SESSION_HEADER, session)));
         headers
     }
@@ -283,8 +286,8 @@ impl BridgeUpstream {
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         let watched: Vec<_> = self.lock_state().subscribed_uris.iter().cloned().collect();
         let again = |uri: &String| {
-            let id = format!("again {uri}");
-            json!({"jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": {"uri": uri}})
+            let id = format!("again {uri}").into();
+            request_json(&id, "resources/subscribe", &json!({ "uri": uri }))
         };
         for line in std::iter::once(initialized).chain(watched.iter().map(again)) {
             if let Ok(message) = BridgeMessage::parse(&line.to_string()) {
@@ -301,10 +304,7 @@ impl BridgeUpstream {
         for uri in watched {
             let params = json!({ "uri": uri });
             let method = "notifications/resources/updated";
-            self.write_to_client(
-                json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string(),
-            )
-            .await;
+            self.write_to_client(notification_json(method, &params).to_string()).await;
         }
     }
 
@@ -320,7 +320,7 @@ impl BridgeUpstream {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, BridgeSessionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 }
 
