@@ -7,8 +7,8 @@ use agent_worker_protocol::{
     WorkflowId,
 };
 use agent_worker_store::{
-    NewAgent, NewMessage, NewRun, Now, Recipient, Retention, RunStep, Sqlite, Store as _,
-    StoreTime, Wake, WriteActor, WriteContext,
+    Database, MessageStore as _, NewAgent, NewMessage, NewRun, Now, Recipient, Retention, RunStep,
+    RunStore as _, StoreTime, Wake, WriteActor, WriteContext,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -23,7 +23,7 @@ const NOW: Now = Now { store: StoreTime::new(1), wall: Millis::new(1_700_000_000
 /// A store with a live run in it.
 #[derive(Clone)]
 pub(crate) struct BenchStore {
-    store: Sqlite,
+    store: Database,
     workflow: WorkflowId,
     run: RunId,
 }
@@ -31,7 +31,7 @@ pub(crate) struct BenchStore {
 impl BenchStore {
     /// Opens the store in `folder`; its instance has a live run of one agent.
     pub(crate) async fn open(folder: &Path) -> anyhow::Result<Self> {
-        let store = Sqlite::open(folder)?;
+        let store = Database::open(folder)?;
         let instance: InstanceRef = "team:main".parse()?;
         let workflow = store.instance_open("/project".to_owned(), instance).await?;
         let mut bench_store = Self { store, workflow, run: RunId::new(Uuid::nil()) };

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use agent_worker_store::{InstanceQuery, Sqlite, Store as _};
+use agent_worker_store::{Database, InstanceQuery, RunStore as _};
 use anyhow::ensure;
 
 use crate::{
@@ -54,7 +54,7 @@ async fn history(table: &mut Table, messages: usize) -> anyhow::Result<()> {
     let mut sample = Sample::default();
     for _ in 0..OPENINGS {
         let began = Instant::now();
-        let store = Sqlite::open(folder.path())?;
+        let store = Database::open(folder.path())?;
         store.instance_list(InstanceQuery::All).await?;
         sample.push(began.elapsed());
         store.close().await;

@@ -1,4 +1,4 @@
-//! The figures of docs/benchmarks.md: measures the real binary and its store from outside and prints one table.
+//! The figures of docs/reference/benchmarks.md: measures the real binary and its store from outside and prints one table.
 //!
 //! Bars are shown, not enforced; only something that breaks makes it fail. Run it by `scripts/bench`.
 

@@ -1,4 +1,4 @@
-//! What docs/api.md promises: every block runs as it stands, and no route is left out.
+//! Runs every block of docs/reference/api.md and checks that the page describes every route.
 
 use std::{
     fs,
@@ -65,7 +65,7 @@ fn step(block: &str) -> String {
 fn every_block_of_the_api_document_does_what_it_says() {
     let world = World::new();
     let mut daemon = world.daemon();
-    let text = docs("api.md");
+    let text = docs("reference/api.md");
     let script: Vec<String> = blocks(&text).into_iter().map(step).collect();
     let script = format!("set -eo pipefail\n{}", script.concat());
     let said = bash(&world, &script.replace("127.0.0.1:5099", &address(&world)));
@@ -79,7 +79,7 @@ fn every_block_of_the_api_document_does_what_it_says() {
 
 #[test]
 fn every_route_is_in_the_api_document_with_an_example() {
-    let text = docs("api.md");
+    let text = docs("reference/api.md");
     let examples = blocks(&text).join("\n");
     let document: Value = serde_json::from_str(&docs("openapi.json")).unwrap();
     for (path, item) in document["paths"].as_object().unwrap() {

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Speaks the lines of `claude -p`: it looks at its tools, asks at the gate whether it may, and does it if it may.
-const CLAUDE_STUB: &str = r#"#!/bin/bash
+pub(crate) const CLAUDE_STUB: &str = r#"#!/bin/bash
 for arg; do [ "$last" = --mcp-config ] && config=$arg; last=$arg; done
 of() { sed 's/.*"'"$1"'":{"headers":{"Authorization":"Bearer \([0-9a-f]*\)"},"type":"http","url":"http:..\([^"]*\)".*/\'"$2"'/' "$config"; }
 ask() {

@@ -22,7 +22,7 @@ use agent_worker_protocol::{
     DocumentPath, EventKind, Position,
     api::{DocumentMode, DocumentRequest, DocumentWritten},
 };
-use agent_worker_store::{EventQuery, InstanceQuery, Sqlite, Store as _};
+use agent_worker_store::{Database, DocumentStore as _, EventQuery, InstanceQuery, RunStore as _};
 use serde_json::Value;
 
 use crate::world::{TEST_TIMEOUT, World, kill, wait_for};
@@ -224,7 +224,7 @@ fn save_stale_copy(world: &World, mut daemon: std::process::Child, file: &Path, 
     daemon.wait().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Sqlite::open(&world.home()).unwrap();
+        let store = Database::open(&world.home()).unwrap();
         let team = store.instance_list(InstanceQuery::All).await.unwrap();
         let team = team.iter().find(|one| one.instance.to_string() == "team").unwrap().id;
         let query =

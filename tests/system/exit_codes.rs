@@ -1,4 +1,4 @@
-//! Exit codes: one rule for every command (docs/commands.md).
+//! Exit codes: one rule for every command (docs/reference/commands.md).
 
 use crate::{
     run_lifecycle::TEAM,

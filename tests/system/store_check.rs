@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use agent_worker_store::{InstanceQuery, Sqlite, Store as _};
+use agent_worker_store::{Database, InstanceQuery, RunStore as _};
 use rusqlite::{Connection, OpenFlags};
 
 /// What a sender was told: the text it sent, and the seq it was answered with.
@@ -69,7 +69,7 @@ fn check_acknowledged_sends(db: &Connection, acknowledged: &AcknowledgedSends) {
 fn check_hashes_and_gaps(home: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Sqlite::open(home).unwrap();
+        let store = Database::open(home).unwrap();
         for instance in store.instance_list(InstanceQuery::All).await.unwrap() {
             store.instance_verify(instance.id).await.unwrap();
         }

@@ -17,7 +17,10 @@ use std::{
 
 use agent_worker_host::DaemonSocket;
 use agent_worker_protocol::{EventKind, Position, Proposal};
-use agent_worker_store::{EventQuery, InstanceQuery, ProposalQuery, Sqlite, Store as _};
+use agent_worker_store::{
+    AdminStore as _, Database, DecisionStore as _, EventQuery, InstanceQuery, ProposalQuery,
+    RunStore as _,
+};
 use serde_json::{Value, json};
 
 use crate::world::{TEST_TIMEOUT, World, kill, wait_for};
@@ -196,7 +199,7 @@ fn sixty_four_agents_decide_every_proposal_once_however_often_the_daemon_is_kill
 
 /// Reads the store: each was decided once and told once, by the ballots that were acknowledged.
 async fn check_decisions(world: &World, counted: &[BTreeMap<usize, &str>], count: usize) {
-    let store = Sqlite::open(&world.home()).unwrap();
+    let store = Database::open(&world.home()).unwrap();
     let team = store.instance_list(InstanceQuery::All).await.unwrap();
     let team = team.iter().find(|one| one.instance.to_string() == "council").unwrap().id;
     let all = store.proposal_list(team, ProposalQuery::All, store.now()).await.unwrap();

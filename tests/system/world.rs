@@ -64,7 +64,12 @@ impl World {
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_agent-worker"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_agent-worker")), words)
+    }
+
+    /// A command of another program, such as an earlier version.
+    pub(crate) fn command_of(&self, program: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(words)
             .current_dir(self.project())
@@ -104,13 +109,14 @@ impl World {
 
     /// The same for a daemon that has these variables besides.
     pub(crate) fn daemon_with(&self, env: &[(&str, &str)]) -> Child {
-        let mut child = self
-            .command(&["daemon", "--announce"])
-            .envs(env.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = self.command(&["daemon", "--announce"]);
+        command.envs(env.iter().copied());
+        self.announced(command)
+    }
+
+    /// Starts a daemon that announces itself, and waits until it is ready.
+    pub(crate) fn announced(&self, mut command: Command) -> Child {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut ready = [0; 6];
         if child.stdout.as_mut().unwrap().read_exact(&mut ready).is_err() {
             let mut why = String::new();

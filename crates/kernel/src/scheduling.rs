@@ -1,7 +1,48 @@
-//! Who runs when. Loops here are dull: they look at the store, ask a pure function, and do what it says.
+//! The scheduler: starts turns, retries and settles attempts, and ends runs.
 //!
-//! Invariant: first start, wake, retry and crash recovery are one path: look at the store and go on.
-//! Invariant: a worker is known by its worker before it is leased, so that a stop never misses one.
+//! Each live run has one loop (`run_loop`). The loop waits for a wake, reads the store, asks a pure function for the next
+//! step and carries the step out. A turn is its own task (`turn`): it waits for a worker slot, leases an attempt, runs the
+//! worker and settles the attempt.
+//!
+//! # Why a wake carries no input
+//!
+//! A wake is a signal that an instance has changed. After each COMMIT the store increments a counter for every instance
+//! that the batch changed, and `Store::change_wait` returns when the counter is higher than the caller's last value. The
+//! wake does not contain the message, the agent or the event. The loop reads those from the store. The reasons are:
+//!
+//! *One path.* A wake exists only in memory. After a crash there is none, and the next daemon has only the store. The loop
+//! must therefore be able to derive all work from the store: for its first iteration, after a restart, when a retry becomes
+//! due, and when a deadline passes. A loop that also accepted work from a wake would have a second path, which would run
+//! most of the time and differ from the path that runs after a crash. With empty wakes the recovery path is the normal path
+//! and every test exercises it.
+//!
+//! *No lost or duplicate work.* A queue of inputs can lose an entry, deliver it twice, or hold an entry for a message that
+//! was dropped in the meantime. Each case would need a rule that reconciles the queue with the store. A wake without input
+//! can be lost, repeated or merged with others without harm: the next read of the store finds the same pending deliveries.
+//! The loop also reads the store after `Options::sweep_interval`, so that a lost wake delays work by at most that time.
+//!
+//! *Decisions use current facts.* Time passes between a wake and the start of an attempt: the turn waits for a slot, more
+//! messages arrive, a user stops the agent or pauses the run, a limit is reached. `Store::attempt_lease` therefore decides
+//! again inside its transaction: whether the run is running, whether the agent is free and due, whether the limits allow a
+//! turn, and which pending deliveries the attempt takes. A message carried by the wake would be an older answer to the same
+//! question. For the same reason the loop passes only the name of the agent to the turn, and a lease that finds nothing to
+//! do returns `LeaseOutcome::NotReady`, which is not an error.
+//!
+//! *Batching.* An attempt takes the pending deliveries of its agent up to a limit, not one message; only a message that
+//! failed before, or whose sender waits for its answer, is taken alone. Many messages that arrive during a turn raise the
+//! counter many times and cause few reads and few further turns.
+//!
+//! *Bounded memory.* The signal is one counter per instance. A slow loop holds no queue, and a sender never waits for a
+//! loop.
+//!
+//! The price is one read of the store per wake. It stays small: wakes that arrive while the loop works are merged, the read
+//! uses an index of open deliveries, and the loop skips it while every agent of the run is busy.
+//!
+//! Other readers of the store use the same signal in the same way: event subscriptions continue after their last position,
+//! and a waiting approval reads its row again.
+//!
+//! Invariant: first start, wake, retry and crash recovery are one path: read the store and carry out the next step.
+//! Invariant: the handle of a worker is registered before its attempt is leased, so that a stop never misses a worker.
 
 pub(crate) mod attempts;
 pub(crate) mod limits;

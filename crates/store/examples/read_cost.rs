@@ -9,8 +9,8 @@ use agent_worker_protocol::{
     DocumentPath, Limits, MessageKind, Millis, Priority, RunId, RunMode, Seq, WorkflowId,
 };
 use agent_worker_store::{
-    DocumentBase, DocumentWrite, MessageOrder, MessageQuery, NewAgent, NewMessage, NewRun, Now,
-    Recipient, Retention, Sqlite, Store, StoreTime, Wake, WriteActor, WriteContext,
+    Database, DocumentBase, DocumentWrite, MessageOrder, MessageQuery, NewAgent, NewMessage,
+    NewRun, Now, Recipient, Retention, Store, StoreTime, Wake, WriteActor, WriteContext,
 };
 
 const NOW: Now = Now { store: StoreTime::new(1), wall: Millis::new(1) };
@@ -22,7 +22,7 @@ async fn main() {
     let what = args.next().unwrap();
     let times: u32 = args.next().unwrap().parse().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let store: Arc<dyn Store> = Arc::new(Sqlite::open(folder.path()).unwrap());
+    let store: Arc<dyn Store> = Arc::new(Database::open(folder.path()).unwrap());
     let workflow = fill(&store).await;
     let mut bytes = 0;
     for _ in 0..times {

@@ -11,7 +11,10 @@ use std::{
 
 use agent_worker_protocol::{WorkflowId, sync};
 
-use crate::error::{Error, Result};
+use crate::{
+    db,
+    error::{Error, Result},
+};
 
 /// A row that does not match its checksum.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -52,7 +55,7 @@ pub async fn observe_damage<F: Future>(work: F) -> (F::Output, Vec<DamagedRow>) 
 }
 
 /// Collects rows and leaves out those that are damaged.
-pub(crate) fn collect_intact<T>(rows: impl Iterator<Item = rusqlite::Result<T>>) -> Result<Vec<T>> {
+pub(crate) fn collect_intact<T>(rows: impl Iterator<Item = db::Result<T>>) -> Result<Vec<T>> {
     let mut kept = Vec::new();
     for row in rows {
         kept.extend(intact_or_skip(row)?);
@@ -61,7 +64,7 @@ pub(crate) fn collect_intact<T>(rows: impl Iterator<Item = rusqlite::Result<T>>)
 }
 
 /// Returns the row, or reports that it is damaged.
-pub(crate) fn intact_or_skip<T>(row: rusqlite::Result<T>) -> Result<Option<T>> {
+pub(crate) fn intact_or_skip<T>(row: db::Result<T>) -> Result<Option<T>> {
     match row.map_err(Error::from) {
         Ok(row) => Ok(Some(row)),
         Err(Error::Damaged(damaged)) => {

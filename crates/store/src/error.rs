@@ -171,3 +171,9 @@ impl From<io::Error> for Error {
         }
     }
 }
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::InvalidValue(error.to_string())
+    }
+}

@@ -6,15 +6,22 @@
 //! Invariant: the store has no randomness and no policy; the caller passes the time and the decisions. The store keeps the
 //! clock that the caller reads ([`Store::now`]).
 
+mod changes;
+mod clock;
 mod damage;
+mod database;
+mod db;
+mod engine;
 mod error;
 mod model;
 mod multi_store;
-mod sqlite;
+mod read_cache;
+mod sql;
 mod store;
 mod time;
 
 pub use damage::{DamagedRow, observe_damage};
+pub use database::Database;
 pub use error::Error;
 pub use model::{
     AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, BaseNumber, Blame, ChangeCursor,
@@ -31,7 +38,7 @@ pub use model::{
     Wake, WriteActor, WriteContext,
 };
 pub use multi_store::MultiStore;
-
-pub use sqlite::Sqlite;
-pub use store::Store;
+pub use store::{
+    AdminStore, AttemptStore, DecisionStore, DocumentStore, MessageStore, RunStore, Store,
+};
 pub use time::{Now, StoreTime};

@@ -2,11 +2,10 @@
 //!
 //! Invariant: an instance is in one database, whole. Which one its number says: it begins with the database's own.
 
-mod methods;
-
 use std::{
     collections::BTreeMap,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    future::{Ready, ready},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -19,10 +18,12 @@ use sha2::{Digest, Sha256};
 use tokio::{sync::Mutex, task::spawn_blocking};
 
 use crate::{
+    database::Database,
+    engine,
     error::{Error, Result},
     model::InstanceQuery,
-    sqlite::{Sqlite, rescue, team_databases},
-    store::Store as _,
+    sql::team_databases,
+    store::{AttemptStore as _, RunStore as _},
 };
 
 /// The lock of a daemon that was killed may be held for a moment longer, by a process it was about to start.
@@ -31,22 +32,22 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// All of a home's databases. Cloning it is cheap.
 #[derive(Clone)]
-pub struct MultiStore(Arc<MultiStoreInner>);
+pub struct MultiStore(pub(crate) Arc<MultiStoreInner>);
 
-struct MultiStoreInner {
-    home: Sqlite,
+pub(crate) struct MultiStoreInner {
+    pub(crate) home: Database,
     databases: RwLock<BTreeMap<i64, TeamDatabase>>,
     /// Those that could not be opened when the daemon began, and why: what is in them is not seen.
-    unavailable: Mutex<BTreeMap<PathBuf, String>>,
+    pub(crate) unavailable: Mutex<BTreeMap<PathBuf, String>>,
     /// Held by whoever opens or removes one, so that no file is opened twice.
-    open_lock: Mutex<()>,
+    pub(crate) open_lock: Mutex<()>,
 }
 
 /// A database beside the home's.
 #[derive(Clone)]
-struct TeamDatabase {
-    path: PathBuf,
-    store: Sqlite,
+pub(crate) struct TeamDatabase {
+    pub(crate) path: PathBuf,
+    pub(crate) store: Database,
     /// Held for as long as it is open.
     _lock: Arc<File>,
 }
@@ -55,7 +56,7 @@ impl MultiStore {
     /// Opens the database in `folder`, making it if need be, and those that were opened beside it before. One that was
     /// deleted is forgotten; one that cannot be opened, or whose whole folder is away, is left alone until the next time.
     pub async fn open(folder: &Path) -> std::result::Result<Self, Error> {
-        let home = Sqlite::open(folder)?;
+        let home = Database::open(folder)?;
         let (databases, unavailable, changing) =
             (RwLock::default(), Mutex::default(), Mutex::default());
         let multi_store =
@@ -81,7 +82,7 @@ impl MultiStore {
     }
 
     /// The databases beside the home's that are open.
-    fn open_databases(&self) -> Vec<TeamDatabase> {
+    pub(crate) fn open_databases(&self) -> Vec<TeamDatabase> {
         let databases = sync::read(&self.0.databases);
         databases.values().cloned().collect()
     }
@@ -103,14 +104,14 @@ impl MultiStore {
     }
 
     /// The home's database and all others, in the order of their numbers.
-    fn all_stores(&self) -> Vec<Sqlite> {
+    pub(crate) fn all_stores(&self) -> Vec<Database> {
         let databases = sync::read(&self.0.databases);
         let others = databases.values().map(|database| database.store.clone());
         std::iter::once(self.0.home.clone()).chain(others).collect()
     }
 
     /// Where an instance is.
-    fn store_for(&self, workflow: WorkflowId) -> Result<Sqlite> {
+    pub(crate) fn store_for(&self, workflow: WorkflowId) -> Result<Database> {
         match workflow.get() >> team_databases::DATABASE_NUMBER_SHIFT {
             0 => Ok(self.0.home.clone()),
             number => {
@@ -121,14 +122,18 @@ impl MultiStore {
         }
     }
 
-    /// Where everything is that belongs to no instance.
-    #[expect(clippy::unnecessary_wraps, reason = "as the others are asked")]
-    fn home_store(&self) -> Result<Sqlite> {
-        Ok(self.0.home.clone())
+    /// Returns the database of an instance, as the other routes do.
+    pub(crate) fn of_workflow(&self, workflow: WorkflowId) -> Ready<Result<Database>> {
+        ready(self.store_for(workflow))
+    }
+
+    /// Returns the database of everything that belongs to no instance.
+    pub(crate) fn of_home(&self) -> Ready<Result<Database>> {
+        ready(Ok(self.0.home.clone()))
     }
 
     /// The database at `path`, if it is open.
-    fn find_open(&self, path: &Path) -> Option<Sqlite> {
+    pub(crate) fn find_open(&self, path: &Path) -> Option<Database> {
         let databases = sync::read(&self.0.databases);
         databases
             .values()
@@ -136,8 +141,8 @@ impl MultiStore {
             .map(|database| database.store.clone())
     }
 
-    /// Where a run is; the home's where there is no such run.
-    async fn store_for_run(&self, run: RunId) -> Result<Sqlite> {
+    /// Returns the database of a run; the home's where there is no such run.
+    pub(crate) async fn of_run(&self, run: RunId) -> Result<Database> {
         let mut stores = self.all_stores();
         while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
             match store.run_get(run).await {
@@ -148,8 +153,8 @@ impl MultiStore {
         Ok(self.0.home.clone())
     }
 
-    /// Where an attempt is; the home's where there is none.
-    async fn store_for_attempt(&self, attempt: AttemptId) -> Result<Sqlite> {
+    /// Returns the database of an attempt; the home's where there is none.
+    pub(crate) async fn of_attempt(&self, attempt: AttemptId) -> Result<Database> {
         let mut stores = self.all_stores();
         while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
             match store.attempt_get(attempt).await {
@@ -161,7 +166,7 @@ impl MultiStore {
     }
 
     /// Refuses a team that is kept in another database than `wanted` (none: the home's).
-    async fn refuse_other_database(
+    pub(crate) async fn refuse_other_database(
         &self,
         project: &str,
         instance: &InstanceRef,
@@ -184,7 +189,7 @@ impl MultiStore {
     }
 
     /// Opens the database at `path`, making it if need be, and remembers it.
-    async fn open_database(&self, path: PathBuf) -> Result<Sqlite> {
+    pub(crate) async fn open_database(&self, path: PathBuf) -> Result<Database> {
         let text = path.to_str().ok_or_else(|| {
             let why = format!("the path of {} is not Unicode", path.display());
             io::Error::new(io::ErrorKind::InvalidInput, why)
@@ -218,7 +223,7 @@ impl MultiStore {
     }
 
     /// The number of a database that was opened just now, none of those that are open already.
-    async fn ensure_database_number(&self, store: &Sqlite, path: &str) -> Result<i64> {
+    async fn ensure_database_number(&self, store: &Database, path: &str) -> Result<i64> {
         let taken = |number: i64| sync::read(&self.0.databases).contains_key(&number);
         match store.database_number().await? {
             0 => {
@@ -240,7 +245,7 @@ impl MultiStore {
     }
 
     /// Removes a database without instances, its file too.
-    async fn remove_if_empty(&self, number: i64) -> Result<()> {
+    pub(crate) async fn remove_if_empty(&self, number: i64) -> Result<()> {
         let database = {
             let databases = sync::read(&self.0.databases);
             databases.get(&number).cloned()
@@ -268,7 +273,7 @@ enum DatabasePresence {
 /// Returns an error if the folder is missing: the disk may not be mounted, and the database must not be created again. A
 /// database whose data was rescued counts as present.
 fn database_presence(database: &Path) -> io::Result<DatabasePresence> {
-    if database.try_exists()? || rescue::newest_copy(&companion_folder(database))?.is_some() {
+    if database.try_exists()? || engine::newest_copy(&companion_folder(database))?.is_some() {
         return Ok(DatabasePresence::Present);
     }
     fs::read_dir(database.parent().unwrap_or(database))?;

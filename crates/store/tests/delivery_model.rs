@@ -13,9 +13,9 @@ use agent_worker_protocol::{
     Millis, Priority, RunId, RunMode, Seq, WorkflowId, hash,
 };
 use agent_worker_store::{
-    Blame, Error, Fence, FinishedAttempt, LeaseOutcome, LeaseStep, NewAgent, NewAttempt,
-    NewMessage, NewRun, Now, Recipient, Retention, Settlement, ShownMessage, Sqlite, Store,
-    StoreTime, Wake, WriteActor, WriteContext,
+    Blame, Database, Error, Fence, FinishedAttempt, LeaseOutcome, LeaseStep, NewAgent, NewAttempt,
+    NewMessage, NewRun, Now, Recipient, Retention, Settlement, ShownMessage, Store, StoreTime,
+    Wake, WriteActor, WriteContext,
 };
 use uuid::Uuid;
 
@@ -434,7 +434,7 @@ async fn deliveries_go_where_a_small_model_says_they_go() {
     while count.map_or(begun.elapsed() < TIME_BUDGET, |count| done < count) {
         // A fresh one now and then, so that memory has an end.
         if done % 1_000 == 0 {
-            store = Some(Arc::new(Sqlite::in_memory().unwrap()));
+            store = Some(Arc::new(Database::in_memory().unwrap()));
         }
         let seed = SeedReporter(first + done);
         let mut pair = StoreAndModel::new(Arc::clone(store.as_ref().unwrap()), seed.0).await;

@@ -16,8 +16,8 @@ use agent_worker_protocol::{
     InstanceRef, Limits, MessageKind, Millis, Priority, RunId, RunMode, WorkflowId,
 };
 use agent_worker_store::{
-    Error, InstanceQuery, MultiStore, NewMessage, NewRun, Now, Retention, Sqlite, Store, StoreTime,
-    WriteActor, WriteContext,
+    AdminStore as _, Database, Error, InstanceQuery, MultiStore, NewMessage, NewRun, Now,
+    Retention, RunStore as _, Store, StoreTime, WriteActor, WriteContext,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -165,7 +165,7 @@ async fn no_acknowledged_send_is_lost_when_the_files_are_removed_replaced_or_tru
     for (name, harm, expected) in TAMPERINGS {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent-worker.db");
-        let store = Sqlite::open(folder.path()).unwrap();
+        let store = Database::open(folder.path()).unwrap();
         let workflow = instance(&store).await;
         let victim = path.clone();
         let load =
@@ -200,7 +200,7 @@ async fn no_acknowledged_send_is_lost_when_the_files_are_removed_replaced_or_tru
         let stored = stored(&path, &copies);
         let lost = load.acknowledged.difference(&stored).count();
         assert_eq!(lost, 0, "{name}: of {}", load.acknowledged.len());
-        let again = Sqlite::open(folder.path()).err();
+        let again = Database::open(folder.path()).err();
         assert!(matches!(again, Some(Error::RescuedCopy { .. })), "{name}: {again:?}");
     }
 }
@@ -224,7 +224,7 @@ async fn nothing_is_acknowledged_after_the_database_was_truncated_or_zeroed() {
     for (name, harm) in cases {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent-worker.db");
-        let store = Sqlite::open(folder.path()).unwrap();
+        let store = Database::open(folder.path()).unwrap();
         let workflow = instance(&store).await;
         // Enough for the log to have been copied into the database.
         for n in 0..400 {

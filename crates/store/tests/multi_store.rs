@@ -5,7 +5,8 @@ use std::{fs, path::Path};
 
 use agent_worker_protocol::{InstanceRef, Limits, Millis, RunId, RunMode, WorkflowId};
 use agent_worker_store::{
-    Error, InstanceQuery, MultiStore, NewRun, Now, Retention, RunQuery, Sqlite, Store, StoreTime,
+    AdminStore as _, Database, Error, InstanceQuery, MultiStore, NewRun, Now, Retention, RunQuery,
+    RunStore as _, StoreTime,
 };
 use uuid::Uuid;
 
@@ -75,7 +76,7 @@ async fn a_team_is_in_its_own_file_and_found_as_every_other_one() {
     assert_eq!((newest(9).await, newest(1).await), (vec![new, old], vec![new]));
     assert_eq!(multi_store.run_get(new).await.unwrap().workflow, own);
     multi_store.close().await;
-    let alone = Sqlite::open(&home).unwrap();
+    let alone = Database::open(&home).unwrap();
     let kept = alone.instance_list(InstanceQuery::All).await.unwrap();
     assert_eq!(kept.iter().map(|found| found.id).collect::<Vec<_>>(), [first]);
     alone.close().await;

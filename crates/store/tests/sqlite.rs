@@ -15,9 +15,9 @@ use agent_worker_protocol::{
     Seq, WorkflowId,
 };
 use agent_worker_store::{
-    DocumentBase, DocumentWrite, Error, Fence, MessageOrder, MessageQuery, NewAgent, NewMessage,
-    NewRun, Now, Recipient, Retention, RunStep, Sqlite, Store, StoreTime, Wake, WriteActor,
-    WriteContext,
+    AdminStore as _, Database, DocumentBase, DocumentStore as _, DocumentWrite, Error, Fence,
+    MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewMessage, NewRun, Now, Recipient,
+    Retention, RunStep, RunStore as _, StoreTime, Wake, WriteActor, WriteContext,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -45,13 +45,13 @@ fn message(body: &str) -> NewMessage {
     }
 }
 
-async fn say(store: &Sqlite, workflow: WorkflowId, body: &str) -> Seq {
+async fn say(store: &Database, workflow: WorkflowId, body: &str) -> Seq {
     let by = WriteContext::new(WriteActor::User);
     store.message_append(by, workflow, message(body), None, NOW).await.unwrap().value()
 }
 
 /// An instance with a live run; the one that is there, if there is one.
-async fn instance(store: &Sqlite, keep: Retention) -> (WorkflowId, RunId) {
+async fn instance(store: &Database, keep: Retention) -> (WorkflowId, RunId) {
     let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
     let new = NewRun {
         id: RunId::new(Uuid::now_v7()),
@@ -92,7 +92,7 @@ async fn a_forged_or_missing_message_is_found() {
         ("UPDATE workflow SET last_seq = 4", 4),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let store = Sqlite::open(folder.path()).unwrap();
+        let store = Database::open(folder.path()).unwrap();
         let (workflow, _) = instance(&store, Retention::Always).await;
         for body in ["one", "two", "three"] {
             say(&store, workflow, body).await;
@@ -110,10 +110,10 @@ async fn a_forged_or_missing_message_is_found() {
 #[tokio::test]
 async fn a_newer_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    Sqlite::open(folder.path()).unwrap().close().await;
+    Database::open(folder.path()).unwrap().close().await;
     raw(folder.path()).pragma_update(None, "user_version", 99).unwrap();
     assert!(
-        matches!(Sqlite::open(folder.path()), Err(Error::NewerSchema { found: 99, known }) if known < 99)
+        matches!(Database::open(folder.path()), Err(Error::NewerSchema { found: 99, known }) if known < 99)
     );
 }
 
@@ -121,7 +121,7 @@ async fn a_newer_file_is_refused() {
 async fn what_was_written_is_there_when_the_file_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     for round in 1..=20 {
-        let store = Sqlite::open(folder.path()).unwrap();
+        let store = Database::open(folder.path()).unwrap();
         let (workflow, _) = instance(&store, Retention::Always).await;
         assert_eq!(say(&store, workflow, "again").await, Seq::new(round));
         assert_eq!(store.instance_verify(workflow).await.unwrap(), Seq::new(round));
@@ -137,7 +137,7 @@ async fn what_was_written_is_there_when_the_file_is_opened_again() {
 #[tokio::test]
 async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open(folder.path()).unwrap();
+    let store = Database::open(folder.path()).unwrap();
     let (workflow, run) = instance(&store, Retention::Always).await;
     say(&store, workflow, "before").await;
     store.close().await;
@@ -150,7 +150,7 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
     std::os::unix::fs::FileExt::write_all_at(&file.unwrap(), &[0xff; 4096], (page - 1) * 4096)
         .unwrap();
 
-    let store = Sqlite::open(folder.path()).unwrap();
+    let store = Database::open(folder.path()).unwrap();
     store.heartbeat_put(NOW.store).await.unwrap();
     assert!(!store.integrity_check().await.unwrap().problems.is_empty());
     let damaged = store.token_put("ci".into(), [1; 32], Scopes::default(), NOW.wall).await;
@@ -167,7 +167,7 @@ async fn a_damaged_file_takes_no_more_writes_but_is_still_read() {
 #[tokio::test]
 async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open(folder.path()).unwrap();
+    let store = Database::open(folder.path()).unwrap();
     let (workflow, _) = instance(&store, Retention::Always).await;
     let search = || MessageQuery {
         run: None,
@@ -194,7 +194,7 @@ async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched
 async fn a_document_that_grows_line_by_line_takes_little_more_room_than_its_text() {
     const LINES: usize = 10_000;
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open(folder.path()).unwrap();
+    let store = Database::open(folder.path()).unwrap();
     let (workflow, _) = instance(&store, Retention::Always).await;
     let path: DocumentPath = "notes.md".parse().unwrap();
     let line = format!("{}\n", "x".repeat(79));
@@ -225,7 +225,7 @@ async fn a_document_that_grows_line_by_line_takes_little_more_room_than_its_text
 #[tokio::test]
 async fn a_document_outlives_a_forgotten_run_that_added_to_it() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open(folder.path()).unwrap();
+    let store = Database::open(folder.path()).unwrap();
     let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
     let path: DocumentPath = "notes.md".parse().unwrap();
     let mut said = String::new();
@@ -257,7 +257,7 @@ async fn a_large_resource_is_a_private_file_for_as_long_as_it_has_a_row() {
     let unfinished = resources.join("unfinished");
     fs::create_dir_all(&unfinished).unwrap();
     fs::write(unfinished.join("0"), "half of it").unwrap();
-    let store = Sqlite::open(folder.path()).unwrap();
+    let store = Database::open(folder.path()).unwrap();
     assert_eq!(names(&unfinished), Vec::<String>::new());
     let (workflow, run) = instance(&store, Retention::WhileLive).await;
     let mine = resources.join(workflow.to_string());
@@ -290,7 +290,7 @@ async fn a_large_resource_is_a_private_file_for_as_long_as_it_has_a_row() {
 
 /// Writes from eight tasks and says so line by line, until it is killed or has written enough.
 async fn write_until_killed(folder: &Path) {
-    let store = Sqlite::open(folder).unwrap();
+    let store = Database::open(folder).unwrap();
     let (workflow, _) = instance(&store, Retention::Always).await;
     let mut writers = JoinSet::new();
     for writer in 0..8 {
@@ -340,7 +340,7 @@ async fn what_was_acknowledged_survives_kill_nine() {
     let mut acknowledged = BTreeSet::new();
     for round in 0..6 {
         acknowledged.extend(kill_a_writer(folder.path(), 150 + round * 37));
-        let store = Sqlite::open(folder.path()).unwrap();
+        let store = Database::open(folder.path()).unwrap();
         let (workflow, _) = instance(&store, Retention::Always).await;
         store.instance_verify(workflow).await.unwrap();
         let order = MessageOrder::OldestFirst;
@@ -368,7 +368,7 @@ fn anchor(folder: &Path) -> (i64, i64) {
 #[tokio::test]
 async fn store_time_is_saved_with_every_batch_that_changes_something_and_continues_after_it() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Sqlite::open(folder.path()).unwrap();
+    let store = Database::open(folder.path()).unwrap();
     assert_eq!(store.now_saved(), None);
     let before = store.now();
     store.heartbeat_put(before.store).await.unwrap();
@@ -380,7 +380,7 @@ async fn store_time_is_saved_with_every_batch_that_changes_something_and_continu
     assert_eq!(anchor(folder.path()).0, saved);
     store.close().await;
 
-    let store = Sqlite::open(folder.path()).unwrap();
+    let store = Database::open(folder.path()).unwrap();
     assert_eq!(store.now_saved().map(|now| now.store.get()), Some(saved));
     let continued = store.now().store.get();
     assert!((saved..saved + 60_000).contains(&continued), "{continued} after {saved}");
@@ -396,7 +396,7 @@ async fn store_time_is_saved_with_every_batch_that_changes_something_and_continu
     ] {
         set(change).unwrap();
         let saved = anchor(folder.path()).0;
-        let store = Sqlite::open(folder.path()).unwrap();
+        let store = Database::open(folder.path()).unwrap();
         let continued = store.now().store.get() - saved;
         assert!((passed..passed + 60_000).contains(&continued), "{change}: {continued} ms passed");
         store.close().await;

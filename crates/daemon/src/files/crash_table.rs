@@ -8,7 +8,9 @@ use std::{
 };
 
 use agent_worker_protocol::{DocumentPath, Revision};
-use agent_worker_store::{DocumentBase, DocumentWrite, Store as _, WriteActor, WriteContext};
+use agent_worker_store::{
+    AdminStore as _, DocumentBase, DocumentStore as _, DocumentWrite, WriteActor, WriteContext,
+};
 
 use super::{
     crash::{CrashPoint, CrashSwitch},

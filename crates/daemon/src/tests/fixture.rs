@@ -15,7 +15,7 @@ use agent_worker_kernel::{
     Clock, DocumentFiles, Kernel, KernelParts, Options, Principal, RandomSource,
 };
 use agent_worker_protocol::{AttemptId, Millis, RunId, RunMode, WorkerJob, api::RunRequest};
-use agent_worker_store::Sqlite;
+use agent_worker_store::Database;
 use axum::Router;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -57,7 +57,7 @@ pub(super) type GraceSkips = Arc<Mutex<Vec<(RunId, Option<AttemptId>)>>>;
 /// Open doors with one live run behind them, whose agent `coder` is at work.
 pub(crate) struct DaemonFixture {
     pub(super) kernel: Kernel,
-    pub(crate) store: Sqlite,
+    pub(crate) store: Database,
     pub(super) shutdown: Shutdown,
     pub(super) address: SocketAddr,
     /// What `coder`'s worker was given.
@@ -117,7 +117,7 @@ fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: Socket
 impl DaemonFixture {
     pub(crate) async fn open() -> Self {
         let folder = TempDir::new().unwrap();
-        let store = Sqlite::open(folder.path()).unwrap();
+        let store = Database::open(folder.path()).unwrap();
         let (sender, jobs) = mpsc::unbounded_channel();
         let (keep, mut kept) = mpsc::unbounded_channel();
         let grace_skips: GraceSkips = Arc::default();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_worker_store::{Store as _, StoreTime};
+use agent_worker_store::{AdminStore as _, StoreTime};
 
 use super::fixture::{DaemonFixture, ManualTime, TestRequest};
 

@@ -400,7 +400,7 @@ mod tests {
                 WorkerSeen::Alive,
                 1,
                 0,
-                "uncounted 10 Park 1000",
+                "uncounted 10 RateLimited 1000",
             ),
             (Some(failed(FailureClass::Auth)), WorkerSeen::Alive, 1, 0, "none stop auth: why"),
             (
@@ -477,7 +477,7 @@ mod tests {
     #[test]
     fn who_was_told_when_to_ask_again_does_not_ask_before() {
         for (class, expected) in [
-            (FailureClass::RateLimited, "uncounted 10 Park 60000"),
+            (FailureClass::RateLimited, "uncounted 10 RateLimited 60000"),
             (FailureClass::Transient, "uncounted 10 BackOff 60000"),
         ] {
             let retry_at = Some(StoreTime::new(60_000));

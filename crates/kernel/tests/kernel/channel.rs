@@ -7,7 +7,7 @@ use agent_worker_protocol::{
     Code, DeliveryState, EffectKey, Priority, Seq,
     api::{SendReply, SendRequest},
 };
-use agent_worker_store::Store as _;
+use agent_worker_store::MessageStore as _;
 use serde_json::json;
 
 use crate::{

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent_worker_kernel::{Principal, WatchSubject};
 use agent_worker_protocol::{Event, EventKind, Position, RunId, WorkerEvent};
-use agent_worker_store::Store as _;
+use agent_worker_store::RunStore as _;
 use serde_json::json;
 
 use crate::{

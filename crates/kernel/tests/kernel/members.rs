@@ -6,7 +6,7 @@ use agent_worker_kernel::{ListingScope, Principal};
 use agent_worker_protocol::{
     AgentState, Code, DeliveryState, EventKind, FailureClass, Outcome, RunState, Target,
 };
-use agent_worker_store::{Store as _, WriteActor, WriteContext};
+use agent_worker_store::{AttemptStore as _, RunStore as _, WriteActor, WriteContext};
 
 use crate::{
     agent_join::{global_run, mock_agent_request, new_agent, send_to},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{Outcome, RunState};
-use agent_worker_store::{RunStep, Store as _};
+use agent_worker_store::{RunStep, RunStore as _};
 
 use crate::{
     scripted_worker::ScriptEnd,

@@ -21,14 +21,15 @@ use agent_worker_protocol::{
     api::{FeedbackView, SuggestionView, TokenView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, ApprovalQuery, AttemptRow, BaseNumber, ChangeCursor, DamagedRow, Document,
-    DocumentConflict, DocumentInfo, DocumentWrite, Error, EventQuery, Fence, FileImport, FileState,
-    FileStep, FinishedAttempt, Instance, InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule,
-    MessageQuery, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation, NewMessage,
-    NewProposal, NewQuestion, NewRun, NewSuggestion, Now, Once, ProposalQuery, QuestionQuery,
-    QuestionRow, ReadyAgent, ResourceInfo, ResourcePart, RunBlockers, RunQuery, RunRow, RunRule,
-    RunSnapshot, RunStep, Settlement, ShownMessage, Sqlite, Store, StoreFault, StoreTime,
-    SuggestionAnswer, TallyRule, TurnRow, WriteContext,
+    AdminStore, AgentRow, Approval, ApprovalQuery, AttemptRow, AttemptStore, BaseNumber,
+    ChangeCursor, DamagedRow, Database, DecisionStore, Document, DocumentConflict, DocumentInfo,
+    DocumentStore, DocumentWrite, Error, EventQuery, Fence, FileImport, FileState, FileStep,
+    FinishedAttempt, Instance, InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule,
+    MessageQuery, MessageStore, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation,
+    NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Now, Once, ProposalQuery,
+    QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo, ResourcePart, RunBlockers, RunQuery,
+    RunRow, RunRule, RunSnapshot, RunStep, RunStore, Settlement, ShownMessage, StoreFault,
+    StoreTime, SuggestionAnswer, TallyRule, TurnRow, WriteContext,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -88,7 +89,7 @@ const WRITE_METHODS: &[&str] = &[
 
 /// A store on whose answers the clock waits.
 pub(crate) struct PausedClockStore {
-    inner: Sqlite,
+    inner: Database,
     withheld: Mutex<Option<(&'static str, WithheldAnswer)>>,
     faults: Mutex<Vec<(&'static str, InjectedFault)>>,
     full: AtomicBool,
@@ -115,7 +116,7 @@ pub(crate) struct WithheldAnswer {
 }
 
 impl PausedClockStore {
-    pub(crate) fn new(inner: Sqlite) -> Self {
+    pub(crate) fn new(inner: Database) -> Self {
         let (withheld, faults, full) = (Mutex::default(), Mutex::default(), AtomicBool::default());
         Self { inner, withheld, faults, full }
     }
@@ -191,9 +192,9 @@ fn hold() -> ClockHold {
 }
 
 macro_rules! patient {
-    ($(fn $method:ident($($arg:ident: $ty:ty),*) -> $out:ty;)*) => {
+    ($(impl $trait:ident { $(fn $method:ident($($arg:ident: $ty:ty),*) -> $out:ty;)* $(also { $($whole:tt)* })? })*) => {$(
         #[async_trait]
-        impl Store for PausedClockStore {
+        impl $trait for PausedClockStore {
             $(async fn $method(&self, $($arg: $ty),*) -> Result<$out, Error> {
                 let held = hold();
                 let answer = match self.fault(stringify!($method)) {
@@ -207,6 +208,113 @@ macro_rules! patient {
                 self.answered(stringify!($method)).await;
                 answer
             })*
+            $($($whole)*)?
+        }
+    )*};
+}
+patient! {
+    impl RunStore {
+        fn instance_open(project: String, instance: InstanceRef) -> WorkflowId;
+        fn instance_list(which: InstanceQuery) -> Vec<Instance>;
+        fn instance_verify(workflow: WorkflowId) -> Seq;
+        fn instance_forget(workflow: WorkflowId) -> ();
+        fn instance_clear(by: WriteContext, workflow: WorkflowId, now: Now) -> Seq;
+        fn instance_remove(workflow: WorkflowId) -> ();
+        fn run_create(workflow: WorkflowId, new: NewRun, now: Now) -> ();
+        fn run_start(run: RunId, kickoff: Option<NewMessage>, now: Now) -> ();
+        fn run_settle(run: RunId, decide: RunRule, now: Now) -> RunStep;
+        fn run_resume(by: WriteContext, run: RunId, limits: Limits, now: Now) -> ();
+        fn run_get(run: RunId) -> RunRow;
+        fn run_snapshot(run: RunId) -> RunSnapshot;
+        fn run_blockers(run: RunId) -> RunBlockers;
+        fn run_list(which: RunQuery) -> Vec<RunRow>;
+        fn run_failures(run: RunId) -> Vec<Receipt>;
+        fn run_roles(run: RunId) -> Vec<(Role, AgentName)>;
+        fn agent_list(workflow: WorkflowId) -> Vec<AgentRow>;
+        fn agent_add(by: WriteContext, run: RunId, agent: NewAgent, now: Now) -> AgentName;
+        fn agent_stop(by: WriteContext, workflow: WorkflowId, agent: AgentName, why: String, now: Now) -> ();
+        fn agent_resume(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
+        fn agent_remove(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
+        fn agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>;
+        fn event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Now) -> ();
+        fn event_list(query: EventQuery) -> Vec<Event>;
+        fn event_last(workflow: WorkflowId) -> Position;
+    }
+    impl MessageStore {
+        fn message_append(by: WriteContext, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Now) -> Once<Seq>;
+        fn message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>;
+        fn message_index(most: u32) -> bool;
+        fn message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>;
+        fn message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>;
+        fn inbox_pending(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<ShownMessage>;
+        fn inbox_show(fence: Fence, limit: u32) -> Vec<ShownMessage>;
+        fn inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>;
+        fn delivery_redrive(by: WriteContext, workflow: WorkflowId, agent: AgentName, seq: Seq, now: Now) -> ();
+        fn delivery_drop(by: WriteContext, workflow: WorkflowId, agent: AgentName, seq: Seq, why: String, now: Now) -> ();
+    }
+    impl AttemptStore {
+        fn attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Now) -> LeaseOutcome;
+        fn attempt_by_token(token: Hash) -> Option<AttemptRow>;
+        fn attempt_get(attempt: AttemptId) -> AttemptRow;
+        fn attempt_list(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<AttemptRow>;
+        fn turn_list(run: RunId, limit: u32) -> Vec<TurnRow>;
+        fn attempt_live() -> Vec<AttemptRow>;
+        fn attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64;
+        fn attempt_finish(fence: Fence, settlement: Settlement, now: Now) -> FinishedAttempt;
+    }
+    impl DecisionStore {
+        fn run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Now) -> ();
+        fn proposal_create(by: WriteContext, workflow: WorkflowId, new: NewProposal, now: Now) -> Once<ProposalId>;
+        fn ballot_cast(by: WriteContext, workflow: WorkflowId, ballot: NewBallot, deciding: TallyRule, now: Now) -> Once<ProposalState>;
+        fn proposal_cancel(by: WriteContext, workflow: WorkflowId, cancel: NewCancellation, now: Now) -> Once<ProposalState>;
+        fn proposal_settle(workflow: WorkflowId, deciding: TallyRule, now: Now) -> Vec<ProposalId>;
+        fn proposal_get(workflow: WorkflowId, proposal: ProposalId, now: Now) -> Option<Proposal>;
+        fn proposal_list(workflow: WorkflowId, which: ProposalQuery, now: Now) -> Vec<Proposal>;
+        fn proposal_ended(workflow: WorkflowId) -> u64;
+        fn proposal_due(workflow: WorkflowId) -> Option<StoreTime>;
+        fn run_gates(run: RunId) -> Vec<String>;
+        fn question_ask(by: WriteContext, workflow: WorkflowId, new: NewQuestion, now: Now) -> Once<QuestionId>;
+        fn question_answer(by: WriteContext, workflow: WorkflowId, question: QuestionId, answer: String, now: Now) -> Once<Seq>;
+        fn question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<QuestionRow>;
+        fn approval_ask(fence: Fence, new: NewApproval, now: Now) -> Approval;
+        fn approval_answer(by: WriteContext, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Now) -> Once<()>;
+        fn approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>;
+    }
+    impl DocumentStore {
+        fn document_put(by: WriteContext, write: DocumentWrite, now: Now) -> Once<Revision>;
+        fn document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
+        fn document_list(workflow: WorkflowId) -> Vec<DocumentInfo>;
+        fn document_history(workflow: WorkflowId, path: DocumentPath, limit: u32) -> Vec<DocumentInfo>;
+        fn document_show(fence: Fence, path: DocumentPath) -> Option<Document>;
+        fn suggestion_put(by: WriteContext, suggestion: NewSuggestion, now: Now) -> Once<Seq>;
+        fn suggestion_answer(by: WriteContext, answer: SuggestionAnswer, now: Now) -> Once<Option<Revision>>;
+        fn suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>;
+        fn suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>;
+        fn file_get(workflow: WorkflowId, path: DocumentPath) -> FileState;
+        fn file_base(workflow: WorkflowId, path: DocumentPath, base: BaseNumber) -> Option<String>;
+        fn file_step(workflow: WorkflowId, path: DocumentPath, step: FileStep) -> FileState;
+        fn file_take(take: FileImport, now: Now) -> FileState;
+        fn conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>;
+        fn conflict_close(workflow: WorkflowId, path: DocumentPath) -> ();
+        fn resource_put(by: WriteContext, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis) -> ResourceId;
+        fn resource_get(workflow: WorkflowId, id: ResourceId, range: Range<u64>) -> ResourcePart;
+        fn resource_list(workflow: WorkflowId, limit: u32) -> Vec<ResourceInfo>;
+    }
+    impl AdminStore {
+        fn token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ();
+        fn token_find(hash: Hash) -> Option<TokenView>;
+        fn token_list() -> Vec<TokenView>;
+        fn token_remove(name: String) -> ();
+        fn feedback_put(said: FeedbackView) -> ();
+        fn feedback_submit(by: WriteContext, workflow: WorkflowId, said: FeedbackView, now: Now) -> Once<FeedbackView>;
+        fn feedback_list(limit: u32) -> Vec<FeedbackView>;
+        fn integrity_check() -> IntegrityReport;
+        fn damage_list() -> Vec<DamagedRow>;
+        fn fault_list() -> Vec<StoreFault>;
+        fn heartbeat_put(now: StoreTime) -> ();
+        fn heartbeat_last() -> Option<StoreTime>;
+        fn effect_expire(before: StoreTime) -> u32;
+        also {
             fn now(&self) -> Now {
                 self.inner.now()
             }
@@ -217,97 +325,5 @@ macro_rules! patient {
                 self.inner.change_wait(workflow, seen).await
             }
         }
-    };
-}
-patient! {
-    fn instance_open(project: String, instance: InstanceRef) -> WorkflowId;
-    fn instance_list(which: InstanceQuery) -> Vec<Instance>;
-    fn instance_verify(workflow: WorkflowId) -> Seq;
-    fn instance_forget(workflow: WorkflowId) -> ();
-    fn instance_clear(by: WriteContext, workflow: WorkflowId, now: Now) -> Seq;
-    fn instance_remove(workflow: WorkflowId) -> ();
-    fn run_create(workflow: WorkflowId, new: NewRun, now: Now) -> ();
-    fn run_start(run: RunId, kickoff: Option<NewMessage>, now: Now) -> ();
-    fn run_settle(run: RunId, decide: RunRule, now: Now) -> RunStep;
-    fn run_resume(by: WriteContext, run: RunId, limits: Limits, now: Now) -> ();
-    fn run_get(run: RunId) -> RunRow;
-    fn run_snapshot(run: RunId) -> RunSnapshot;
-    fn run_blockers(run: RunId) -> RunBlockers;
-    fn run_list(which: RunQuery) -> Vec<RunRow>;
-    fn run_failures(run: RunId) -> Vec<Receipt>;
-    fn run_roles(run: RunId) -> Vec<(Role, AgentName)>;
-    fn agent_list(workflow: WorkflowId) -> Vec<AgentRow>;
-    fn agent_add(by: WriteContext, run: RunId, agent: NewAgent, now: Now) -> AgentName;
-    fn agent_stop(by: WriteContext, workflow: WorkflowId, agent: AgentName, why: String, now: Now) -> ();
-    fn agent_resume(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
-    fn agent_remove(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
-    fn agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>;
-    fn message_append(by: WriteContext, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Now) -> Once<Seq>;
-    fn message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>;
-    fn message_index(most: u32) -> bool;
-    fn message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>;
-    fn message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>;
-    fn inbox_pending(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<ShownMessage>;
-    fn inbox_show(fence: Fence, limit: u32) -> Vec<ShownMessage>;
-    fn inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>;
-    fn delivery_redrive(by: WriteContext, workflow: WorkflowId, agent: AgentName, seq: Seq, now: Now) -> ();
-    fn delivery_drop(by: WriteContext, workflow: WorkflowId, agent: AgentName, seq: Seq, why: String, now: Now) -> ();
-    fn attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Now) -> LeaseOutcome;
-    fn attempt_by_token(token: Hash) -> Option<AttemptRow>;
-    fn attempt_get(attempt: AttemptId) -> AttemptRow;
-    fn attempt_list(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<AttemptRow>;
-    fn turn_list(run: RunId, limit: u32) -> Vec<TurnRow>;
-    fn attempt_live() -> Vec<AttemptRow>;
-    fn attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64;
-    fn attempt_finish(fence: Fence, settlement: Settlement, now: Now) -> FinishedAttempt;
-    fn run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Now) -> ();
-    fn proposal_create(by: WriteContext, workflow: WorkflowId, new: NewProposal, now: Now) -> Once<ProposalId>;
-    fn ballot_cast(by: WriteContext, workflow: WorkflowId, ballot: NewBallot, deciding: TallyRule, now: Now) -> Once<ProposalState>;
-    fn proposal_cancel(by: WriteContext, workflow: WorkflowId, cancel: NewCancellation, now: Now) -> Once<ProposalState>;
-    fn proposal_settle(workflow: WorkflowId, deciding: TallyRule, now: Now) -> Vec<ProposalId>;
-    fn proposal_get(workflow: WorkflowId, proposal: ProposalId, now: Now) -> Option<Proposal>;
-    fn proposal_list(workflow: WorkflowId, which: ProposalQuery, now: Now) -> Vec<Proposal>;
-    fn proposal_ended(workflow: WorkflowId) -> u64;
-    fn proposal_due(workflow: WorkflowId) -> Option<StoreTime>;
-    fn run_gates(run: RunId) -> Vec<String>;
-    fn question_ask(by: WriteContext, workflow: WorkflowId, new: NewQuestion, now: Now) -> Once<QuestionId>;
-    fn question_answer(by: WriteContext, workflow: WorkflowId, question: QuestionId, answer: String, now: Now) -> Once<Seq>;
-    fn question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<QuestionRow>;
-    fn approval_ask(fence: Fence, new: NewApproval, now: Now) -> Approval;
-    fn approval_answer(by: WriteContext, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Now) -> Once<()>;
-    fn approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>;
-    fn document_put(by: WriteContext, write: DocumentWrite, now: Now) -> Once<Revision>;
-    fn document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
-    fn document_list(workflow: WorkflowId) -> Vec<DocumentInfo>;
-    fn document_history(workflow: WorkflowId, path: DocumentPath, limit: u32) -> Vec<DocumentInfo>;
-    fn document_show(fence: Fence, path: DocumentPath) -> Option<Document>;
-    fn suggestion_put(by: WriteContext, suggestion: NewSuggestion, now: Now) -> Once<Seq>;
-    fn suggestion_answer(by: WriteContext, answer: SuggestionAnswer, now: Now) -> Once<Option<Revision>>;
-    fn suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>;
-    fn suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>;
-    fn file_get(workflow: WorkflowId, path: DocumentPath) -> FileState;
-    fn file_base(workflow: WorkflowId, path: DocumentPath, base: BaseNumber) -> Option<String>;
-    fn file_step(workflow: WorkflowId, path: DocumentPath, step: FileStep) -> FileState;
-    fn file_take(take: FileImport, now: Now) -> FileState;
-    fn conflict_list(workflow: WorkflowId) -> Vec<DocumentConflict>;
-    fn conflict_close(workflow: WorkflowId, path: DocumentPath) -> ();
-    fn resource_put(by: WriteContext, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis) -> ResourceId;
-    fn resource_get(workflow: WorkflowId, id: ResourceId, range: Range<u64>) -> ResourcePart;
-    fn resource_list(workflow: WorkflowId, limit: u32) -> Vec<ResourceInfo>;
-    fn event_append(run: RunId, kind: EventKind, cause: Option<String>, data: Value, now: Now) -> ();
-    fn event_list(query: EventQuery) -> Vec<Event>;
-    fn event_last(workflow: WorkflowId) -> Position;
-    fn token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ();
-    fn token_find(hash: Hash) -> Option<TokenView>;
-    fn token_list() -> Vec<TokenView>;
-    fn token_remove(name: String) -> ();
-    fn feedback_put(said: FeedbackView) -> ();
-    fn feedback_submit(by: WriteContext, workflow: WorkflowId, said: FeedbackView, now: Now) -> Once<FeedbackView>;
-    fn feedback_list(limit: u32) -> Vec<FeedbackView>;
-    fn integrity_check() -> IntegrityReport;
-    fn damage_list() -> Vec<DamagedRow>;
-    fn fault_list() -> Vec<StoreFault>;
-    fn heartbeat_put(now: StoreTime) -> ();
-    fn heartbeat_last() -> Option<StoreTime>;
-    fn effect_expire(before: StoreTime) -> u32;
+    }
 }

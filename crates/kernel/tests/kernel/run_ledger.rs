@@ -6,7 +6,7 @@ use agent_worker_protocol::{
     AgentName, AttemptEnd, AttemptId, DeliveryState, Event, EventKind, Outcome, Receipt, RunId,
     RunState, Seq,
 };
-use agent_worker_store::{AttemptRow, Store as _};
+use agent_worker_store::{AttemptRow, AttemptStore as _, RunStore as _};
 use serde::de::DeserializeOwned;
 
 use crate::world::KernelWorld;

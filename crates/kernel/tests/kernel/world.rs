@@ -17,7 +17,7 @@ use agent_worker_protocol::{
     Target,
     api::{RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest},
 };
-use agent_worker_store::{Now, Sqlite, Store};
+use agent_worker_store::{Database, Now, Store};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -42,7 +42,7 @@ pub(crate) struct KernelWorld {
     pub(crate) kernel: Kernel,
     pub(crate) machine: Machine,
     pub(crate) store: Arc<PausedClockStore>,
-    sqlite: Sqlite,
+    sqlite: Database,
     disk: StoreLocation,
     folder: TempDir,
     pub(crate) clock: VirtualClock,
@@ -311,10 +311,10 @@ pub(crate) fn code<T>(answer: Result<T, Error>) -> Option<Code> {
     answer.err().map(|error| Problem::from(&error).code)
 }
 
-fn open(disk: StoreLocation, folder: &TempDir) -> Sqlite {
+fn open(disk: StoreLocation, folder: &TempDir) -> Database {
     match disk {
-        StoreLocation::Memory => Sqlite::in_memory().unwrap(),
-        StoreLocation::File => Sqlite::open(folder.path()).unwrap(),
+        StoreLocation::Memory => Database::in_memory().unwrap(),
+        StoreLocation::File => Database::open(folder.path()).unwrap(),
     }
 }
 

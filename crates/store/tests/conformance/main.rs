@@ -24,7 +24,7 @@ mod team;
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_store::{Sqlite, Store};
+use agent_worker_store::{Database, Store};
 
 /// A case of the usual size that takes longer is stuck, however slow the machine.
 const CASE_TIMEOUT: Duration = Duration::from_mins(2);
@@ -37,7 +37,7 @@ macro_rules! conformance {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let folder = tempfile::tempdir().unwrap();
-                    let store = crate::Sqlite::open(folder.path()).unwrap();
+                    let store = crate::Database::open(folder.path()).unwrap();
                     crate::in_time(store, crate::$topic::$case).await;
                 }
             )*}
@@ -46,7 +46,7 @@ macro_rules! conformance {
             mod $topic {$(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let store = crate::Sqlite::in_memory().unwrap();
+                    let store = crate::Database::in_memory().unwrap();
                     crate::in_time(store, crate::$topic::$case).await;
                 }
             )*}
@@ -54,7 +54,7 @@ macro_rules! conformance {
     };
 }
 
-async fn in_time<F: Future<Output = ()>>(store: Sqlite, case: impl FnOnce(Arc<dyn Store>) -> F) {
+async fn in_time<F: Future<Output = ()>>(store: Database, case: impl FnOnce(Arc<dyn Store>) -> F) {
     let limit = CASE_TIMEOUT * (race::rounds() / race::DEFAULT_ROUNDS).max(1);
     let outcome = tokio::time::timeout(limit, case(Arc::new(store.clone()))).await;
     assert!(outcome.is_ok(), "the case was not finished within {limit:?}");

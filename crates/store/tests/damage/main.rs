@@ -8,7 +8,7 @@ mod team;
 
 use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
 
-use agent_worker_store::{Error, IntegrityReport, Sqlite, Store, observe_damage};
+use agent_worker_store::{Database, Error, IntegrityReport, Store, observe_damage};
 use contents::{FilledStore, LARGE, RowsByLabel, SMALL, fill_store, read_everything};
 use rusqlite::{Connection, types::Value};
 use tempfile::TempDir;
@@ -37,8 +37,8 @@ const COLUMNS: [(&str, &[&str]); 12] = [
     ("suggestion", &["path", "author", "body", "new", "state", "reason", "at"]),
 ];
 
-fn open(folder: &Path) -> (Sqlite, Arc<dyn Store>) {
-    let store = Sqlite::open(folder).unwrap();
+fn open(folder: &Path) -> (Database, Arc<dyn Store>) {
+    let store = Database::open(folder).unwrap();
     (store.clone(), Arc::new(store))
 }
 
@@ -313,7 +313,7 @@ async fn a_bit_flipped_anywhere_in_the_file_is_never_served_and_what_is_lost_is_
         file.read_exact_at(&mut byte, place).unwrap();
         file.write_all_at(&[byte[0] ^ bit], place).unwrap();
         // A file that cannot be opened is reported by that.
-        let Ok(store) = Sqlite::open(damaged.path()) else { continue };
+        let Ok(store) = Database::open(damaged.path()) else { continue };
         let handle: Arc<dyn Store> = Arc::new(store.clone());
         let (now, errors) = read_everything(&handle, &written).await;
         assert_eq!(wrong_rows(&now, &before), Vec::<String>::new(), "{case}");

@@ -94,7 +94,7 @@ async fn an_attempt_nobody_wants_is_over_without_a_word() {
         let mut worker = WorkerProcess::start(&job).await;
         assert_eq!(worker.wait_exit().await.code(), Some(1));
         assert_eq!(worker.processes(), Vec::<u32>::new());
-        assert!(worker.log().contains("Unwanted"), "{}", worker.log());
+        assert!(worker.log().contains("Rejected"), "{}", worker.log());
         assert!(!worker.journal().iter().any(|e| matches!(e.event, WorkerEvent::Finished(_))));
     }
 }

@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_docs_say_the_same() {
-        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/backends.md");
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/backends.md");
         let docs = std::fs::read_to_string(docs).unwrap();
         for known in BACKENDS.iter().filter(|known| known.in_this_version) {
             let can = known.can.entries().map(|(_, ability)| match ability {

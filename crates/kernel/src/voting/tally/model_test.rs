@@ -9,10 +9,10 @@ use agent_worker_protocol::{
     TieBreaker, WorkflowId, hash,
 };
 use agent_worker_store::{
-    Error, Fence, HopContext, LeaseOutcome, LeaseStep, MessageOrder, MessageQuery, NewAgent,
-    NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal, NewRun, Now,
-    ProposalAuthority, Recipient, Retention, Sqlite, Store, StoreTime, TallyRule, Wake, WriteActor,
-    WriteContext,
+    AttemptStore as _, Database, DecisionStore as _, Error, Fence, HopContext, LeaseOutcome,
+    LeaseStep, MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewAttempt, NewBallot,
+    NewCancellation, NewMessage, NewProposal, NewRun, Now, ProposalAuthority, Recipient, Retention,
+    RunStore as _, StoreTime, TallyRule, Wake, WriteActor, WriteContext,
 };
 use uuid::Uuid;
 
@@ -174,7 +174,7 @@ fn winning_options(votes: &[&String], rule: Rule) -> Vec<String> {
 
 /// An instance whose agents are all at work.
 struct VotingTestInstance {
-    store: Sqlite,
+    store: Database,
     workflow: WorkflowId,
     fences: BTreeMap<&'static str, Fence>,
     now: i64,
@@ -182,7 +182,7 @@ struct VotingTestInstance {
 
 impl VotingTestInstance {
     async fn new() -> Self {
-        let store = Sqlite::in_memory().unwrap();
+        let store = Database::in_memory().unwrap();
         let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
         let agent = |name: &&str| NewAgent { name: name.parse().unwrap(), settings: "{}".into() };
         let new = NewRun {

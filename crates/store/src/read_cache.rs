@@ -1,0 +1,146 @@
+//! What was found before and is asked for again and again: who a token is, which run an instance has, who is stopped, when
+//! the next vote is over.
+//!
+//! Invariant: it is forgotten after the COMMIT of whatever may have changed it, and before that is answered. Nobody else
+//! writes to this database, so nothing else can make it untrue. A debug build looks every time, and holds both against
+//! each other.
+
+use std::{
+    collections::HashMap,
+    fmt::Debug,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use agent_worker_protocol::sync;
+
+use crate::error::Result;
+
+/// Whoever asks for things that are not there fills no memory.
+const MAX_CACHED_ENTRIES: usize = 1024;
+
+/// A handle to what is known.
+pub(crate) struct ReadCache<K, V>(Arc<Mutex<ReadCacheEntries<K, V>>>);
+
+struct ReadCacheEntries<K, V> {
+    by_key: HashMap<K, V>,
+    /// How often all was forgotten: what was being looked up meanwhile may be old.
+    generation: u64,
+}
+
+impl<K, V> ReadCache<K, V>
+where
+    K: Clone + Debug + Eq + Hash,
+    V: Clone + Debug + PartialEq,
+{
+    /// What is known by this key, else what a load finds.
+    pub(crate) async fn get_or_load<L>(&self, key: &K, load: impl Fn() -> L) -> Result<V>
+    where
+        L: Future<Output = Result<V>>,
+    {
+        let (known, before) = self.get(key);
+        if let Some(known) = known {
+            #[cfg(debug_assertions)]
+            self.verify(key, &known, before, load).await;
+            return Ok(known);
+        }
+        let found = load().await?;
+        let mut kept = self.entries();
+        if kept.generation == before {
+            if kept.by_key.len() >= MAX_CACHED_ENTRIES {
+                kept.by_key.clear();
+            }
+            kept.by_key.insert(key.clone(), found.clone());
+        }
+        Ok(found)
+    }
+
+    /// Forgets all of it.
+    pub(crate) fn invalidate(&self) {
+        let mut kept = self.entries();
+        kept.by_key.clear();
+        kept.generation += 1;
+    }
+
+    fn get(&self, key: &K) -> (Option<V>, u64) {
+        let kept = self.entries();
+        (kept.by_key.get(key).cloned(), kept.generation)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, ReadCacheEntries<K, V>> {
+        sync::lock(&self.0)
+    }
+
+    /// Panics where what is known is not true. Between a COMMIT and what follows it, both may differ for a moment.
+    #[cfg(debug_assertions)]
+    async fn verify<L>(&self, key: &K, known: &V, before: u64, load: impl Fn() -> L)
+    where
+        L: Future<Output = Result<V>>,
+    {
+        let began = std::time::Instant::now();
+        loop {
+            let Ok(found) = load().await else { return };
+            if found == *known || self.entries().generation != before {
+                return;
+            }
+            let in_time = began.elapsed() < std::time::Duration::from_secs(5);
+            assert!(in_time, "known of {key:?} is {known:?}, and true is {found:?}");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl<K, V> Clone for ReadCache<K, V> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K, V> Default for ReadCache<K, V> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(ReadCacheEntries { by_key: HashMap::new(), generation: 0 })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_known_is_true_until_it_is_forgotten() {
+        let (known, truth, looks) = (ReadCache::default(), Cell::new("a"), Cell::new(0));
+        let load = || {
+            looks.set(looks.get() + 1);
+            async { Ok(truth.get()) }
+        };
+        let find = async || known.get_or_load(&1, load).await.unwrap();
+        assert_eq!((find().await, find().await), ("a", "a"));
+        // A debug build looks every time.
+        assert_eq!(looks.get(), if cfg!(debug_assertions) { 2 } else { 1 });
+        truth.set("b");
+        known.invalidate();
+        assert_eq!(find().await, "b");
+    }
+
+    #[tokio::test]
+    async fn what_changed_while_it_was_looked_up_is_not_kept() {
+        let known = ReadCache::default();
+        let load = || async {
+            known.invalidate();
+            Ok("old")
+        };
+        known.get_or_load(&1, load).await.unwrap();
+        assert_eq!(known.get_or_load(&1, || async { Ok("new") }).await.unwrap(), "new");
+    }
+
+    #[tokio::test]
+    async fn strangers_fill_no_memory() {
+        let known = ReadCache::default();
+        for key in 0..3 * MAX_CACHED_ENTRIES {
+            known.get_or_load(&key, || async { Ok(()) }).await.unwrap();
+        }
+        assert!(known.entries().by_key.len() <= MAX_CACHED_ENTRIES);
+    }
+}

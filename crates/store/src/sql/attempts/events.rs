@@ -1,0 +1,132 @@
+//! What a worker reports of its attempt: each number once, without a gap.
+
+use agent_worker_protocol::{
+    AttemptId, EventKind, Finished, Millis, NumberedEvent, Usage, WorkerEvent, WorkerOutcome,
+};
+use serde_json::Value;
+
+use crate::{
+    db::params,
+    error::{Error, Result},
+    model::AttemptRow,
+    sql::{
+        attempts,
+        columns::{self, ADD_USAGE},
+        events::EventEntry,
+        locked_instance::LockedInstance,
+        transaction::Tx,
+    },
+    time::{Now, StoreTime},
+};
+
+pub(crate) fn store_events(
+    tx: &Tx<'_>,
+    id: AttemptId,
+    events: &[NumberedEvent],
+    now: Now,
+) -> Result<i64> {
+    let attempt = attempts::get(tx, id)?;
+    let mut locked = LockedInstance::lock(tx, attempt.fence.workflow)?;
+    if attempt.ended.is_some() {
+        return Err(Error::Fenced);
+    }
+    let mut last = attempt.last_no;
+    for numbered in events.iter().filter(|numbered| numbered.no > attempt.last_no) {
+        if numbered.no != last + 1 {
+            let gap = format!("event {} of attempt {id} follows {last}", numbered.no);
+            return Err(Error::InvalidValue(gap));
+        }
+        record_event(&mut locked, &attempt, numbered, now)?;
+        last = numbered.no;
+    }
+    if last > attempt.last_no {
+        tx.prepare_cached("UPDATE attempt SET last_no = ?2 WHERE id = ?1")?
+            .execute(params![id.get().as_bytes(), last])?;
+        locked.save()?;
+    }
+    Ok(last)
+}
+
+/// Writes one of them down. Its time is the worker's, for it may be told long after it happened, but never the future's.
+fn record_event(
+    locked: &mut LockedInstance<'_>,
+    attempt: &AttemptRow,
+    numbered: &NumberedEvent,
+    now: Now,
+) -> Result<()> {
+    let kind = match &numbered.event {
+        WorkerEvent::Started { .. } => EventKind::AttemptRunning,
+        WorkerEvent::ToolCall { .. } => EventKind::ToolCall,
+        WorkerEvent::ToolResult { .. } => EventKind::ToolResult,
+        WorkerEvent::Usage(usage) => {
+            add_usage(locked, attempt, usage)?;
+            EventKind::Usage
+        }
+        WorkerEvent::Retry { .. } => EventKind::Retry,
+        // Nobody reads it but the next turn.
+        WorkerEvent::Session { session } => return save_session(locked, attempt, session),
+        // The log tells of it when the attempt is ended.
+        WorkerEvent::Finished(finished) => {
+            let retry = retry_at(finished, numbered.ts, now);
+            return record_finished(locked.tx, attempt.id, finished, retry);
+        }
+    };
+    let mut data = serde_json::to_value(&numbered.event)?;
+    if let Value::Object(fields) = &mut data {
+        fields.remove("kind");
+    }
+    let entry = EventEntry::new(kind).agent(&attempt.fence.agent).attempt(attempt.id).data(data);
+    locked.append_event(&entry, Now { wall: numbered.ts.min(now.wall), ..now })
+}
+
+fn record_finished(
+    tx: &Tx<'_>,
+    attempt: AttemptId,
+    finished: &Finished,
+    retry: Option<StoreTime>,
+) -> Result<()> {
+    attempts::update_attempt(tx, attempt, || {
+        tx.prepare_cached("UPDATE attempt SET finished = ?2, store_retry = ?3 WHERE id = ?1")?
+            .execute(params![
+                attempt.get().as_bytes(),
+                serde_json::to_string(finished)?,
+                retry.map(StoreTime::get)
+            ])?;
+        Ok(())
+    })
+}
+
+/// Converts the instant that a provider named, by the wall clock of the worker, which wrote it down at `written`. The
+/// daemon may receive it later, and the wall clock may have been set in between: the earlier of the two readings holds.
+fn retry_at(finished: &Finished, written: Millis, now: Now) -> Option<StoreTime> {
+    let WorkerOutcome::Failed { retry_at: Some(at), .. } = finished.outcome else { return None };
+    Some(now.store_at(at).min(now.store.plus(at.since(written))))
+}
+
+fn save_session(locked: &LockedInstance<'_>, attempt: &AttemptRow, session: &Value) -> Result<()> {
+    let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
+    locked
+        .tx
+        .prepare_cached("UPDATE agent SET session = ?3 WHERE workflow = ?1 AND name = ?2")?
+        .execute(params![workflow, agent, session.to_string()])?;
+    Ok(())
+}
+
+/// Adds to what the attempt, its agent and its run used.
+fn add_usage(locked: &LockedInstance<'_>, attempt: &AttemptRow, usage: &Usage) -> Result<()> {
+    let (input, output, cost, how) = columns::usage_columns(usage);
+    let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
+    locked
+        .tx
+        .prepare_cached(&format!("UPDATE attempt SET {ADD_USAGE} WHERE id = ?5"))?
+        .execute(params![input, output, cost, how, attempt.id.get().as_bytes()])?;
+    locked
+        .tx
+        .prepare_cached(&format!("UPDATE agent SET {ADD_USAGE} WHERE workflow = ?5 AND name = ?6"))?
+        .execute(params![input, output, cost, how, workflow, agent])?;
+    locked
+        .tx
+        .prepare_cached(&format!("UPDATE run SET {ADD_USAGE} WHERE uuid = ?5"))?
+        .execute(params![input, output, cost, how, attempt.run.get().as_bytes()])?;
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! What a person does with a delivery: trying a dead letter again, giving one up.
+
+use agent_worker_protocol::{AgentName, DeliveryState, EventKind, Seq, WorkflowId};
+
+use super::{
+    columns::{self, RunNo},
+    delivery_states::{self, delivery_sql},
+    effects::once,
+    events::EventEntry,
+    locked_instance::LockedInstance,
+    transaction::Tx,
+};
+use crate::{
+    db::{OptionalExtension, params},
+    error::{Error, Result},
+    model::WriteContext,
+    time::Now,
+};
+
+/// Where a delivery stands.
+struct DeliveryRecord {
+    agent: AgentName,
+    state: DeliveryState,
+    run: RunNo,
+}
+
+/// Makes a dead letter pending again, alone, its counts anew. It belongs to the live run from then on.
+pub(crate) fn redrive(
+    tx: &Tx<'_>,
+    by: &WriteContext,
+    workflow: WorkflowId,
+    agent: &AgentName,
+    seq: Seq,
+    now: Now,
+) -> Result<()> {
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let run = locked.live_run()?.number;
+        let found = find_delivery(locked, agent, seq)?;
+        if found.state != DeliveryState::Dead {
+            return Err(Error::WrongDeliveryState(found.state));
+        }
+        let name = locked.find_agent(agent)?;
+        tx.prepare_cached(
+            delivery_sql!("UPDATE delivery SET state = " PENDING ", run = ?4, agent = ?3, alone = 1, failures = 0, uncounted = 0, epoch = NULL, why = NULL
+             WHERE workflow = ?1 AND seq = ?2 AND agent = ?3"),
+        )?
+        .execute(params![workflow.get(), seq.get(), name.as_str(), run.0])?;
+        let entry =
+            EventEntry::new(EventKind::DeliveryPending).agent(&name).seq(seq).by(&author.sender());
+        locked.append_event(&entry.data(serde_json::json!({ "seq": seq })), now)
+    })
+    .map(drop)
+}
+
+/// Gives up a delivery that nobody is working on.
+pub(crate) fn drop_delivery(
+    tx: &Tx<'_>,
+    by: &WriteContext,
+    workflow: WorkflowId,
+    agent: &AgentName,
+    seq: Seq,
+    why: &str,
+    now: Now,
+) -> Result<()> {
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let found = find_delivery(locked, agent, seq)?;
+        match found.state {
+            DeliveryState::Pending | DeliveryState::Dead => {}
+            DeliveryState::Leased | DeliveryState::Acted | DeliveryState::Dropped => {
+                return Err(Error::WrongDeliveryState(found.state));
+            }
+        }
+        let because = format!("{why} by {}", author.sender());
+        tx.prepare_cached(
+            delivery_sql!("UPDATE delivery SET state = " DROPPED ", why = ?4 WHERE workflow = ?1 AND seq = ?2 AND agent = ?3"),
+        )?
+        .execute(params![workflow.get(), seq.get(), found.agent.as_str(), because])?;
+        let entry = EventEntry::new(EventKind::DeliveryDropped).run(found.run).agent(&found.agent);
+        let entry = entry.seq(seq).cause(because).by(&author.sender());
+        locked.append_event(&entry.data(serde_json::json!({ "seq": seq })), now)
+    })
+    .map(drop)
+}
+
+fn find_delivery(
+    locked: &LockedInstance<'_>,
+    agent: &AgentName,
+    seq: Seq,
+) -> Result<DeliveryRecord> {
+    let sql =
+        "SELECT agent, state, run FROM delivery WHERE workflow = ?1 AND seq = ?2 AND agent = ?3";
+    locked
+        .tx
+        .prepare_cached(sql)?
+        .query_row(params![locked.workflow.get(), seq.get(), agent.as_str()], |row| {
+            Ok(DeliveryRecord {
+                agent: columns::parse(row, 0)?,
+                state: delivery_states::read(row, 1)?,
+                run: RunNo(row.get(2)?),
+            })
+        })
+        .optional()?
+        .ok_or(Error::NotFound("delivery"))
+}

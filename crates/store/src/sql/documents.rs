@@ -1,0 +1,262 @@
+//! Documents: every revision is kept, and none is lost to another.
+
+use agent_worker_protocol::{DocumentPath, EventKind, Revision, WorkflowId};
+use serde_json::json;
+
+use super::{
+    author::{Author, FencedAttempt},
+    checksum::{self, DOCUMENT},
+    columns,
+    effects::once,
+    events::EventEntry,
+    locked_instance::LockedInstance,
+    revisions::{self, NewestRevision, StoredRevision},
+    roles,
+    transaction::Tx,
+};
+use crate::{
+    damage,
+    db::{self, Connection, OptionalExtension, Row, params},
+    error::{Error, Result},
+    model::{Document, DocumentBase, DocumentInfo, DocumentWrite, Fence, Once, WriteContext},
+    time::Now,
+};
+
+pub(crate) fn put_document(
+    tx: &Tx<'_>,
+    by: &WriteContext,
+    write: &DocumentWrite,
+    now: Now,
+) -> Result<Once<Revision>> {
+    once(LockedInstance::lock(tx, write.workflow)?, by, now, |locked, author| {
+        roles::require_document_writer(locked, author)?;
+        write_next_revision(locked, author, write, now)
+    })
+}
+
+/// Writes the next revision for somebody who may.
+pub(crate) fn write_next_revision(
+    locked: &mut LockedInstance<'_>,
+    author: &Author,
+    write: &DocumentWrite,
+    now: Now,
+) -> Result<Revision> {
+    let tip = NewestRevision::find(locked.tx, write.workflow, &write.path)?;
+    if tip.is_none() {
+        require_free_path(locked, &write.path)?;
+    }
+    let seen = match (write.base, author) {
+        (DocumentBase::LastRead, Author::Attempt(live)) => last_seen(locked, live, &write.path)?,
+        _ => None,
+    };
+    let before = check_base(write.base, tip.as_ref().map(|tip| tip.revision), seen)?;
+    let grown = tip.as_ref().filter(|_| write.base == DocumentBase::Append);
+    let grown = grown.map(NewestRevision::require_intact).transpose()?;
+    let bytes = grown.map_or(0, |tip| tip.bytes).saturating_add(write.content.len());
+    if bytes > write.max_bytes {
+        return Err(Error::DocumentTooLong(bytes));
+    }
+    let revision = Revision::new(before.get() + 1);
+    let place = (&write.path, revision);
+    match grown {
+        Some(tip) if tip.can_append(locked.live_run_if_any().map(|live| live.number)) => {
+            let added = StoredRevision { content: &write.content, bytes, whole: Some(tip.whole) };
+            added.insert(locked, author, place, now.wall)?;
+        }
+        Some(_) => {
+            let before = get(locked.tx, write.workflow, &write.path, RevisionSelector::Newest)?;
+            let before = before.map(|newest| newest.content).unwrap_or_default();
+            StoredRevision::whole(&(before + &write.content))
+                .insert(locked, author, place, now.wall)?;
+        }
+        None => StoredRevision::whole(&write.content).insert(locked, author, place, now.wall)?,
+    }
+    let mut entry = EventEntry::new(EventKind::DocumentWritten).by(&author.sender());
+    if let Author::Attempt(live) = author {
+        entry = entry.agent(&live.agent).attempt(live.id);
+        // Who wrote it whole knows what it says.
+        if write.base != DocumentBase::Append {
+            record_seen(locked, live, &write.path, revision)?;
+        }
+    }
+    let data = json!({ "path": write.path, "revision": revision });
+    locked.append_event(&entry.data(data), now)?;
+    Ok(revision)
+}
+
+/// The newest revision, for a live attempt, remembering that it read it.
+pub(crate) fn show(tx: &Tx<'_>, fence: &Fence, path: &DocumentPath) -> Result<Option<Document>> {
+    let locked = LockedInstance::lock(tx, fence.workflow)?;
+    let live = FencedAttempt::check_fence(tx, fence)?;
+    let newest = get(tx, fence.workflow, path, RevisionSelector::Newest)?;
+    if let Some(newest) = &newest {
+        record_seen(&locked, &live, path, newest.info.revision)?;
+    }
+    Ok(newest)
+}
+
+fn record_seen(
+    locked: &LockedInstance<'_>,
+    live: &FencedAttempt,
+    path: &DocumentPath,
+    revision: Revision,
+) -> Result<()> {
+    locked.tx
+        .prepare_cached(
+            "INSERT INTO document_seen (workflow, agent, path, epoch, revision) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (workflow, agent, path) DO UPDATE SET epoch = excluded.epoch, revision = excluded.revision",
+        )?
+        .execute(params![
+            locked.workflow.get(),
+            live.agent.as_str(),
+            path.as_str(),
+            live.epoch.get(),
+            revision.get()
+        ])?;
+    Ok(())
+}
+
+fn last_seen(
+    locked: &LockedInstance<'_>,
+    live: &FencedAttempt,
+    path: &DocumentPath,
+) -> Result<Option<Revision>> {
+    let sql = "SELECT revision FROM document_seen WHERE workflow = ?1 AND agent = ?2 AND path = ?3 AND epoch = ?4";
+    let key = params![locked.workflow.get(), live.agent.as_str(), path.as_str(), live.epoch.get()];
+    let seen = locked.tx.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
+    Ok(seen.map(Revision::new))
+}
+
+/// Every document can be a file: none is where another needs a folder.
+fn require_free_path(locked: &LockedInstance<'_>, path: &DocumentPath) -> Result<()> {
+    let path = path.as_str();
+    let folders: Vec<_> = path.match_indices('/').map(|(end, _)| &path[..end]).collect();
+    // `0` follows `/`: between them is what lies beneath.
+    let sql = "SELECT path FROM document WHERE workflow = ?1
+        AND (path > ?2 || '/' AND path < ?2 || '0' OR path IN (SELECT value FROM json_each(?3))) LIMIT 1";
+    let there = locked
+        .tx
+        .prepare_cached(sql)?
+        .query_row(params![locked.workflow.get(), path, serde_json::to_string(&folders)?], |row| {
+            columns::parse(row, 0)
+        })
+        .optional()?;
+    there.map_or(Ok(()), |there| Err(Error::PathConflict(there)))
+}
+
+/// The revision that is followed, if it may be.
+fn check_base(
+    base: DocumentBase,
+    newest: Option<Revision>,
+    seen: Option<Revision>,
+) -> Result<Revision> {
+    let Some(now) = newest else {
+        return match base {
+            DocumentBase::Absent | DocumentBase::Append | DocumentBase::LastRead => {
+                Ok(Revision::new(0))
+            }
+            DocumentBase::Revision(_) => Err(Error::NotFound("document")),
+        };
+    };
+    match (base, seen) {
+        (DocumentBase::Append, _) => Ok(now),
+        (DocumentBase::Absent, _) => Err(Error::StaleRevision(now)),
+        (DocumentBase::Revision(base), _) | (DocumentBase::LastRead, Some(base)) => {
+            if base == now {
+                Ok(now)
+            } else {
+                Err(Error::StaleRevision(now))
+            }
+        }
+        (DocumentBase::LastRead, None) => Err(Error::RevisionNotRead(now)),
+    }
+}
+
+/// The columns that [`info`] reads, of a document `d` and the attempt `t` that wrote it.
+fn info_columns() -> String {
+    format!(
+        "d.path, {}, d.author, d.at, d.bytes, {}, d.revision",
+        DOCUMENT.check,
+        checksum::attempt_id_sql()
+    )
+}
+const ATTEMPT_JOIN_SQL: &str =
+    "LEFT JOIN attempt t ON t.workflow = d.workflow AND t.agent = d.author AND t.epoch = d.epoch";
+
+/// Which revision of a document.
+#[derive(Clone, Copy)]
+pub(crate) enum RevisionSelector {
+    Newest,
+    Revision(Revision),
+}
+
+pub(crate) fn get(
+    db: &Connection,
+    workflow: WorkflowId,
+    path: &DocumentPath,
+    at: RevisionSelector,
+) -> Result<Option<Document>> {
+    let (condition, revision) = match at {
+        RevisionSelector::Newest => {
+            ("CAST(?3 AS BIGINT) IS NULL ORDER BY d.revision DESC LIMIT 1", None)
+        }
+        RevisionSelector::Revision(revision) => ("d.revision = ?3", Some(revision.get())),
+    };
+    let sql = format!(
+        "SELECT d.revision, d.content, d.content_hash, d.whole, {} FROM document d {ATTEMPT_JOIN_SQL}
+         WHERE d.workflow = ?1 AND d.path = ?2 AND {condition}",
+        info_columns()
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![workflow.get(), path.as_str(), revision])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let info = read_info(&row, 4)?;
+    if let Some(whole) = row.get(3)? {
+        return revisions::assemble_document(db, workflow, info, Revision::new(whole)).map(Some);
+    }
+    let content = revisions::verified_content(&row, workflow, path)?.to_owned();
+    Ok(Some(Document { info, content }))
+}
+
+pub(crate) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {
+    let sql = format!(
+        "SELECT {} FROM
+        (SELECT path, max(revision) AS revision FROM document WHERE workflow = ?1 GROUP BY path) AS newest
+        JOIN document d ON d.workflow = ?1 AND d.path = newest.path AND d.revision = newest.revision
+        {ATTEMPT_JOIN_SQL} ORDER BY d.path",
+        info_columns()
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    damage::collect_intact(statement.query_map([workflow.get()], |row| read_info(row, 0))?)
+}
+
+/// The revisions of a document, newest first.
+pub(crate) fn history(
+    db: &Connection,
+    workflow: WorkflowId,
+    path: &DocumentPath,
+    limit: u32,
+) -> Result<Vec<DocumentInfo>> {
+    let sql = format!(
+        "SELECT {} FROM document d {ATTEMPT_JOIN_SQL}
+         WHERE d.workflow = ?1 AND d.path = ?2 ORDER BY d.revision DESC LIMIT ?3",
+        info_columns()
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let revisions = statement
+        .query_map(params![workflow.get(), path.as_str(), limit], |row| read_info(row, 0))?;
+    damage::collect_intact(revisions)
+}
+
+/// Reads the columns of [`info_columns`], from `first` on.
+fn read_info(row: &Row<'_>, first: usize) -> db::Result<DocumentInfo> {
+    DOCUMENT.verify(row, first + 1)?;
+    Ok(DocumentInfo {
+        path: columns::parse(row, first)?,
+        author: row.get(first + 2)?,
+        ts: columns::millis(row, first + 3)?,
+        bytes: columns::size(row, first + 4)?,
+        attempt: checksum::attempt_id(row, first + 5)?,
+        revision: Revision::new(row.get(first + 6)?),
+    })
+}

@@ -1,0 +1,138 @@
+//! Inboxes: what waits for an agent, what an attempt was shown of it, and what joins its turn.
+
+use agent_worker_protocol::{AgentName, Seq, WorkflowId};
+
+use super::{
+    attempts,
+    author::FencedAttempt,
+    checksum::RunIdCache,
+    columns,
+    delivery_states::{LAST_OPEN, PENDING, delivery_sql},
+    locked_instance::LockedInstance,
+    messages::{self, MESSAGE_COLUMN_COUNT},
+    transaction::Tx,
+};
+use crate::{
+    damage,
+    db::{self, Connection, params},
+    error::Result,
+    model::{Fence, ShownMessage},
+};
+
+pub(crate) fn pending(
+    db: &Connection,
+    workflow: WorkflowId,
+    agent: &AgentName,
+    limit: u32,
+) -> Result<Vec<ShownMessage>> {
+    let mut mail = pending_messages(db, workflow, agent, PendingFilter::All, limit)?;
+    messages::fill_recipients(db, workflow, mail.iter_mut().map(|shown| &mut shown.message))?;
+    Ok(mail)
+}
+
+/// Which of an agent's pending mail.
+#[derive(Clone, Copy)]
+pub(crate) enum PendingFilter {
+    All,
+    One(Seq),
+    /// What need not be tried by itself.
+    NotAlone,
+}
+
+/// Reads pending mail in the order of an inbox: waking first, urgent first, then by age.
+/// Whom each message went to is not filled in.
+pub(crate) fn pending_messages(
+    db: &Connection,
+    workflow: WorkflowId,
+    agent: &AgentName,
+    which: PendingFilter,
+    limit: u32,
+) -> Result<Vec<ShownMessage>> {
+    let seq = match which {
+        PendingFilter::All | PendingFilter::NotAlone => None,
+        PendingFilter::One(seq) => Some(seq.get()),
+    };
+    let runs = RunIdCache::of(db);
+    let mut statement = db.prepare_cached(&pending_sql(which))?;
+    let mail = statement.query_map(params![workflow.get(), agent.as_str(), limit, seq], |row| {
+        Ok(ShownMessage {
+            message: messages::read_message(row, &runs)?,
+            wakes: row.get(MESSAGE_COLUMN_COUNT)?,
+        })
+    })?;
+    match which {
+        PendingFilter::All | PendingFilter::NotAlone => damage::collect_intact(mail),
+        PendingFilter::One(_) => Ok(mail.collect::<db::Result<_>>()?),
+    }
+}
+
+pub(crate) fn pending_sql(which: PendingFilter) -> String {
+    let (index, condition) = match which {
+        PendingFilter::All => ("INDEXED BY delivery_open", "CAST(?4 AS BIGINT) IS NULL"),
+        PendingFilter::One(_) => ("NOT INDEXED", "d.seq = ?4"),
+        PendingFilter::NotAlone => {
+            ("INDEXED BY delivery_open", "d.alone = 0 AND CAST(?4 AS BIGINT) IS NULL")
+        }
+    };
+    format!(
+        "SELECT {}, d.wakes FROM delivery d {index}
+         JOIN message m ON m.workflow = d.workflow AND m.seq = d.seq
+         WHERE d.workflow = ?1 AND d.state = {PENDING} AND d.state <= {LAST_OPEN} AND d.agent = ?2 AND {condition}
+         ORDER BY d.wakes DESC, d.prio DESC, d.seq LIMIT ?3",
+        messages::message_columns()
+    )
+}
+
+/// Reads an attempt's inbox and remembers what it was shown: on the deliveries, so that it may ack them, and on the
+/// attempt, whose journal goes to whoever is shown the same again.
+pub(crate) fn show(tx: &Tx<'_>, fence: &Fence, limit: u32) -> Result<Vec<ShownMessage>> {
+    let locked = LockedInstance::lock(tx, fence.workflow)?;
+    let live = FencedAttempt::check_fence(tx, fence)?;
+    let mail = pending(tx, fence.workflow, &live.agent, limit)?;
+    let mut mark = tx.prepare_cached(
+        "UPDATE delivery SET shown = ?4, first_epoch = coalesce(first_epoch, ?4)
+         WHERE workflow = ?1 AND seq = ?2 AND agent = ?3",
+    )?;
+    for shown in &mail {
+        mark.execute(params![
+            fence.workflow.get(),
+            shown.message.seq.get(),
+            live.agent.as_str(),
+            fence.epoch.get()
+        ])?;
+    }
+    let mut list = attempts::get(tx, live.id)?.shown;
+    for shown in &mail {
+        let entry = (shown.message.seq, shown.message.hops);
+        if !list.contains(&entry) {
+            list.push(entry);
+        }
+    }
+    attempts::update_attempt(tx, live.id, || {
+        tx.prepare_cached("UPDATE attempt SET shown = ?2 WHERE id = ?1")?
+            .execute(params![live.id.get().as_bytes(), serde_json::to_string(&list)?])?;
+        Ok(())
+    })?;
+    locked.save()?;
+    Ok(mail)
+}
+
+pub(crate) const ACK_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY delivery_open SET state = " LEASED ", epoch = ?3, joined = 1
+        WHERE workflow = ?1 AND state = " PENDING " AND state <= " LAST_OPEN " AND agent = ?2 AND shown = ?3 AND seq <= ?4
+        RETURNING seq");
+
+/// Leases shown mail to the attempt that was shown it: acted when it succeeds, pending again when not.
+pub(crate) fn ack(tx: &Tx<'_>, fence: &Fence, until: Seq) -> Result<Vec<Seq>> {
+    let locked = LockedInstance::lock(tx, fence.workflow)?;
+    let live = FencedAttempt::check_fence(tx, fence)?;
+    let mut joined = tx
+        .prepare_cached(ACK_SQL)?
+        .query_map(
+            params![fence.workflow.get(), live.agent.as_str(), fence.epoch.get(), until.get()],
+            |row| columns::seq(row, 0),
+        )?
+        .collect::<db::Result<Vec<_>>>()?;
+    joined.sort();
+    locked.save()?;
+    Ok(joined)
+}

@@ -1,0 +1,269 @@
+//! The instance's row: locked first, saved last. On it hang the order of messages and events and the live run.
+
+use agent_worker_protocol::{
+    AgentName, EventKind, PauseCause, RunId, RunState, Sender, Seq, WorkflowId,
+};
+
+use super::{
+    author::Author,
+    columns::{self, RunNo},
+    events::EventEntry,
+    hashed_message::HashedMessage,
+    transaction::Tx,
+};
+use crate::{
+    db::{OptionalExtension, params},
+    error::{Error, Result},
+    model::{NewMessage, Recipient, Wake},
+    time::Now,
+};
+
+/// One instance while a write holds it.
+pub(crate) struct LockedInstance<'a> {
+    pub(crate) tx: &'a Tx<'a>,
+    pub(crate) workflow: WorkflowId,
+    live: Option<LiveRun>,
+    last_run: Option<i64>,
+    last_seq: i64,
+    last_event: i64,
+    /// Whether more happened than that something was said.
+    runs_changed: bool,
+}
+
+/// The run that holds the instance.
+#[derive(Clone)]
+pub(crate) struct LiveRun {
+    pub(crate) number: RunNo,
+    pub(crate) id: RunId,
+    pub(crate) state: RunState,
+}
+
+impl<'a> LockedInstance<'a> {
+    /// Locks the row, then reads it in a statement of its own. A statement that locks and reads at once may return rows of
+    /// other tables as they were before the lock was granted.
+    pub(crate) fn lock(tx: &'a Tx<'a>, workflow: WorkflowId) -> Result<Self> {
+        tx.lock_instance(workflow);
+        let sql = "SELECT w.last_run, w.last_seq, w.last_event, w.live_run, r.uuid, r.state, r.detail
+            FROM workflow w LEFT JOIN run r ON r.workflow = w.id AND r.id = w.live_run WHERE w.id = ?1";
+        tx.prepare_cached(sql)?
+            .query_row([workflow.get()], |row| {
+                let live = match row.get(3)? {
+                    Some(number) => Some(LiveRun {
+                        number: RunNo(number),
+                        id: columns::run_id(row, 4)?,
+                        state: columns::run_state(row, 5)?,
+                    }),
+                    None => None,
+                };
+                let (last_run, last_seq, last_event) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                Ok(Self { tx, workflow, live, last_run, last_seq, last_event, runs_changed: false })
+            })
+            .optional()?
+            .ok_or(Error::NotFound("instance"))
+    }
+
+    /// Takes the row of a run's instance; says which of its runs it is.
+    pub(crate) fn lock_run(tx: &'a Tx<'a>, run: RunId) -> Result<(Self, RunNo)> {
+        let (workflow, number) = tx
+            .prepare_cached("SELECT workflow, id FROM run WHERE uuid = ?1")?
+            .query_row([run.get().as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?
+            .ok_or(Error::NotFound("run"))?;
+        Ok((Self::lock(tx, WorkflowId::new(workflow))?, RunNo(number)))
+    }
+
+    /// The live run, or a refusal.
+    pub(crate) fn live_run(&self) -> Result<&LiveRun> {
+        self.live.as_ref().ok_or(Error::NoRun)
+    }
+
+    /// The live run, if there is one.
+    pub(crate) fn live_run_if_any(&self) -> Option<&LiveRun> {
+        self.live.as_ref()
+    }
+
+    /// Lets a new run, made by `insert`, hold the instance.
+    pub(crate) fn start_run(
+        &mut self,
+        id: RunId,
+        insert: impl FnOnce(RunNo, Seq) -> Result<()>,
+    ) -> Result<RunNo> {
+        let number = RunNo(self.last_run.unwrap_or(0) + 1);
+        insert(number, Seq::new(self.last_seq))?;
+        self.last_run = Some(number.0);
+        self.live = Some(LiveRun { number, id, state: RunState::Setup });
+        self.runs_changed = true;
+        Ok(number)
+    }
+
+    /// Moves the live run on; an end lets go of the instance.
+    pub(crate) fn set_run_state(&mut self, state: RunState, now: Now) -> Result<()> {
+        let number = self.live_run()?.number;
+        let (word, detail) = columns::state_columns(&state)?;
+        let over = !state.is_live();
+        self.tx
+            .prepare_cached(
+                "UPDATE run SET state = ?3, detail = ?4, ended = ?5, last_seq = ?6, since = ?7, store_ended = ?8
+                 WHERE workflow = ?1 AND id = ?2",
+            )?
+            .execute(params![
+                self.workflow.get(),
+                number.0,
+                word,
+                detail,
+                over.then_some(now.wall.get()),
+                over.then_some(self.last_seq),
+                now.wall.get(),
+                over.then_some(now.store.get())
+            ])?;
+        self.live = self.live.take().filter(|_| !over).map(|live| LiveRun { state, ..live });
+        self.runs_changed = true;
+        Ok(())
+    }
+
+    /// Pauses the live run and says so.
+    pub(crate) fn pause_run(&mut self, cause: PauseCause, by: &Sender, now: Now) -> Result<()> {
+        let because = cause.to_string();
+        let state = RunState::Paused { cause };
+        let entry = EventEntry::new(EventKind::RunPaused)
+            .by(by)
+            .cause(because)
+            .data(serde_json::to_value(&state)?);
+        self.set_run_state(state, now)?;
+        self.append_event(&entry, now)
+    }
+
+    /// Pauses the live run for this cause, if there is one and its agents are woken.
+    pub(crate) fn pause_run_if(
+        &mut self,
+        cause: Option<&PauseCause>,
+        by: &Sender,
+        now: Now,
+    ) -> Result<()> {
+        match cause {
+            Some(cause) if self.live_run()?.state.wakes_agents() => {
+                self.pause_run(cause.clone(), by, now)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Adds a message to the live run, its deliveries and its event.
+    pub(crate) fn append_message(
+        &mut self,
+        author: &Author,
+        new: &NewMessage,
+        now: Now,
+    ) -> Result<Seq> {
+        let run = self.live_run()?.number;
+        self.last_seq += 1;
+        let seq = Seq::new(self.last_seq);
+        let sender = author.sender();
+        HashedMessage::new(self.workflow, seq, run, &sender, new, now.wall)?.insert(self.tx)?;
+        for recipient in &new.recipients {
+            self.insert_delivery(seq, run, recipient, columns::priority_number(new.priority))?;
+        }
+        if let Sender::Agent(name) = &sender {
+            self.tx
+                .prepare_cached(
+                    "UPDATE agent SET messages = messages + 1 WHERE workflow = ?1 AND name = ?2",
+                )?
+                .execute(params![self.workflow.get(), name.as_str()])?;
+        }
+        let entry =
+            EventEntry::new(EventKind::Message).seq(seq).by(&sender).attempt(author.attempt());
+        self.append_event(&entry, now)?;
+        Ok(seq)
+    }
+
+    /// Adds one delivery, its agent spelt as the run spells it. Named twice, it is delivered once, in the stronger way.
+    fn insert_delivery(&self, seq: Seq, run: RunNo, to: &Recipient, prio: i64) -> Result<()> {
+        let (wakes, alone) = (to.wake != Wake::No, to.wake == Wake::Alone);
+        let delivered = self
+            .tx
+            .prepare_cached(
+                "INSERT INTO delivery (workflow, seq, agent, run, wakes, alone, prio)
+                 SELECT ?1, ?2, name, ?4, ?5, ?6, ?7 FROM agent WHERE workflow = ?1 AND name = ?3 AND run = ?4
+                 ON CONFLICT (workflow, seq, agent) DO UPDATE
+                 SET wakes = max(delivery.wakes, excluded.wakes), alone = max(delivery.alone, excluded.alone)",
+            )?
+            .execute_counted(params![
+                self.workflow.get(),
+                seq.get(),
+                to.agent.as_str(),
+                run.0,
+                wakes,
+                alone,
+                prio
+            ])?;
+        if delivered == 0 { Err(Error::NotFound("agent")) } else { Ok(()) }
+    }
+
+    /// Adds an event; unless it says otherwise, of the live run.
+    pub(crate) fn append_event(&mut self, entry: &EventEntry<'_>, now: Now) -> Result<()> {
+        self.last_event += 1;
+        self.runs_changed |= entry.kind() != EventKind::Message;
+        let live = self.live.as_ref().map(|live| live.number);
+        entry.insert(self.tx, self.workflow, self.last_event, live, now)
+    }
+
+    /// The last message.
+    pub(crate) fn last_seq(&self) -> Seq {
+        Seq::new(self.last_seq)
+    }
+
+    /// Where the last event is.
+    pub(crate) fn last_event(&self) -> i64 {
+        self.last_event
+    }
+
+    /// The name of an agent of the live run, as the run spells it.
+    pub(crate) fn find_agent(&self, name: &AgentName) -> Result<AgentName> {
+        let run = self.live_run()?.number;
+        self.tx
+            .prepare_cached(
+                "SELECT name FROM agent WHERE workflow = ?1 AND name = ?2 AND run = ?3",
+            )?
+            .query_row(params![self.workflow.get(), name.as_str(), run.0], |row| {
+                columns::parse(row, 0)
+            })
+            .optional()?
+            .ok_or(Error::NotFound("agent"))
+    }
+
+    /// Whether an agent takes part in the live run.
+    pub(crate) fn has_agent(&self, name: &AgentName) -> Result<bool> {
+        match self.find_agent(name) {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next number of a kind that the instance's row counts.
+    pub(crate) fn next_number(&self, column: &'static str) -> Result<i64> {
+        let sql =
+            format!("UPDATE workflow SET {column} = {column} + 1 WHERE id = ?1 RETURNING {column}");
+        Ok(self.tx.prepare_cached(&sql)?.query_row([self.workflow.get()], |row| row.get(0))?)
+    }
+
+    /// Puts the row back; whoever waits for this instance is told after the COMMIT.
+    pub(crate) fn save(self) -> Result<()> {
+        self.tx
+            .prepare_cached(
+                "UPDATE workflow SET live_run = ?2, last_run = ?3, last_seq = ?4, last_event = ?5 WHERE id = ?1",
+            )?
+            .execute(params![
+                self.workflow.get(),
+                self.live.as_ref().map(|live| live.number.0),
+                self.last_run,
+                self.last_seq,
+                self.last_event
+            ])?;
+        self.tx.mark_changed(self.workflow);
+        if self.runs_changed {
+            self.tx.mark_runs_changed();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+//! Messages: appended, and read with whom they went to and what became of them.
+
+use std::collections::HashMap;
+
+use agent_worker_protocol::{
+    AgentName, Hash, Message, Millis, PauseCause, Priority, Receipt, ResourceId, Seq, WorkflowId,
+};
+
+use super::{
+    checksum::{ATTEMPT, MESSAGE, RunIdCache},
+    columns::{self, Columns},
+    delivery_states::{self, ACTED},
+    effects::once,
+    instances,
+    locked_instance::LockedInstance,
+    search::{self, MessageSearch},
+    transaction::Tx,
+};
+use crate::{
+    damage,
+    db::{self, Connection, Row, ValueRef, params},
+    error::{Error, Result},
+    model::{MessageOrder, MessageQuery, NewMessage, Once, WriteContext},
+    time::Now,
+};
+
+/// The columns that [`message`] reads, of a message `m`. The last is whether a row without a checksum matches its SHA-256.
+pub(crate) fn message_columns() -> String {
+    format!(
+        "m.seq, m.run, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, m.workflow, m.data,
+        m.checksum, CASE WHEN m.checksum IS NULL THEN {} END",
+        MESSAGE.check
+    )
+}
+
+pub(crate) fn append(
+    tx: &Tx<'_>,
+    by: &WriteContext,
+    workflow: WorkflowId,
+    new: &NewMessage,
+    pause: Option<&PauseCause>,
+    now: Now,
+) -> Result<Once<Seq>> {
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let seq = locked.append_message(author, new, now)?;
+        locked.pause_run_if(pause, &author.sender(), now)?;
+        Ok(seq)
+    })
+}
+
+pub(crate) fn list(
+    db: &Connection,
+    workflow: WorkflowId,
+    query: &MessageQuery,
+) -> Result<Vec<Message>> {
+    let (first, last) = match query.run {
+        Some(run) => instances::run_seq_range(db, workflow, run)?,
+        None => (0, i64::MAX),
+    };
+    let stretch = (first.max(query.after.get()), last);
+    if let Some(text) = &query.search {
+        let (order, limit) = (query.order, query.limit);
+        let found = search::find_messages(
+            db,
+            &MessageSearch { workflow, seq_range: stretch, text, order, limit },
+        )?;
+        return by_seq(db, workflow, &found);
+    }
+    let order = match query.order {
+        MessageOrder::OldestFirst => "ASC",
+        MessageOrder::NewestFirst => "DESC",
+    };
+    let sql = format!(
+        "SELECT {} FROM message m
+         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order}",
+        message_columns()
+    );
+    let runs = RunIdCache::of(db);
+    let mut messages = Vec::new();
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement
+        .query_map(params![workflow.get(), stretch.0, stretch.1], |row| read_message(row, &runs))?;
+    // A damaged message takes nobody's place: only an empty page means that there are no more.
+    while messages.len() < query.limit as usize
+        && let Some(row) = rows.next()
+    {
+        messages.extend(damage::intact_or_skip(row)?);
+    }
+    messages.sort_by_key(|message| message.seq);
+    fill_recipients(db, workflow, messages.iter_mut())?;
+    Ok(messages)
+}
+
+/// A message and what replies to it, to that, and so on. A reply comes after what it answers, so that taking the oldest
+/// first gives them in their order, and whoever has enough stops.
+pub(crate) const THREAD_SQL: &str = "WITH RECURSIVE thread (seq) AS (
+      SELECT CAST(?2 AS BIGINT)
+      UNION
+      SELECT m.seq FROM thread t CROSS JOIN message m INDEXED BY message_reply
+      WHERE m.workflow = ?1 AND m.reply_to = t.seq AND m.reply_to IS NOT NULL
+      ORDER BY 1)
+    SELECT seq FROM thread WHERE seq > ?3 LIMIT ?4";
+
+pub(crate) fn thread(
+    db: &Connection,
+    workflow: WorkflowId,
+    seq: Seq,
+    after: Seq,
+    limit: u32,
+) -> Result<Vec<Message>> {
+    require_message(db, workflow, seq)?;
+    let seqs = db
+        .prepare_cached(THREAD_SQL)?
+        .query_map(params![workflow.get(), seq.get(), after.get(), limit], |row| row.get(0))?
+        .collect::<db::Result<Vec<i64>>>()?;
+    by_seq(db, workflow, &seqs)
+}
+
+/// Lets pass where there is such a message.
+fn require_message(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()> {
+    let there = db
+        .prepare_cached("SELECT 1 FROM message WHERE workflow = ?1 AND seq = ?2")?
+        .exists([workflow.get(), seq.get()])?;
+    if there { Ok(()) } else { Err(Error::NotFound("message")) }
+}
+
+/// The messages with these numbers, in their order.
+pub(crate) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<Vec<Message>> {
+    let sql = format!(
+        "SELECT {} FROM message m
+         WHERE m.workflow = ?1 AND m.seq IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) ORDER BY m.seq",
+        message_columns()
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let runs = RunIdCache::of(db);
+    let values = params![workflow.get(), serde_json::to_string(seqs)?];
+    let rows = statement.query_map(values, |row| read_message(row, &runs))?;
+    let mut messages = damage::collect_intact(rows)?;
+    fill_recipients(db, workflow, messages.iter_mut())?;
+    Ok(messages)
+}
+
+/// How many columns [`columns_read`] names.
+pub(crate) const MESSAGE_COLUMN_COUNT: usize = 14;
+/// Those that are hashed, in their order.
+const HASHED_COLUMNS: [usize; 12] = [10, 0, 1, 3, 4, 5, 11, 6, 7, 8, 9, 2];
+const CHECKSUM_COLUMN: usize = 12;
+
+/// Reads the columns of [`columns_read`]; the recipients are filled in by [`recipients`].
+pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<Message> {
+    // Each column is taken from SQLite once, for the checksum and for the struct: asking costs more than hashing.
+    let columns = Columns::<MESSAGE_COLUMN_COUNT>::read(row)?;
+    match columns.value(CHECKSUM_COLUMN) {
+        ValueRef::Null => MESSAGE.verify(row, MESSAGE_COLUMN_COUNT - 1)?,
+        written => {
+            MESSAGE.verify_values(HASHED_COLUMNS.map(|column| columns.value(column)), written)?;
+        }
+    }
+    Ok(Message {
+        seq: Seq::new(columns.get(0)?),
+        run: runs.get(columns.get(10)?, columns.get(1)?)?,
+        ts: Millis::new(columns.get(2)?),
+        from: columns.get::<String>(3)?.into(),
+        kind: columns.word(4, columns::kind_read)?,
+        body: columns.get(5)?,
+        reply_to: columns.get::<Option<i64>>(6)?.map(Seq::new),
+        hops: columns.get(7)?,
+        priority: if columns.get(8)? { Priority::High } else { Priority::Normal },
+        to: Vec::new(),
+        cc: Vec::new(),
+        resource: columns.get::<Option<Hash>>(9)?.map(ResourceId::new),
+    })
+}
+
+/// Fills in whom the messages went to, in one query for all of them.
+pub(crate) fn fill_recipients<'m>(
+    db: &Connection,
+    workflow: WorkflowId,
+    messages: impl Iterator<Item = &'m mut Message>,
+) -> Result<()> {
+    let mut by_seq: HashMap<i64, &mut Message> =
+        messages.map(|message| (message.seq.get(), message)).collect();
+    let seqs = serde_json::to_string(&by_seq.keys().collect::<Vec<_>>())?;
+    let sql = "SELECT seq, agent, wakes FROM delivery
+        WHERE workflow = ?1 AND seq IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) ORDER BY seq, agent";
+    let mut query = db.prepare_cached(sql)?;
+    let mut rows = query.query(params![workflow.get(), seqs])?;
+    while let Some(row) = rows.next()? {
+        if let Some(message) = by_seq.get_mut(&row.get(0)?) {
+            let agent = columns::parse::<AgentName>(&row, 1)?;
+            if row.get(2)? { message.to.push(agent) } else { message.cc.push(agent) }
+        }
+    }
+    Ok(())
+}
+
+/// The last column is the message that has the answer: that of the attempt that acted on the delivery; without one, the
+/// agent's last reply. Where the attempt is damaged it is the key of the attempt.
+pub(crate) fn receipts_sql() -> String {
+    format!(
+        "SELECT d.seq, d.agent, d.state, d.failures, d.why, CASE WHEN d.state = {ACTED} THEN coalesce(
+          (SELECT coalesce({}, t.answer) FROM attempt t
+           WHERE t.workflow = d.workflow AND t.agent = d.agent AND t.epoch = d.epoch),
+          (SELECT m.seq FROM message m INDEXED BY message_reply
+           WHERE m.workflow = d.workflow AND m.reply_to = d.seq AND m.reply_to IS NOT NULL
+           AND m.sender = d.agent COLLATE NOCASE ORDER BY m.seq DESC LIMIT 1)) END
+        FROM delivery d WHERE d.workflow = ?1 AND d.seq = ?2 ORDER BY d.agent",
+        ATTEMPT.check
+    )
+}
+
+pub(crate) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
+    require_message(db, workflow, seq)?;
+    let receipts = db
+        .prepare_cached(&receipts_sql())?
+        .query_map([workflow.get(), seq.get()], |row| {
+            Ok((read_receipt(row)?, read_answer_seq(row)?))
+        })?
+        .collect::<db::Result<Vec<_>>>()?;
+    let seqs: Vec<_> = receipts.iter().filter_map(|(_, answer)| *answer).collect();
+    let answers = load_bodies(db, workflow, &seqs)?;
+    let with_answer = |(receipt, answer): (Receipt, Option<i64>)| {
+        let answer = answer.and_then(|seq| answers.get(&seq).cloned());
+        Receipt { answer, ..receipt }
+    };
+    Ok(receipts.into_iter().map(with_answer).collect())
+}
+
+/// Reads which message has the answer.
+fn read_answer_seq(row: &Row<'_>) -> db::Result<Option<i64>> {
+    match row.get_ref(5)? {
+        ValueRef::Text(key) => {
+            damage::report_skipped(ATTEMPT.damaged_row(&String::from_utf8_lossy(key)));
+            Ok(None)
+        }
+        _ => row.get(5),
+    }
+}
+
+/// The texts of the messages with these numbers.
+fn load_bodies(
+    db: &Connection,
+    workflow: WorkflowId,
+    seqs: &[i64],
+) -> Result<HashMap<i64, String>> {
+    if seqs.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found = by_seq(db, workflow, seqs)?.into_iter();
+    Ok(found.map(|message| (message.seq.get(), message.body)).collect())
+}
+
+/// Reads seq, agent, state, failures, why. The answer is filled in by [`receipts`].
+pub(crate) fn read_receipt(row: &Row<'_>) -> db::Result<Receipt> {
+    Ok(Receipt {
+        seq: columns::seq(row, 0)?,
+        agent: columns::parse(row, 1)?,
+        state: delivery_states::read(row, 2)?,
+        failures: row.get(3)?,
+        why: row.get(4)?,
+        answer: None,
+    })
+}

@@ -1,0 +1,112 @@
+//! How SQLite answers the questions that are asked all the time: from an index of what is open, never by walking
+//! through everything that was ever said. A test of the schema and the statements together.
+
+use agent_worker_protocol::{ApprovalId, RunId, Seq};
+
+use crate::{
+    db::{self, Connection},
+    model::{ApprovalQuery, InstanceQuery, ProposalQuery},
+};
+
+use super::{
+    agents, approvals,
+    attempts::{self, finish, lease},
+    columns::RunNo,
+    effects, events,
+    inbox::{self, PendingFilter},
+    instances, messages, proposal_rows, run_settlement, runs,
+};
+
+/// The tables that grow with history.
+const LARGE_TABLES: [&str; 7] =
+    ["message", "delivery", "event", "attempt", "effect", "proposal", "approval"];
+
+/// One line for each step of the plan, as `SEARCH d USING INDEX delivery_open (workflow=? AND state=?)`.
+fn plan(db: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = db.prepare_cached(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let nulls = vec![None::<i64>; statement.parameter_count()];
+    let steps = statement.query_map(nulls.as_slice(), |row| row.get(3)).unwrap();
+    steps.collect::<db::Result<_>>().unwrap()
+}
+
+/// The names a statement gives to the long tables: `FROM delivery d` → `delivery`, `d`.
+fn names_of_long_tables(sql: &str) -> Vec<&str> {
+    let words: Vec<_> = sql.split([' ', '\n', ',', '(', ')']).filter(|w| !w.is_empty()).collect();
+    let pairs = words.windows(2).filter(|pair| LARGE_TABLES.contains(&pair[0]));
+    pairs.flat_map(|pair| [pair[0], pair[1]]).collect()
+}
+
+const TURNS_TODAY_PLAN: &str = "INDEX attempt_turn (workflow=? AND run=? AND store_ended>?)";
+
+#[test]
+fn nothing_that_is_asked_often_walks_through_history() {
+    let db = crate::engine::open_in_memory().unwrap();
+    let open = "INDEX delivery_open (workflow=? AND state=? AND agent=?";
+    let failed = "USING COVERING INDEX delivery_failed (workflow=? AND run=? AND state=?)";
+    let active = "INDEX proposal_active (workflow=?)";
+    for (sql, expected) in [
+        (inbox::pending_sql(PendingFilter::All), open),
+        (inbox::pending_sql(PendingFilter::NotAlone), open),
+        (
+            inbox::pending_sql(PendingFilter::One(Seq::new(1))),
+            "SEARCH d USING PRIMARY KEY (workflow=? AND seq=? AND agent=?)",
+        ),
+        (inbox::ACK_SQL.to_owned(), open),
+        (lease::OLDEST_WAKING_SQL.to_owned(), open),
+        (finish::LEASED_DELIVERIES_SQL.to_owned(), open),
+        (agents::READY_SQL.to_owned(), open),
+        (agents::LIST_SQL.to_owned(), open),
+        (run_settlement::FACTS_SQL.to_owned(), failed),
+        (
+            instances::list_sql(&InstanceQuery::Named("w".parse().unwrap())),
+            "INDEX workflow_name (name=? AND tag=?)",
+        ),
+        (
+            instances::list_sql(&InstanceQuery::WithAgent("a".parse().unwrap())),
+            "agent_name (name=?)",
+        ),
+        (instances::list_sql(&InstanceQuery::Live), "INDEX workflow_live"),
+        (run_settlement::FACTS_SQL.to_owned(), open),
+        (proposal_rows::COUNT_ENDED_SQL.to_owned(), active),
+        (proposal_rows::NEXT_DUE_SQL.to_owned(), active),
+        (proposal_rows::list_sql(ProposalQuery::Active), active),
+        (
+            proposal_rows::list_sql(ProposalQuery::Decided(RunId::new(uuid::Uuid::nil()), 1)),
+            "INDEX proposal_decided (workflow=? AND run=?)",
+        ),
+        (runs::STOPPED_AGENTS_SQL.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),
+        (runs::TURNS_TODAY_SQL.to_owned(), TURNS_TODAY_PLAN),
+        (runs::AGENT_TURNS_TODAY_SQL.to_owned(), TURNS_TODAY_PLAN),
+        (run_settlement::AWAITING_APPROVAL_DELIVERIES_SQL.to_owned(), open),
+        (approvals::list_sql(ApprovalQuery::Open), "INDEX approval_unused (workflow=?)"),
+        (approvals::list_sql(ApprovalQuery::One(ApprovalId::new(1))), "(workflow=? AND id=?)"),
+        (run_settlement::ALL_WAIT_UNTIL_SQL.to_owned(), open),
+        (attempts::turns_sql(), "INDEX attempt_turn (workflow=? AND run=?)"),
+        (run_settlement::DROP_OPEN_SQL.to_owned(), "delivery_open (workflow=? AND state=?)"),
+        (runs::FAILURES_SQL.to_owned(), "INDEX delivery_failed (workflow=? AND run=? AND state=?)"),
+        (messages::receipts_sql(), "INDEX message_reply (workflow=? AND reply_to=?)"),
+        (messages::THREAD_SQL.to_owned(), "INDEX message_reply (workflow=? AND reply_to=?)"),
+        (effects::journal_sql(), "SEARCH t USING PRIMARY KEY (workflow=? AND agent=? AND epoch=?)"),
+        (effects::CLEAR_SQL.to_owned(), "INDEX delivery_shown (workflow=? AND agent=?)"),
+        (events::list_sql(Some(RunNo(1))), "event_run (workflow=? AND run=? AND position>?)"),
+        (events::list_sql(None), "USING PRIMARY KEY (workflow=? AND position>?)"),
+    ] {
+        let steps = plan(&db, &sql);
+        let shown = format!("{sql}\n{}", steps.join("\n"));
+        assert!(steps.iter().any(|step| step.contains(expected)), "no {expected} in\n{shown}");
+        for name in names_of_long_tables(&sql) {
+            let walks = |step: &String| step == name || step.starts_with(&format!("{name} "));
+            let scans = steps.iter().filter_map(|step| step.strip_prefix("SCAN "));
+            assert!(!scans.map(str::to_owned).any(|step| walks(&step)), "SCAN {name} in\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn an_inbox_is_read_in_its_order_without_sorting() {
+    let db = crate::engine::open_in_memory().unwrap();
+    for which in [PendingFilter::All, PendingFilter::NotAlone] {
+        let steps = plan(&db, &inbox::pending_sql(which));
+        assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{steps:?}");
+    }
+}

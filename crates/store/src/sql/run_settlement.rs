@@ -1,0 +1,235 @@
+//! Deciding about a run: the facts, the step, and what an end does to everything that is open.
+
+use std::collections::BTreeSet;
+
+use agent_worker_protocol::{
+    AgentName, AttemptEnd, AttemptId, EventKind, Outcome, RunId, RunMode, RunState, Sender, Seq,
+    api::RunError,
+};
+use serde_json::json;
+
+use super::{
+    attempts, columns,
+    delivery_states::delivery_sql,
+    effects,
+    events::EventEntry,
+    locked_instance::{LiveRun, LockedInstance},
+    proposals, runs,
+    transaction::Tx,
+};
+use crate::{
+    db::{self, params},
+    error::Result,
+    model::{RunFacts, RunRule, RunStep},
+    time::{Now, StoreTime},
+};
+
+/// Reads the facts, asks, and carries out the step; answers with what was carried out.
+pub(crate) fn settle_run(tx: &Tx<'_>, run: RunId, decide: &RunRule, now: Now) -> Result<RunStep> {
+    let (mut locked, number) = LockedInstance::lock_run(tx, run)?;
+    let Some(live) = locked.live_run_if_any().filter(|live| live.number == number).cloned() else {
+        return Ok(RunStep::Stay);
+    };
+    let step = decide(&load_facts(&locked, &live, now)?);
+    match (&step, &live.state) {
+        (RunStep::Pause(cause), state) if state.wakes_agents() => {
+            locked.pause_run(cause.clone(), &Sender::System, now)?;
+        }
+        (RunStep::Pause(cause), RunState::Paused { cause: before }) if cause != before => {
+            locked.pause_run(cause.clone(), &Sender::System, now)?;
+        }
+        (RunStep::Resume, RunState::Paused { .. }) => {
+            runs::continue_run(&mut locked, &Sender::System, now)?;
+        }
+        (RunStep::End { outcome, why, error }, _) => {
+            end_run(&mut locked, &live, *outcome, why, error.as_ref(), now)?;
+        }
+        (RunStep::Stay | RunStep::Pause(_) | RunStep::Resume, _) => return Ok(RunStep::Stay),
+    }
+    locked.save()?;
+    Ok(step)
+}
+
+pub(crate) const FACTS_SQL: &str = delivery_sql!("SELECT r.mode, r.limits, r.store_started, r.turns,
+        (SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
+          WHERE a.workflow = ?1 AND a.stopped IS NULL
+          AND d.workflow = ?1 AND d.state IN " UNFINISHED " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1),
+        (SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
+          WHERE a.workflow = ?1 AND a.stopped IS NOT NULL
+          AND d.workflow = ?1 AND d.state = " PENDING " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1),
+        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL),
+        (SELECT count(*) FROM delivery INDEXED BY delivery_failed
+          WHERE workflow = ?1 AND run = ?2 AND state = " DEAD " AND state IN " FAILED "),
+        (SELECT count(*) FROM delivery INDEXED BY delivery_failed
+          WHERE workflow = ?1 AND run = ?2 AND state = " DROPPED " AND state IN " FAILED "),
+        (SELECT count(*) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1),
+        (SELECT count(*) FROM question q INDEXED BY question_open
+          JOIN agent a ON a.workflow = q.workflow AND a.name = q.agent AND a.run = q.run
+          WHERE q.workflow = ?1 AND q.run = ?2 AND q.answer IS NULL),
+        (SELECT count(*) FROM agent a WHERE a.workflow = ?1 AND a.live IS NOT NULL AND EXISTS (
+          SELECT 1 FROM approval p INDEXED BY approval_unused WHERE p.workflow = ?1 AND p.agent = a.name
+          AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1))
+        FROM run r WHERE r.workflow = ?1 AND r.id = ?2");
+
+/// Reads only what is open or failed, so its cost does not grow with the instance's history. It starts from the agents:
+/// of what is open, most may be copies that wake nobody.
+fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<RunFacts> {
+    let mut facts = locked.tx.prepare_cached(FACTS_SQL)?.query_row(
+        [locked.workflow.get(), live.number.0],
+        |row| {
+            Ok(RunFacts {
+                state: live.state.clone(),
+                mode: columns::word(row, 0, RunMode::from_word)?,
+                limits: columns::json(row, 1)?,
+                started: columns::store_time(row, 2)?,
+                turns: row.get(3)?,
+                turns_today: 0,
+                waking: row.get(4)?,
+                all_wait_until: None,
+                stranded: row.get(5)?,
+                attempts: row.get(6)?,
+                dead: row.get(7)?,
+                dropped: row.get(8)?,
+                proposals: row.get(9)?,
+                questions: row.get(10)?,
+                awaiting_approval: row.get(11)?,
+                awaiting_approval_deliveries: 0,
+            })
+        },
+    )?;
+    facts.turns_today = runs::turns_today(locked, live, &facts.limits, now)?;
+    if facts.awaiting_approval > 0 {
+        let of = [locked.workflow.get()];
+        facts.awaiting_approval_deliveries = locked
+            .tx
+            .prepare_cached(AWAITING_APPROVAL_DELIVERIES_SQL)?
+            .query_row(of, |row| row.get(0))?;
+    }
+    if facts.waking > 0 && facts.attempts == 0 {
+        facts.all_wait_until = all_wait_until(locked, live)?;
+    }
+    Ok(facts)
+}
+
+pub(crate) const AWAITING_APPROVAL_DELIVERIES_SQL: &str = delivery_sql!("SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
+        WHERE a.workflow = ?1 AND a.stopped IS NULL AND a.live IS NOT NULL AND EXISTS (
+          SELECT 1 FROM approval p INDEXED BY approval_unused WHERE p.workflow = ?1 AND p.agent = a.name
+          AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1)
+        AND d.workflow = ?1 AND d.state IN " UNFINISHED " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1");
+
+pub(crate) const ALL_WAIT_UNTIL_SQL: &str = delivery_sql!("SELECT CASE WHEN count(*) = count(a.not_before) THEN min(a.not_before) END FROM agent a
+        WHERE a.workflow = ?1 AND a.run = ?2 AND a.stopped IS NULL AND EXISTS (
+          SELECT 1 FROM delivery d INDEXED BY delivery_open
+          WHERE d.workflow = ?1 AND d.state = " PENDING " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1)");
+
+/// The earliest instant any agent with waking mail waits for, when none of them is free now.
+fn all_wait_until(locked: &LockedInstance<'_>, live: &LiveRun) -> Result<Option<StoreTime>> {
+    Ok(locked
+        .tx
+        .prepare_cached(ALL_WAIT_UNTIL_SQL)?
+        .query_row([locked.workflow.get(), live.number.0], |row| {
+            columns::optional(row, 0, columns::store_time)
+        })?)
+}
+
+/// Shuts out every live attempt, drops what is open, lets go of the instance.
+fn end_run(
+    locked: &mut LockedInstance<'_>,
+    live: &LiveRun,
+    outcome: Outcome,
+    why: &str,
+    error: Option<&RunError>,
+    now: Now,
+) -> Result<()> {
+    proposals::cancel_active_proposals(locked, why, now)?;
+    for (agent, attempt) in end_live_attempts(locked, now)? {
+        let end = AttemptEnd::Stopped;
+        let entry = EventEntry::new(EventKind::AttemptEnded).agent(&agent).attempt(attempt);
+        let entry = entry.cause(end.to_string()).data(serde_json::to_value(&end)?);
+        locked.append_event(&entry, now)?;
+    }
+    let dropped = drop_open_deliveries(locked, why)?;
+    for (seq, agent) in &dropped {
+        let entry = EventEntry::new(EventKind::DeliveryDropped).agent(agent).seq(*seq);
+        locked.append_event(&entry.cause(why.to_owned()).data(json!({ "seq": seq })), now)?;
+    }
+    for agent in dropped.iter().map(|(_, agent)| agent).collect::<BTreeSet<_>>() {
+        effects::clear_if_settled(locked.tx, locked.workflow, agent)?;
+    }
+    if let Some(error) = error {
+        let error = serde_json::to_string(error)?;
+        runs::set_text_column(locked.tx, (locked.workflow, live.number), "error", Some(&error))?;
+    }
+    let state = RunState::Ended { outcome };
+    let mut data = serde_json::to_value(&state)?;
+    if let Some(error) = error {
+        data["error"] = serde_json::to_value(error)?;
+    }
+    let entry = EventEntry::new(EventKind::RunEnded).cause(why.to_owned()).data(data);
+    locked.append_event(&entry, now)?;
+    locked.set_run_state(state, now)
+}
+
+/// Ends every live attempt: with none in hand, its agent's fence no longer passes.
+fn end_live_attempts(locked: &LockedInstance<'_>, now: Now) -> Result<Vec<(AgentName, AttemptId)>> {
+    let attempts = locked
+        .tx
+        .prepare_cached("SELECT name, live FROM agent WHERE workflow = ?1 AND live IS NOT NULL")?
+        .query_map([locked.workflow.get()], |row| {
+            Ok((columns::parse(row, 0)?, columns::attempt_id(row, 1)?))
+        })?
+        .collect::<db::Result<Vec<_>>>()?;
+    let how = serde_json::to_string(&AttemptEnd::Stopped)?;
+    for (_, attempt) in &attempts {
+        attempts::update_attempt(locked.tx, *attempt, || {
+            locked
+                .tx
+                .prepare_cached(
+                    "UPDATE attempt SET ended = ?2, how = ?3, store_ended = ?4 WHERE id = ?1",
+                )?
+                .execute(params![attempt.get().as_bytes(), now.wall.get(), how, now.store.get()])?;
+            Ok(())
+        })?;
+    }
+    locked.tx
+        .prepare_cached(
+            "UPDATE agent SET live = NULL, live_since = NULL, not_before = NULL, wait = NULL, why = NULL
+             WHERE workflow = ?1",
+        )?
+        .execute([locked.workflow.get()])?;
+    Ok(attempts)
+}
+
+pub(crate) const DROP_OPEN_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY delivery_open SET state = " DROPPED ", why = ?2
+        WHERE workflow = ?1 AND state IN " UNFINISHED " AND state <= " LAST_OPEN " RETURNING seq, agent");
+
+const DROP_OPEN_OF_AGENT_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY delivery_open SET state = " DROPPED ", why = ?3
+        WHERE workflow = ?1 AND state IN " UNFINISHED " AND state <= " LAST_OPEN " AND agent = ?2 RETURNING seq");
+
+/// Drops what is pending for one agent.
+pub(crate) fn drop_open_deliveries_of(
+    locked: &LockedInstance<'_>,
+    agent: &AgentName,
+    why: &str,
+) -> Result<Vec<Seq>> {
+    let mut dropped = locked
+        .tx
+        .prepare_cached(DROP_OPEN_OF_AGENT_SQL)?
+        .query_map(params![locked.workflow.get(), agent.as_str(), why], |row| columns::seq(row, 0))?
+        .collect::<db::Result<Vec<Seq>>>()?;
+    dropped.sort();
+    Ok(dropped)
+}
+
+/// Drops what is pending or leased, in the order in which it was written. Dead letters stay dead.
+fn drop_open_deliveries(locked: &LockedInstance<'_>, why: &str) -> Result<Vec<(Seq, AgentName)>> {
+    let mut dropped = locked
+        .tx
+        .prepare_cached(DROP_OPEN_SQL)?
+        .query_map(params![locked.workflow.get(), why], |row| {
+            Ok((columns::seq(row, 0)?, columns::parse(row, 1)?))
+        })?
+        .collect::<db::Result<Vec<(Seq, AgentName)>>>()?;
+    dropped.sort();
+    Ok(dropped)
+}

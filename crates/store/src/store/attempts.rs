@@ -1,0 +1,101 @@
+//! Attempts: leases, reports and ends.
+
+use agent_worker_protocol::{AgentName, AttemptId, Hash, NumberedEvent, RunId, WorkflowId};
+use async_trait::async_trait;
+
+use super::store_methods;
+use crate::{
+    database::Database,
+    error::Result,
+    model::{
+        AttemptRow, Fence, FinishedAttempt, LeaseOutcome, LeaseRule, NewAttempt, Settlement,
+        TurnRow,
+    },
+    multi_store::MultiStore,
+    sql::attempts,
+    time::Now,
+};
+
+/// Attempts: the lease that starts one, its reported events and its end.
+#[async_trait]
+pub trait AttemptStore: Send + Sync {
+    /// Starts an attempt if the run runs, `rule` has no objection, and the agent is free, due, not stopped and has waking mail.
+    async fn attempt_lease(
+        &self,
+        workflow: WorkflowId,
+        agent: AgentName,
+        new: NewAttempt,
+        rule: LeaseRule,
+        now: Now,
+    ) -> Result<LeaseOutcome>;
+    /// Finds the live attempt a token belongs to.
+    async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>>;
+    /// Reads an attempt, live or ended.
+    async fn attempt_get(&self, attempt: AttemptId) -> Result<AttemptRow>;
+    /// Lists an agent's attempts, newest first.
+    async fn attempt_list(
+        &self,
+        workflow: WorkflowId,
+        agent: AgentName,
+        limit: u32,
+    ) -> Result<Vec<AttemptRow>>;
+    /// Lists the turns of a run, newest first.
+    async fn turn_list(&self, run: RunId, limit: u32) -> Result<Vec<TurnRow>>;
+    /// Lists every live attempt.
+    async fn attempt_live(&self) -> Result<Vec<AttemptRow>>;
+    /// Stores a live attempt's events, each number once; answers with the highest number stored.
+    async fn attempt_events(
+        &self,
+        attempt: AttemptId,
+        events: Vec<NumberedEvent>,
+        now: Now,
+    ) -> Result<i64>;
+    /// Ends an attempt: fence, ack or count, answer, dead letters and their notes, in one step.
+    async fn attempt_finish(
+        &self,
+        fence: Fence,
+        settlement: Settlement,
+        now: Now,
+    ) -> Result<FinishedAttempt>;
+}
+
+store_methods! {
+    impl AttemptStore;
+    both {
+        write of_workflow(workflow) attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Now) -> LeaseOutcome
+            = move |tx| attempts::lease::lease_attempt(tx, workflow, &agent, &new, rule, now);
+        read_inline of_attempt(attempt) attempt_get(attempt: AttemptId) -> AttemptRow
+            = move |db| attempts::get(db, attempt);
+        read of_workflow(workflow) attempt_list(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<AttemptRow>
+            = move |db| attempts::list(db, workflow, &agent, limit);
+        read of_run(run) turn_list(run: RunId, limit: u32) -> Vec<TurnRow>
+            = move |db| attempts::turns(db, run, limit);
+        write of_attempt(attempt) attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64
+            = move |tx| attempts::events::store_events(tx, attempt, &events, now);
+        write of_workflow(fence.workflow) attempt_finish(fence: Fence, settlement: Settlement, now: Now) -> FinishedAttempt
+            = move |tx| attempts::finish::finish_attempt(tx, &fence, &settlement, now);
+    }
+    database {
+        read_inline attempt_by_token(token: Hash) -> Option<AttemptRow> = move |db| attempts::by_token(db, &token);
+        read attempt_live() -> Vec<AttemptRow> = attempts::list_live;
+    }
+    multi_store {}
+    impl Database {}
+    impl MultiStore {
+        async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>> {
+            for store in self.all_stores() {
+                if let Some(attempt) = store.attempt_by_token(token).await? {
+                    return Ok(Some(attempt));
+                }
+            }
+            Ok(None)
+        }
+        async fn attempt_live(&self) -> Result<Vec<AttemptRow>> {
+            let mut all = Vec::new();
+            for store in self.all_stores() {
+                all.extend(store.attempt_live().await?);
+            }
+            Ok(all)
+        }
+    }
+}

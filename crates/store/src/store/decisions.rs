@@ -1,0 +1,180 @@
+//! Proposals, elections, questions and approvals.
+
+use agent_worker_protocol::{
+    ApprovalId, Consent, Proposal, ProposalId, ProposalState, QuestionId, RunId, Seq, WorkflowId,
+};
+use async_trait::async_trait;
+
+use super::store_methods;
+use crate::{
+    database::Database,
+    error::Result,
+    model::{
+        Approval, ApprovalQuery, Fence, NewApproval, NewBallot, NewCancellation, NewMessage,
+        NewProposal, NewQuestion, Once, ProposalQuery, QuestionQuery, QuestionRow, TallyRule,
+        WriteContext,
+    },
+    multi_store::MultiStore,
+    sql::{approvals, binding, proposal_rows, proposals, questions, runs},
+    time::{Now, StoreTime},
+};
+
+/// Decisions: proposals, elections, questions and approvals.
+#[async_trait]
+pub trait DecisionStore: Send + Sync {
+    /// Lets the agents of a run that is in `setup` elect first; its kickoff is written in the step that ends the election.
+    async fn run_elect(
+        &self,
+        run: RunId,
+        election: NewProposal,
+        kickoff: Option<NewMessage>,
+        now: Now,
+    ) -> Result<()>;
+    /// Makes a proposal and tells those who vote.
+    async fn proposal_create(
+        &self,
+        by: WriteContext,
+        workflow: WorkflowId,
+        new: NewProposal,
+        now: Now,
+    ) -> Result<Once<ProposalId>>;
+    /// Takes a vote, counts, decides, binds and tells, in one step. Answers with where the proposal stands then.
+    async fn ballot_cast(
+        &self,
+        by: WriteContext,
+        workflow: WorkflowId,
+        ballot: NewBallot,
+        deciding: TallyRule,
+        now: Now,
+    ) -> Result<Once<ProposalState>>;
+    /// Takes a proposal back.
+    async fn proposal_cancel(
+        &self,
+        by: WriteContext,
+        workflow: WorkflowId,
+        cancel: NewCancellation,
+        now: Now,
+    ) -> Result<Once<ProposalState>>;
+    /// Decides every proposal whose time is up; answers with which those were.
+    async fn proposal_settle(
+        &self,
+        workflow: WorkflowId,
+        deciding: TallyRule,
+        now: Now,
+    ) -> Result<Vec<ProposalId>>;
+    /// Reads a proposal. The deadline of an active one is shown on the wall clock of `now`.
+    async fn proposal_get(
+        &self,
+        workflow: WorkflowId,
+        proposal: ProposalId,
+        now: Now,
+    ) -> Result<Option<Proposal>>;
+    /// Lists proposals. The deadlines of active ones are shown on the wall clock of `now`.
+    async fn proposal_list(
+        &self,
+        workflow: WorkflowId,
+        which: ProposalQuery,
+        now: Now,
+    ) -> Result<Vec<Proposal>>;
+    /// How many proposals were ever over, also those that are forgotten: grows whenever one more is.
+    async fn proposal_ended(&self, workflow: WorkflowId) -> Result<u64>;
+    /// When the time of the next proposal is up.
+    async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<StoreTime>>;
+    /// Lists the gates of a run that are open.
+    async fn run_gates(&self, run: RunId) -> Result<Vec<String>>;
+    /// Asks a person something, as a live attempt.
+    async fn question_ask(
+        &self,
+        by: WriteContext,
+        workflow: WorkflowId,
+        new: NewQuestion,
+        now: Now,
+    ) -> Result<Once<QuestionId>>;
+    /// Answers a question and wakes whoever asked. Answers with the message that says so.
+    async fn question_answer(
+        &self,
+        by: WriteContext,
+        workflow: WorkflowId,
+        question: QuestionId,
+        answer: String,
+        now: Now,
+    ) -> Result<Once<Seq>>;
+    /// Lists questions.
+    async fn question_list(
+        &self,
+        workflow: WorkflowId,
+        which: QuestionQuery,
+    ) -> Result<Vec<QuestionRow>>;
+    /// Asks a person for something, or asks again, as a live attempt. An answer is told to one call of one attempt.
+    async fn approval_ask(&self, fence: Fence, new: NewApproval, now: Now) -> Result<Approval>;
+    /// Answers a request that is open. No agent can.
+    async fn approval_answer(
+        &self,
+        by: WriteContext,
+        workflow: WorkflowId,
+        approval: ApprovalId,
+        consent: Consent,
+        reason: Option<String>,
+        now: Now,
+    ) -> Result<Once<()>>;
+    /// Lists requests.
+    async fn approval_list(
+        &self,
+        workflow: WorkflowId,
+        which: ApprovalQuery,
+    ) -> Result<Vec<Approval>>;
+}
+
+store_methods! {
+    impl DecisionStore;
+    both {
+        write of_run(run) run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Now) -> ()
+            = move |tx| runs::start_election(tx, run, &election, kickoff.clone(), now);
+        write of_workflow(workflow) proposal_create(by: WriteContext, workflow: WorkflowId, new: NewProposal, now: Now) -> Once<ProposalId>
+            = move |tx| proposals::create(tx, &by, workflow, &new, now);
+        write of_workflow(workflow) ballot_cast(by: WriteContext, workflow: WorkflowId, ballot: NewBallot, deciding: TallyRule, now: Now) -> Once<ProposalState>
+            = move |tx| proposals::cast_ballot(tx, &by, workflow, &ballot, &deciding, now);
+        write of_workflow(workflow) proposal_settle(workflow: WorkflowId, deciding: TallyRule, now: Now) -> Vec<ProposalId>
+            = move |tx| proposals::settle_due_proposals(tx, workflow, &deciding, now);
+        read of_workflow(workflow) proposal_get(workflow: WorkflowId, proposal: ProposalId, now: Now) -> Option<Proposal>
+            = move |db| proposal_rows::get(db, workflow, proposal, now);
+        read of_workflow(workflow) proposal_list(workflow: WorkflowId, which: ProposalQuery, now: Now) -> Vec<Proposal>
+            = move |db| proposal_rows::list(db, workflow, which, now);
+        read of_workflow(workflow) proposal_ended(workflow: WorkflowId) -> u64
+            = move |db| proposal_rows::count_ended(db, workflow);
+        read of_run(run) run_gates(run: RunId) -> Vec<String> = move |db| binding::list_open_gates(db, run);
+        write of_workflow(workflow) question_ask(by: WriteContext, workflow: WorkflowId, new: NewQuestion, now: Now) -> Once<QuestionId>
+            = move |tx| questions::ask_question(tx, &by, workflow, &new, now);
+        write of_workflow(workflow) question_answer(by: WriteContext, workflow: WorkflowId, question: QuestionId, answer: String, now: Now) -> Once<Seq>
+            = move |tx| questions::answer_question(tx, &by, workflow, question, &answer, now);
+        read of_workflow(workflow) question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<QuestionRow>
+            = move |db| questions::list(db, workflow, which);
+        write of_workflow(fence.workflow) approval_ask(fence: Fence, new: NewApproval, now: Now) -> Approval
+            = move |tx| approvals::request_approval(tx, &fence, &new, now);
+        write of_workflow(workflow) approval_answer(by: WriteContext, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Now) -> Once<()>
+            = move |tx| approvals::answer_approval(tx, &by, workflow, approval, (consent, reason.as_deref()), now);
+        read of_workflow(workflow) approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>
+            = move |db| approvals::list(db, workflow, which);
+    }
+    database {}
+    multi_store {
+        of_workflow(workflow) proposal_cancel(by: WriteContext, workflow: WorkflowId, cancel: NewCancellation, now: Now) -> Once<ProposalState>;
+        of_workflow(workflow) proposal_due(workflow: WorkflowId) -> Option<StoreTime>;
+    }
+    impl Database {
+        async fn proposal_cancel(
+            &self,
+            by: WriteContext,
+            workflow: WorkflowId,
+            cancel: NewCancellation,
+            now: Now,
+        ) -> Result<Once<ProposalState>> {
+            self.write(move |tx| proposals::cancel(tx, &by, workflow, &cancel, now)).await
+        }
+        async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<StoreTime>> {
+            let load = || self.read_inline(move |db| proposal_rows::next_due(db, workflow));
+            self.changes.proposals_due.get_or_load(&workflow, load).await
+        }
+    }
+    impl MultiStore {}
+}

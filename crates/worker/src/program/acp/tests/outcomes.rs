@@ -1,0 +1,97 @@
+//! The outcomes of turns, cancellation, and agents without tools.
+
+use super::*;
+
+#[test]
+fn a_command_of_codex_is_asked_for_as_its_shell_gets_it() {
+    let input = json!({"call_id": "c1", "started_at_ms": 7, "command": ["/bin/bash", "-lc", "rm -r x"], "cwd": "/a",
+        "reason": null, "parsed_cmd": [{"cmd": "rm"}]});
+    let call = json!({"toolCallId": "c1", "kind": "execute", "title": "rm", "rawInput": input});
+    let stream = session_opened_lines(&json!({"sessionId": "s"}))
+        + &permit_request_line(&call, &["allow_once"]);
+    let read = Replay::with_agent(AcpAgent::Codex).read(&stream);
+    assert!(read.contains("asks for execute {\"command\":\"rm -r x\",\"cwd\":\"/a\"}\n"), "{read}");
+}
+
+#[test]
+fn the_outcome_is_the_stop_reason_or_the_errors_code_and_never_what_was_said() {
+    let replay = Replay::with_agent(None);
+    let words = json!({"sessionUpdate": "agent_message_chunk",
+        "content": {"type": "text", "text": "Error 401: rate limit"}});
+    let end = |line: &Value| {
+        let stream = session_opened_lines(&json!({"sessionId": "s"}))
+            + &update_line(&words)
+            + &line.to_string();
+        replay.read(&stream).lines().last().unwrap().to_owned()
+    };
+    let stop = |reason: &str| end(&json!({"id": 3, "result": {"stopReason": reason}}));
+    let error = |code: i64, data: &Value| {
+        end(&json!({"id": 3, "error": {"code": code, "message": "429 rate limit", "data": data}}))
+    };
+    let kind = |kind: &str| error(-32603, &json!({"errorKind": kind}));
+    insta::assert_snapshot!([
+        stop("end_turn"), stop("max_tokens"), stop("max_turn_requests"), stop("refusal"), stop("cancelled"), stop("?"),
+        error(-32000, &Value::Null), error(-32603, &Value::Null), error(401, &Value::Null), error(402, &Value::Null),
+        error(429, &Value::Null), error(503, &Value::Null), error(400, &Value::Null), error(1, &Value::Null),
+        kind("authentication_failed"), kind("billing_error"), kind("rate_limit"), kind("server_error"), kind("unknown"),
+    ].join("\n"), @r#"
+    = Error 401: rate limit
+    = fatal: its answer was longer than it may be
+    = fatal: it asked its model more often than it may
+    = fatal: its model refused to go on
+    = crash: it stopped in the middle
+    = fatal: it did not say how its turn ended
+    = auth: 429 rate limit
+    = fatal: 429 rate limit
+    = auth: 429 rate limit
+    = billing: 429 rate limit
+    = rate_limited: 429 rate limit
+    = transient: 429 rate limit
+    = fatal: 429 rate limit
+    = fatal: 429 rate limit
+    = auth: 429 rate limit
+    = billing: 429 rate limit
+    = rate_limited: 429 rate limit
+    = transient: 429 rate limit
+    = fatal: 429 rate limit
+    "#);
+    let bad = r#"{"id":3,"error":{"code":400,"message":"{\"error\":{\"details\":[{\"reason\":\"API_KEY_INVALID\"}]}}"}}"#;
+    assert!(end(&serde_json::from_str(bad).unwrap()).starts_with("= auth: "));
+}
+
+#[test]
+fn one_that_cannot_have_the_teams_tools_is_not_begun_with() {
+    let replay = Replay::with_agent(None);
+    let welcome = |version: u64, can: &Value| {
+        let result = json!({"protocolVersion": version, "agentCapabilities": can});
+        replay.read(&json!({"id": 1, "result": result}).to_string())
+    };
+    let http = json!({"mcpCapabilities": {"http": true}});
+    assert!(welcome(1, &http).ends_with("> \"session/new\""), "{}", welcome(1, &http));
+    assert!(welcome(2, &http).ends_with("= fatal: it speaks version 2 of the protocol, not 1"));
+    assert!(welcome(1, &json!({})).contains("= fatal: it takes no MCP server over HTTP"));
+}
+
+#[test]
+fn a_turn_that_is_cancelled_leaves_no_request_unanswered() {
+    let replay = Replay::with_agent(None);
+    let mut client = replay.client();
+    client.initialize_request();
+    assert_eq!(client.cancel_messages(), Vec::<Value>::new(), "nothing to stop yet");
+    session_opened_lines(&json!({"sessionId": "s"}))
+        .lines()
+        .for_each(|line| drop(client.handle_line(line)));
+    client.handle_line(&permit_request_line(
+        &json!({"toolCallId": "c", "kind": "edit"}),
+        &["allow_once"],
+    ));
+    let files = client.handle_line(r#"{"id":7,"method":"fs/read_text_file","params":{}}"#);
+    let Some(AcpStep::Send(refusal)) = files.into_iter().next() else { panic!("no answer") };
+    assert_eq!(refusal["error"]["code"], -32601);
+    let cancelled = json!({"outcome": {"outcome": "cancelled"}});
+    let expected = [
+        json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}}),
+        json!({"jsonrpc": "2.0", "id": "p", "result": cancelled}),
+    ];
+    assert_eq!(client.cancel_messages(), expected);
+}

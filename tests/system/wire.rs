@@ -1,0 +1,155 @@
+//! The wire as it is today: every event, reply and `--json` output of fixed scenarios, compared with `tests/goldens`.
+//!
+//! Each scenario drives the real binary with scripted agents, one worker at a time, and has one golden. Values that
+//! differ from run to run are placeholders (`placeholders.rs`); texts for people are left out. `AW_RECORD=1` writes the
+//! goldens again: do that only for a change of the wire format that is meant.
+
+mod failures;
+pub(crate) mod http;
+mod people;
+mod placeholders;
+mod problems;
+mod programs;
+pub(crate) mod tape;
+mod teams;
+mod tools;
+mod views;
+
+use std::{collections::BTreeSet, fs};
+
+use serde_json::Value;
+
+use tape::golden;
+
+const GOLDENS: [&str; 13] = [
+    "approvals",
+    "client",
+    "council",
+    "failures",
+    "files",
+    "handoff",
+    "limits",
+    "problems",
+    "programs",
+    "questions",
+    "team",
+    "tools",
+    "votes",
+];
+
+/// Kinds of events that no scenario here has, and why.
+const NOT_RECORDED: [(&str, &str); 3] = [
+    ("heartbeat", "live only, and sent by time"),
+    ("row.damaged", "needs a damaged database"),
+    ("clock.jumped", "needs a wall clock that is set"),
+];
+
+fn read(name: &str) -> Value {
+    let text = fs::read_to_string(golden(&format!("goldens/{name}"))).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn openapi() -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/openapi.json");
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Collects the kinds of all events in a golden.
+fn kinds(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(list) => list.iter().for_each(|one| kinds(one, found)),
+        Value::Object(fields) => {
+            let is_event = fields.contains_key("ts") && fields.contains_key("instance");
+            found.extend(
+                fields.get("kind").filter(|_| is_event).and_then(Value::as_str).map(str::to_owned),
+            );
+            fields.values().for_each(|one| kinds(one, found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_kind_of_event_is_in_a_golden_or_named_as_one_that_is_not() {
+    let mut found = BTreeSet::new();
+    for name in GOLDENS {
+        kinds(&read(name), &mut found);
+    }
+    let missing = NOT_RECORDED.map(|(kind, _)| kind.to_owned());
+    for kind in &missing {
+        assert!(!found.contains(kind), "{kind} is in a golden after all");
+    }
+    found.extend(missing);
+    let all: BTreeSet<String> = KINDS.iter().map(|kind| (*kind).to_owned()).collect();
+    assert_eq!(found, all);
+    // The list itself is complete: it is the one in the description of the API.
+    let schemas = openapi()["components"]["schemas"].clone();
+    let words = |schema: &Value| -> BTreeSet<String> {
+        let arms = schema["oneOf"].as_array().into_iter().flatten();
+        arms.filter_map(|arm| arm["const"].as_str()).map(str::to_owned).collect()
+    };
+    let described = schemas.as_object().unwrap().values().map(words);
+    let described = described.into_iter().find(|words| words.contains("run.setup"));
+    assert_eq!(described, Some(all));
+}
+
+#[test]
+fn every_route_that_reads_is_in_a_golden() {
+    let asked: Vec<String> = GOLDENS
+        .iter()
+        .flat_map(|name| read(name).as_object().unwrap().keys().cloned().collect::<Vec<_>>())
+        .filter_map(|label| Some(label.strip_prefix("GET ")?.split('?').next()?.to_owned()))
+        .collect();
+    for (path, item) in openapi()["paths"].as_object().unwrap() {
+        let (start, rest) = path.split_once('{').unwrap_or((path, ""));
+        let end = rest.split_once('}').map_or("", |(_, end)| end);
+        let fits = |one: &String| match rest {
+            "" => one == start,
+            _ => one.len() > start.len() && one.starts_with(start) && one.ends_with(end),
+        };
+        assert!(item["get"].is_null() || asked.iter().any(fits), "GET {path} is not recorded");
+    }
+}
+
+const KINDS: [&str; 40] = [
+    "agent.added",
+    "agent.removed",
+    "agent.resumed",
+    "agent.stopped",
+    "approval.answered",
+    "approval.open",
+    "attempt.ended",
+    "attempt.running",
+    "attempt.starting",
+    "ballot.cast",
+    "channel.cleared",
+    "clock.jumped",
+    "delivery.dead",
+    "delivery.dropped",
+    "delivery.pending",
+    "document.conflict",
+    "document.written",
+    "heartbeat",
+    "message",
+    "proposal.active",
+    "proposal.cancelled",
+    "proposal.expired",
+    "proposal.resolved",
+    "question.answered",
+    "question.open",
+    "retry",
+    "row.damaged",
+    "run.electing",
+    "run.ended",
+    "run.paused",
+    "run.running",
+    "run.setup",
+    "setup.ran",
+    "suggestion.accepted",
+    "suggestion.open",
+    "suggestion.rejected",
+    "text",
+    "tool_call",
+    "tool_result",
+    "usage",
+];

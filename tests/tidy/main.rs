@@ -1,0 +1,8 @@
+//! Project rules that neither rustc nor clippy checks.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod documents;
+mod names;
+mod source;
+mod structure;

@@ -1,0 +1,58 @@
+//! Reads the source files of the workspace.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// One Rust file.
+pub(crate) struct SourceFile {
+    /// Its path from the root of the workspace.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl SourceFile {
+    /// The text before the unit tests at the end of the file.
+    pub(crate) fn code(&self) -> &str {
+        self.text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or(&self.text)
+    }
+
+    /// Whether the file is compiled into a crate, not only into its tests.
+    pub(crate) fn is_product(&self) -> bool {
+        let in_crate = self.path.starts_with("crates/") || self.path.starts_with("src/");
+        let in_tests =
+            ["/tests/", "/benches/", "/examples/"].iter().any(|dir| self.path.contains(dir));
+        in_crate && !in_tests && !self.path.ends_with("/tests.rs")
+    }
+}
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file of the workspace.
+pub(crate) fn rust_files() -> Vec<SourceFile> {
+    let mut found = Vec::new();
+    collect(root(), &mut found);
+    found.sort();
+    found
+        .into_iter()
+        .map(|path| SourceFile {
+            text: fs::read_to_string(&path).unwrap(),
+            path: path.strip_prefix(root()).unwrap().to_string_lossy().into_owned(),
+        })
+        .collect()
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if path.is_dir() && !path.ends_with("target") && !hidden {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
