@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{LockFile, Process};
+use agent_worker_host::{Durability, LockFile, Process, write_atomically};
 use agent_worker_kernel::{Clock, Kernel, KernelParts, Options, RandomSource};
 use agent_worker_protocol::{Millis, Span, api::ShutdownMode};
 use agent_worker_store::{MultiStore, Store};
@@ -347,14 +347,8 @@ fn write_info_file(
         started_at,
         version: version.to_owned(),
     };
-    let new = home.info_file().with_extension("new");
-    let written = std::fs::write(&new, serde_json::to_vec_pretty(&info)?)
-        .and_then(|()| std::fs::rename(&new, home.info_file()));
-    if written.is_err() {
-        // What is left of it is of no use to anybody.
-        remove_if_exists(&new)?;
-    }
-    written
+    let content = serde_json::to_vec_pretty(&info)?;
+    write_atomically(&home.info_file(), &content, Durability::Process)
 }
 
 /// Removes a file that may not be there.

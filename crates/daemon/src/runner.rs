@@ -10,13 +10,15 @@ mod worker;
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    io::{self, Read as _, Seek as _},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use agent_worker_host::{LockFile, attempt_marks, is_shortage, marked_processes, run_blocking};
+use agent_worker_host::{
+    Durability, LockFile, attempt_marks, is_shortage, marked_processes, run_blocking,
+    write_atomically,
+};
 use agent_worker_kernel::{
     AttemptPlace, EventTail, ProcessMark, ProcessOrigin, RunFiles, Runner, ShellCommand,
     ShellOutcome, WorkerExit, WorkerLiveness,
@@ -105,7 +107,7 @@ impl ProcessRunner {
 impl Runner for ProcessRunner {
     async fn run_open(&self, run: RunId, env: BTreeMap<String, String>) -> io::Result<()> {
         home::create_private_folder(&self.home.run(run))?;
-        write_private(&self.env_file(run), &serde_json::to_vec(&env)?)
+        write_atomically(&self.env_file(run), &serde_json::to_vec(&env)?, Durability::Machine)
     }
 
     async fn run_env(&self, run: RunId) -> io::Result<BTreeMap<String, String>> {
@@ -285,24 +287,6 @@ fn events_after(text: &[u8], after: i64) -> EventTail {
         }
     }
     tail
-}
-
-/// Writes a file only we can read, whole or not at all, and onto the disk.
-fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    match path.parent() {
-        Some(folder) => std::fs::File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

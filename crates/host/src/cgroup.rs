@@ -16,7 +16,11 @@ use std::{
 
 use agent_worker_protocol::hash;
 
-use crate::{process_tree::Process, procfs};
+use crate::{
+    atomic_file::{Durability, write_atomically},
+    process_tree::Process,
+    procfs,
+};
 
 /// The first part of the name of a folder with one group per mark.
 const PREFIX: &str = "agent-worker-";
@@ -59,9 +63,8 @@ impl CgroupRoot {
     /// Writes the list of the folders that daemons of `home` use.
     pub fn save_list<'a>(home: &Path, roots: impl Iterator<Item = &'a Self>) -> io::Result<()> {
         let lines: Vec<String> = roots.map(|root| root.path.display().to_string()).collect();
-        let new = home.join(LIST_FILE).with_extension("new");
-        fs::write(&new, lines.join("\n"))?;
-        fs::rename(new, home.join(LIST_FILE))
+        let content = lines.join("\n");
+        write_atomically(&home.join(LIST_FILE), content.as_bytes(), Durability::Process)
     }
 
     /// The folder at `path`, which an earlier daemon of `home` used; none if that cannot be one.

@@ -2,6 +2,7 @@
 //!
 //! Used by every room that is a process. Nothing here knows what an agent is.
 
+mod atomic_file;
 mod cgroup;
 mod connection;
 mod daemon_socket;
@@ -14,6 +15,7 @@ mod procfs;
 mod shortage;
 mod termination;
 
+pub use atomic_file::{Durability, write_atomically};
 pub use cgroup::{Cgroup, CgroupRoot, group_marks};
 pub use daemon_socket::{DaemonSocket, DialError};
 pub use damage::observe_damage;

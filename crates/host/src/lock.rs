@@ -5,13 +5,11 @@
 //! outlive its owner.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     io::{self, Read as _},
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::Path,
 };
-
-use rustix::fs::{FlockOperation, flock};
 
 /// A lock that is held until this is dropped.
 #[derive(Debug)]
@@ -25,14 +23,14 @@ impl LockFile {
     pub fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
         let file = open(path)?;
         loop {
-            if lock(&file, FlockOperation::NonBlockingLockExclusive)? {
+            if taken(file.try_lock())? {
                 return Self::write_pid(file).map(Some);
             }
-            if !lock(&file, FlockOperation::NonBlockingLockShared)? {
+            if !taken(file.try_lock_shared())? {
                 return Ok(None);
             }
             // A shared lock can be had, so nobody owns it: a probe stood in the way, and is over soon.
-            flock(&file, FlockOperation::Unlock)?;
+            file.unlock()?;
             std::thread::yield_now();
         }
     }
@@ -40,11 +38,7 @@ impl LockFile {
     /// Takes the lock at `path`, waiting for whoever has it. Blocks the thread.
     pub fn acquire(path: &Path) -> io::Result<Self> {
         let file = open(path)?;
-        while let Err(error) = flock(&file, FlockOperation::LockExclusive) {
-            if error != rustix::io::Errno::INTR {
-                return Err(error.into());
-            }
-        }
+        uninterrupted(|| file.lock())?;
         Self::write_pid(file)
     }
 
@@ -55,12 +49,7 @@ impl LockFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        while let Err(error) = flock(&file, FlockOperation::LockShared) {
-            if error != rustix::io::Errno::INTR {
-                return Err(error.into());
-            }
-        }
-        Ok(())
+        uninterrupted(|| file.lock_shared())
     }
 
     /// Whether somebody has the lock at `path`. Looking never takes it from its owner-to-be.
@@ -103,15 +92,25 @@ fn open_if_held(path: &Path) -> io::Result<Option<File>> {
         Err(error) => return Err(error),
     };
     // Shared, so that two who look do not take each other for an owner.
-    Ok(if lock(&file, FlockOperation::NonBlockingLockShared)? { None } else { Some(file) })
+    Ok(if taken(file.try_lock_shared())? { None } else { Some(file) })
 }
 
 /// Whether the lock was to be had.
-fn lock(file: &File, how: FlockOperation) -> io::Result<bool> {
-    match flock(file, how) {
+fn taken(locked: Result<(), TryLockError>) -> io::Result<bool> {
+    match locked {
         Ok(()) => Ok(true),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Waits for a lock again after a signal.
+fn uninterrupted(mut wait: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        match wait() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
     }
 }
 

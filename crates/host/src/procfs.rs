@@ -1,4 +1,7 @@
 //! What `/proc` says of processes. The only file that reads it; another system gets another file.
+//!
+//! The parsing is ours and not the crate `procfs`: a walk over all processes reads four of the 52 fields of `stat`, and that
+//! crate parses all of them; its environment is a map, in which a variable that is set twice is there once.
 
 use std::{
     fs::{self, File},

@@ -8,49 +8,37 @@ use serde::{Deserialize, Serialize};
 use crate::{
     name::{BadName, Tag, WorkflowName},
     target::InstanceRef,
+    words::word_enum,
 };
 
 const WILDCARD: &str = "*";
 
-macro_rules! permissions {
-    ($($(#[$about:meta])* $arm:ident => $word:literal),* $(,)?) => {
-        /// One thing that a client may be allowed.
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-        )]
-        #[serde(rename_all = "snake_case")]
-        pub enum Permission { $($(#[$about])* $arm),* }
-
-        impl Permission {
-            /// Every one.
-            pub const ALL: &[Self] = &[$(Self::$arm),*];
-
-            /// Its word on the wire and on the command line.
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$arm => $word),* }
-            }
-        }
-    };
-}
-permissions! {
-    /// Looks at everything: messages, runs, agents, documents, events.
-    Read => "read",
-    /// Sends messages, makes proposals and takes its own back, keeps resources, says what it thinks of the program.
-    Send => "send",
-    /// Writes documents.
-    Documents => "documents",
-    /// Starts, stops, pauses and resumes runs.
-    Run => "run",
-    /// Lets agents join, stops, wakes and removes them.
-    Agents => "agents",
-    /// Tries dead letters again, or gives them up.
-    Letters => "letters",
-    /// Does what a person decides: votes, takes back what others proposed, answers what agents ask.
-    Approve => "approve",
-    /// Gives a paused run more than its file says.
-    Limits => "limits",
-    /// Stops the daemon.
-    Shutdown => "shutdown",
+word_enum! {
+    /// One thing that a client may be allowed.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    )]
+    #[serde(rename_all = "snake_case")]
+    pub enum Permission {
+        /// Looks at everything: messages, runs, agents, documents, events.
+        Read => "read",
+        /// Sends messages, makes proposals and takes its own back, keeps resources, says what it thinks of the program.
+        Send => "send",
+        /// Writes documents.
+        Documents => "documents",
+        /// Starts, stops, pauses and resumes runs.
+        Run => "run",
+        /// Lets agents join, stops, wakes and removes them.
+        Agents => "agents",
+        /// Tries dead letters again, or gives them up.
+        Letters => "letters",
+        /// Does what a person decides: votes, takes back what others proposed, answers what agents ask.
+        Approve => "approve",
+        /// Gives a paused run more than its file says.
+        Limits => "limits",
+        /// Stops the daemon.
+        Shutdown => "shutdown",
+    }
 }
 
 /// What a token is good for.

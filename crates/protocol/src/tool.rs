@@ -1,88 +1,77 @@
 //! The daemon's tools, by name. What each takes and gives is told by the door that offers it.
 
+use crate::words::word_enum;
+
 /// The name of the worker's own tool, a shell. The daemon has none of that name.
 pub const SHELL_TOOL: &str = "shell";
 
-macro_rules! tools {
-    ($($(#[$about:meta])* $arm:ident => $word:literal),* $(,)?) => {
-        /// A tool of the daemon.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum ToolName { $($(#[$about])* $arm),* }
-
-        impl ToolName {
-            /// Every one, in the order in which they are listed.
-            pub const ALL: &[Self] = &[$(Self::$arm),*];
-
-            /// The name it is listed under.
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$arm => $word),* }
-            }
-        }
-    };
-}
-tools! {
-    /// Writes to the channel.
-    ChannelSend => "channel_send",
-    /// Reads it.
-    ChannelRead => "channel_read",
-    /// Shows what came since the turn began.
-    InboxCheck => "inbox_check",
-    /// Takes some of that into the turn.
-    InboxAck => "inbox_ack",
-    /// Lists the team.
-    WorkflowAgents => "workflow_agents",
-    /// Reads a document.
-    DocumentRead => "document_read",
-    /// Writes one, new or whole.
-    DocumentWrite => "document_write",
-    /// Adds to one.
-    DocumentAppend => "document_append",
-    /// Lists them.
-    DocumentList => "document_list",
-    /// Writes one that must not be there yet.
-    DocumentCreate => "document_create",
-    /// Suggests a change to one that another agent owns.
-    DocumentSuggest => "document_suggest",
-    /// Accepts or rejects what was suggested.
-    SuggestionAnswer => "suggestion_answer",
-    /// Keeps a long text.
-    ResourceCreate => "resource_create",
-    /// Reads one.
-    ResourceRead => "resource_read",
-    /// Says something about the program itself.
-    FeedbackSubmit => "feedback_submit",
-    /// Lets the team vote.
-    ProposalCreate => "proposal_create",
-    /// Votes.
-    Vote => "vote",
-    /// Shows what is voted on.
-    ProposalStatus => "proposal_status",
-    /// Takes a proposal back.
-    ProposalCancel => "proposal_cancel",
-    /// Asks a person.
-    AskHuman => "ask_human",
-    /// Lists instances.
-    WorkflowList => "workflow_list",
-    /// Lists runs.
-    RunList => "run_list",
-    /// Shows one.
-    RunStatus => "run_status",
-    /// Starts one from a file.
-    RunStart => "run_start",
-    /// Ends one.
-    RunStop => "run_stop",
-    /// Lets a paused one go on.
-    RunResume => "run_resume",
-    /// Explains an agent.
-    AgentShow => "agent_show",
-    /// Lets one join.
-    AgentNew => "agent_new",
-    /// Wakes one no more.
-    AgentStop => "agent_stop",
-    /// Wakes one again.
-    AgentResume => "agent_resume",
-    /// Takes one out of its run.
-    AgentRemove => "agent_remove",
+word_enum! {
+    /// A tool of the daemon.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ToolName {
+        /// Writes to the channel.
+        ChannelSend => "channel_send",
+        /// Reads it.
+        ChannelRead => "channel_read",
+        /// Shows what came since the turn began.
+        InboxCheck => "inbox_check",
+        /// Takes some of that into the turn.
+        InboxAck => "inbox_ack",
+        /// Lists the team.
+        WorkflowAgents => "workflow_agents",
+        /// Reads a document.
+        DocumentRead => "document_read",
+        /// Writes one, new or whole.
+        DocumentWrite => "document_write",
+        /// Adds to one.
+        DocumentAppend => "document_append",
+        /// Lists them.
+        DocumentList => "document_list",
+        /// Writes one that must not be there yet.
+        DocumentCreate => "document_create",
+        /// Suggests a change to one that another agent owns.
+        DocumentSuggest => "document_suggest",
+        /// Accepts or rejects what was suggested.
+        SuggestionAnswer => "suggestion_answer",
+        /// Keeps a long text.
+        ResourceCreate => "resource_create",
+        /// Reads one.
+        ResourceRead => "resource_read",
+        /// Says something about the program itself.
+        FeedbackSubmit => "feedback_submit",
+        /// Lets the team vote.
+        ProposalCreate => "proposal_create",
+        /// Votes.
+        Vote => "vote",
+        /// Shows what is voted on.
+        ProposalStatus => "proposal_status",
+        /// Takes a proposal back.
+        ProposalCancel => "proposal_cancel",
+        /// Asks a person.
+        AskHuman => "ask_human",
+        /// Lists instances.
+        WorkflowList => "workflow_list",
+        /// Lists runs.
+        RunList => "run_list",
+        /// Shows one.
+        RunStatus => "run_status",
+        /// Starts one from a file.
+        RunStart => "run_start",
+        /// Ends one.
+        RunStop => "run_stop",
+        /// Lets a paused one go on.
+        RunResume => "run_resume",
+        /// Explains an agent.
+        AgentShow => "agent_show",
+        /// Lets one join.
+        AgentNew => "agent_new",
+        /// Wakes one no more.
+        AgentStop => "agent_stop",
+        /// Wakes one again.
+        AgentResume => "agent_resume",
+        /// Takes one out of its run.
+        AgentRemove => "agent_remove",
+    }
 }
 
 impl ToolName {

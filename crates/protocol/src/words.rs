@@ -18,4 +18,22 @@ macro_rules! words {
     )*};
 }
 
-pub(crate) use words;
+/// Defines an enum that is one word each, and can be listed.
+macro_rules! word_enum {
+    ($(#[$attribute:meta])* pub enum $name:ident { $($(#[$about:meta])* $arm:ident => $word:literal),* $(,)? }) => {
+        $(#[$attribute])*
+        pub enum $name { $($(#[$about])* $arm),* }
+
+        impl $name {
+            /// Every one, in the order in which they are listed.
+            pub const ALL: &[Self] = &[$(Self::$arm),*];
+
+            /// Its word on the wire and on the command line.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$arm => $word),* }
+            }
+        }
+    };
+}
+
+pub(crate) use {word_enum, words};

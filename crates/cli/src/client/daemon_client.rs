@@ -14,6 +14,7 @@ use agent_worker_protocol::{
         ShutdownMode, ShutdownRequest, TokenCreated, TokenRequest, TokenView,
     },
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 pub(crate) use self::operations::StopGrace;
@@ -292,6 +293,9 @@ impl From<DialError> for CliError {
     }
 }
 
+/// The characters that are encoded: all but the unreserved ones of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// A path with its query, written piece by piece.
 struct UrlBuilder(String);
 
@@ -315,16 +319,7 @@ impl UrlBuilder {
 
 /// Percent-encodes everything that might mean something in an address.
 fn percent_encode(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                escaped.push(char::from(byte));
-            }
-            _ => escaped.extend(format!("%{byte:02X}").chars()),
-        }
-    }
-    escaped
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@
 use std::{
     ffi::OsString,
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
+use agent_worker_host::{Durability, write_atomically};
 use agent_worker_protocol::{RunId, Target, hash};
 use serde::{Deserialize, Serialize};
 
@@ -107,11 +108,7 @@ pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    let fresh = path.with_extension(format!("{}.new", std::process::id()));
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-    io::Write::write_all(&mut file, text)?;
-    fs::rename(&fresh, path)
+    write_atomically(path, text, Durability::Process)
 }
 
 /// What is not there need not be removed.

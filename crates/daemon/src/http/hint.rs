@@ -6,26 +6,9 @@ use crate::hint::{limit_hint, limits_json, neutral_hint};
 
 /// The next thing an HTTP client can try.
 pub(crate) fn hint(problem: &Problem) -> Option<String> {
-    let details = problem.details.as_deref()?;
-    let hint = match details {
-        ProblemDetails::UnknownTarget { .. } => "`GET /workflows?all=true` lists them".to_owned(),
-        ProblemDetails::UnknownAgent { suggestion: None, .. } => {
-            "`GET /agents` lists the agents".to_owned()
-        }
-        ProblemDetails::NoRun { instance } if instance.is_global() => {
-            "add a standalone agent with `POST /agents`".to_owned()
-        }
-        ProblemDetails::NoRun { .. } => "start it again with `POST /runs`".to_owned(),
-        ProblemDetails::AlreadyRunning { .. } => {
-            "`POST /runs/{id}/stop` ends it, `replace` ends it first, another `tag` starts a second instance"
-                .to_owned()
-        }
+    let hint = match problem.details.as_deref()? {
         ProblemDetails::WrongRunState { instance } => {
             format!("`GET /runs?target=@{instance}` shows its state")
-        }
-        ProblemDetails::PermanentRun => {
-            "`GET /agents?target=@global` lists its agents, `DELETE /agents/{target}` removes one"
-                .to_owned()
         }
         ProblemDetails::LimitReached { mode, needs, .. } => {
             let resume = format!("`POST /runs/{{id}}/resume` with {}", limits_json(needs));
@@ -37,38 +20,54 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
         ProblemDetails::NoDeadLetter { instance, .. } => {
             format!("`GET /dead?target=@{instance}` lists the dead letters")
         }
-        ProblemDetails::TextTooLarge { .. } => {
-            "put the rest into a resource with `POST /resources`".to_owned()
-        }
-        ProblemDetails::StaleRevision { .. } => {
-            "read it, then write with its revision as `base_revision`".to_owned()
-        }
-        ProblemDetails::RevisionNotRead { .. } => "read it first, then write again".to_owned(),
         ProblemDetails::NotOwner { owner } => {
             format!("suggest the change to @{owner} with `POST /suggestions`")
-        }
-        ProblemDetails::SuggestionNotNeeded => {
-            "write it with `POST /documents/{path}`".to_owned()
         }
         ProblemDetails::NoVote { proposal } => format!(
             "the electorate was fixed when the proposal was made: `GET /proposals/{proposal}`"
         ),
+        ProblemDetails::RunContinues { run } => format!("ask again later: `GET /runs/{run}`"),
+        other => {
+            return fixed_hint(other).map(str::to_owned).or_else(|| neutral_hint(other));
+        }
+    };
+    Some(hint)
+}
+
+/// A hint that is the same for every problem of its kind.
+fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
+    let hint = match details {
+        ProblemDetails::UnknownTarget { .. } => "`GET /workflows?all=true` lists them",
+        ProblemDetails::UnknownAgent { suggestion: None, .. } => "`GET /agents` lists the agents",
+        ProblemDetails::NoRun { instance } if instance.is_global() => {
+            "add a standalone agent with `POST /agents`"
+        }
+        ProblemDetails::NoRun { .. } => "start it again with `POST /runs`",
+        ProblemDetails::AlreadyRunning { .. } => {
+            "`POST /runs/{id}/stop` ends it, `replace` ends it first, another `tag` starts a second instance"
+        }
+        ProblemDetails::PermanentRun => {
+            "`GET /agents?target=@global` lists its agents, `DELETE /agents/{target}` removes one"
+        }
+        ProblemDetails::TextTooLarge { .. } => {
+            "put the rest into a resource with `POST /resources`"
+        }
+        ProblemDetails::StaleRevision { .. } => {
+            "read it, then write with its revision as `base_revision`"
+        }
+        ProblemDetails::RevisionNotRead { .. } => "read it first, then write again",
+        ProblemDetails::SuggestionNotNeeded => "write it with `POST /documents/{path}`",
         ProblemDetails::OtherDatabase { .. } => {
             "restore `context.config.db`, or delete the instance with `POST /workflows/remove`"
-                .to_owned()
         }
         ProblemDetails::OutcomeUnknown => {
-            "send it again with the same `Idempotency-Key`: it then happens once".to_owned()
+            "send it again with the same `Idempotency-Key`: it then happens once"
         }
         ProblemDetails::DamagedRow => {
             "everything else can be read and exported; `GET /doctor` lists every damaged row"
-                .to_owned()
         }
-        ProblemDetails::KeyReused => {
-            "use a new `Idempotency-Key` for a new request".to_owned()
-        }
-        ProblemDetails::RunContinues { run } => format!("ask again later: `GET /runs/{run}`"),
-        other => return neutral_hint(other),
+        ProblemDetails::KeyReused => "use a new `Idempotency-Key` for a new request",
+        _ => return None,
     };
     Some(hint)
 }

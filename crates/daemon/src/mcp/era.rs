@@ -151,7 +151,7 @@ fn incomplete_meta_error(message: &McpRpcRequest) -> McpRpcError {
     let missing =
         [("protocolVersion", version), ("clientCapabilities", has_complete_meta(message))];
     let missing = missing.iter().filter(|(_, there)| !there);
-    let missing: Vec<_> = missing.map(|(key, _)| format!("{}{key}", META_PREFIX)).collect();
+    let missing: Vec<_> = missing.map(|(key, _)| format!("{META_PREFIX}{key}")).collect();
     let why = format!("`_meta` lacks {}", missing.join(" and "));
     McpRpcError::new(StatusCode::BAD_REQUEST, INVALID_PARAMS, why)
 }
@@ -169,8 +169,7 @@ mod tests {
     fn what_stands_twice_in_a_head_agrees_with_nothing() {
         let body = format!(
             r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "x", "_meta":
-                {{"{meta}protocolVersion": "{STATELESS_REVISION}", "{meta}clientCapabilities": {{}}}}}}}}"#,
-            meta = META_PREFIX
+                {{"{META_PREFIX}protocolVersion": "{STATELESS_REVISION}", "{META_PREFIX}clientCapabilities": {{}}}}}}}}"#
         );
         let message = rpc::parse_request(body.as_bytes()).unwrap();
         let mut headers = HeaderMap::new();

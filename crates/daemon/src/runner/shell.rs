@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{ATTEMPT_MARKER, descendants, marked_processes};
+use agent_worker_host::{
+    ATTEMPT_MARKER, Durability, descendants, marked_processes, write_atomically,
+};
 use agent_worker_kernel::{ShellCommand, ShellOutcome};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
@@ -16,7 +18,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{ProcessRunner, write_private};
+use super::ProcessRunner;
 use crate::home;
 
 /// The most that is kept of what a command prints; one byte more than a value may have.
@@ -50,7 +52,7 @@ impl ProcessRunner {
         stop: &CancellationToken,
     ) -> io::Result<ShellOutcome> {
         let script = folder.join("script");
-        write_private(&script, command.prepared.script.as_bytes())?;
+        write_atomically(&script, command.prepared.script.as_bytes(), Durability::Machine)?;
         let mark = command.run.to_string();
         let mut shell = Command::new(&command.program);
         shell
@@ -66,7 +68,7 @@ impl ProcessRunner {
             .stderr(Stdio::piped());
         for (n, file) in command.prepared.files.iter().enumerate() {
             let path = folder.join(format!("value-{n}"));
-            write_private(&path, file.value.as_bytes())?;
+            write_atomically(&path, file.value.as_bytes(), Durability::Machine)?;
             shell.env(&file.variable, path);
         }
         let (mut child, pid) = self.children.spawn(&mut shell)?;
