@@ -130,7 +130,7 @@ async fn mark_status(
 ) -> Result<MarkStatus, agent_worker_kernel::Error> {
     // Whatever it names, it is nothing of ours.
     let Ok(mark) = mark.parse() else { return Ok(MarkStatus::Foreign) };
-    Ok(match kernel.principal_by_mark(mark).await? {
+    Ok(match kernel.tokens().principal_by_mark(mark).await? {
         Some(Principal::Agent(_)) => MarkStatus::Live(mark),
         Some(Principal::User | Principal::Client(_) | Principal::Anonymous) => MarkStatus::Ended,
         None => MarkStatus::Foreign,

@@ -37,25 +37,29 @@ const APPROVAL_POLL_TIMEOUT: Duration = Duration::from_secs(40);
 const PRESENCE_GRACE: Duration = Duration::from_secs(5);
 const NO_APPROVER: &str = "nobody is there to approve it";
 
-impl Kernel {
+/// Decides requests for approval.
+#[derive(Clone, Copy)]
+pub struct Approvals<'k>(pub(crate) &'k Kernel);
+
+impl Approvals<'_> {
     /// Says whether a call of an attempt may happen, as soon as that is known.
     pub async fn permit_call(
-        &self,
+        self,
         who: &Principal,
         attempt: AttemptId,
         request: PermitRequest,
     ) -> Result<PermitReply> {
         let agent = who.require_own_attempt(attempt)?;
-        self.live_state.record_report(attempt);
+        self.0.live_state.record_report(attempt);
         size_limits::check("the name of a call", request.call.len(), MAX_CALL_NAME_BYTES)?;
-        let run_context = self.run_context(agent.run).await?;
+        let run_context = self.0.run_context(agent.run).await?;
         let settings = run_context.agent(&agent.fence.agent)?;
         let rules = &settings.permissions;
         let cwd = run_context.cwd_of(settings);
         let PermitRequest { call, tool, args } = request;
         let stance = {
             let here =
-                PathContext { cwd: &cwd, resolve_link: &|path| self.runner.link_target(path) };
+                PathContext { cwd: &cwd, resolve_link: &|path| self.0.runner.link_target(path) };
             stance(rules, &tool, &args, &here)
         };
         match stance {
@@ -70,11 +74,51 @@ impl Kernel {
                     MAX_ARGUMENT_BYTES,
                 )?;
                 let new = NewApproval { call, tool, args, on_ask: rules.on_ask };
-                self.wait_for_approval(&run_context, agent, new).await
+                self.0.wait_for_approval(&run_context, agent, new).await
             }
         }
     }
 
+    /// Approves or denies what an agent asks for.
+    pub async fn answer(
+        self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        id: ApprovalId,
+        consent: Consent,
+        request: ConsentRequest,
+    ) -> Result<ApprovalView> {
+        if let Principal::Agent(_) = who {
+            return Err(Error::Forbidden("what an agent asks for is approved by a person"));
+        }
+        who.require(Permission::Approve)?;
+        let selector = InstanceSelector { target: request.target, project: request.project };
+        let (instance, _) = self.0.live_instance(who, &selector).await?;
+        let asked = self.0.store.approval_list(instance.id, ApprovalQuery::One(id)).await?.pop();
+        let asked = asked.ok_or(Error::Store(StoreError::NotFound("approval")))?;
+        let reason = request.reason.filter(|reason| !reason.trim().is_empty());
+        size_limits::check("a reason", reason.as_ref().map_or(0, String::len), MAX_REASON_BYTES)?;
+        let (by, now) = (who.author_with_key(key)?, self.0.now());
+        self.0.store.approval_answer(by, instance.id, id, consent, reason, now).await?;
+        Ok(ApprovalView { answer: Some(consent), ..approval_view(&instance, asked) })
+    }
+
+    /// Lists what agents want to do and wait for.
+    pub async fn list(
+        self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        scope: ListingScope,
+    ) -> Result<Vec<ApprovalView>> {
+        let mut views = Vec::new();
+        for instance in self.0.instances_in_scope(who, selector, scope).await? {
+            views.extend(self.0.approvals_of(&instance).await?);
+        }
+        Ok(views)
+    }
+}
+
+impl Kernel {
     /// Asks a person, and waits a while for the answer.
     async fn wait_for_approval(
         &self,
@@ -127,44 +171,6 @@ impl Kernel {
             Ok(_) | Err(StoreError::ApprovalAnswered(..)) => Ok(()),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Approves or denies what an agent asks for.
-    pub async fn approval_answer(
-        &self,
-        who: &Principal,
-        key: Option<EffectKey>,
-        id: ApprovalId,
-        consent: Consent,
-        request: ConsentRequest,
-    ) -> Result<ApprovalView> {
-        if let Principal::Agent(_) = who {
-            return Err(Error::Forbidden("what an agent asks for is approved by a person"));
-        }
-        who.require(Permission::Approve)?;
-        let selector = InstanceSelector { target: request.target, project: request.project };
-        let (instance, _) = self.live_instance(who, &selector).await?;
-        let asked = self.store.approval_list(instance.id, ApprovalQuery::One(id)).await?.pop();
-        let asked = asked.ok_or(Error::Store(StoreError::NotFound("approval")))?;
-        let reason = request.reason.filter(|reason| !reason.trim().is_empty());
-        size_limits::check("a reason", reason.as_ref().map_or(0, String::len), MAX_REASON_BYTES)?;
-        let (by, now) = (who.author_with_key(key)?, self.now());
-        self.store.approval_answer(by, instance.id, id, consent, reason, now).await?;
-        Ok(ApprovalView { answer: Some(consent), ..approval_view(&instance, asked) })
-    }
-
-    /// Lists what agents want to do and wait for.
-    pub async fn approval_list(
-        &self,
-        who: &Principal,
-        selector: &InstanceSelector,
-        scope: ListingScope,
-    ) -> Result<Vec<ApprovalView>> {
-        let mut views = Vec::new();
-        for instance in self.instances_in_scope(who, selector, scope).await? {
-            views.extend(self.approvals_of(&instance).await?);
-        }
-        Ok(views)
     }
 
     /// The open requests of an instance.

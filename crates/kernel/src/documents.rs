@@ -28,18 +28,22 @@ use crate::{
 pub(crate) const MAX_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
 const MAX_REVISIONS: u32 = 1_000;
 
-impl Kernel {
+/// Reads and writes the documents of an instance.
+#[derive(Clone, Copy)]
+pub struct DocumentLibrary<'k>(pub(crate) &'k Kernel);
+
+impl DocumentLibrary<'_> {
     /// The document that is meant when none is named.
-    pub async fn document_default(
-        &self,
+    pub async fn default_path(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<DocumentNamed> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
+        let instance = self.0.resolve_instance(who, selector).await?;
         let file = match instance.live.or(instance.last) {
             Some(run) => {
-                self.run_context(run).await?.script.workflow.context.layout.document.clone()
+                self.0.run_context(run).await?.script.workflow.context.layout.document.clone()
             }
             None => DocumentPath::default(),
         };
@@ -47,18 +51,18 @@ impl Kernel {
     }
 
     /// Reads a document: its newest revision, or an older one.
-    pub async fn document_read(
-        &self,
+    pub async fn read(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         file: DocumentPath,
         at: Option<Revision>,
     ) -> Result<DocumentText> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
+        let instance = self.0.resolve_instance(who, selector).await?;
         if is_decisions(&file) {
             let DecisionsDocument { count, content, .. } =
-                self.decisions_document(instance.id).await?;
+                self.0.decisions_document(instance.id).await?;
             let (revision, author) = (Revision::new(count), "system".to_owned());
             if at.is_some_and(|at| at != revision) {
                 return Err(StoreError::NotFound("revision").into());
@@ -68,53 +72,39 @@ impl Kernel {
         let found = match (who, at) {
             // What it writes next follows what it read here.
             (Principal::Agent(attempt), None) => {
-                self.store.document_show(attempt.fence.clone(), file).await?
+                self.0.store.document_show(attempt.fence.clone(), file).await?
             }
-            _ => self.store.document_get(instance.id, file, at).await?,
+            _ => self.0.store.document_get(instance.id, file, at).await?,
         };
         let Document { info, content } = found.ok_or(StoreError::NotFound("document"))?;
         Ok(DocumentText { file: info.path, revision: info.revision, author: info.author, content })
     }
 
     /// Lists the documents.
-    pub async fn document_list(
-        &self,
+    pub async fn list(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<Vec<DocumentEntry>> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
-        let list = self.store.document_list(instance.id).await?;
+        let instance = self.0.resolve_instance(who, selector).await?;
+        let list = self.0.store.document_list(instance.id).await?;
         let mut list: Vec<_> = list.into_iter().map(document_entry).collect();
-        list.extend(self.decisions_entry(instance.id).await?);
+        list.extend(self.0.decisions_entry(instance.id).await?);
         list.sort_by(|one, other| one.file.as_str().cmp(other.file.as_str()));
         Ok(list)
     }
 
-    /// What was decided, as an entry of a list; none while nothing was.
-    async fn decisions_entry(&self, workflow: WorkflowId) -> Result<Option<DocumentEntry>> {
-        let DecisionsDocument { count, content, last } = self.decisions_document(workflow).await?;
-        let (Some(written), Ok(file)) = (last, DECISIONS_FILE.parse()) else { return Ok(None) };
-        Ok(Some(DocumentEntry {
-            file,
-            revision: Revision::new(count),
-            author: "system".to_owned(),
-            attempt: None,
-            bytes: content.len() as u64,
-            written,
-        }))
-    }
-
     /// Lists a document's revisions, newest first.
-    pub async fn document_history(
-        &self,
+    pub async fn history(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         file: DocumentPath,
     ) -> Result<Vec<DocumentEntry>> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
-        let revisions = self.store.document_history(instance.id, file, MAX_REVISIONS).await?;
+        let instance = self.0.resolve_instance(who, selector).await?;
+        let revisions = self.0.store.document_history(instance.id, file, MAX_REVISIONS).await?;
         if revisions.is_empty() {
             return Err(StoreError::NotFound("document").into());
         }
@@ -122,23 +112,23 @@ impl Kernel {
     }
 
     /// What changed in a document between two of its revisions: by default what the newest changed.
-    pub async fn document_diff(
-        &self,
+    pub async fn diff(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         file: DocumentPath,
         between: (Option<Revision>, Option<Revision>),
     ) -> Result<DocumentDiff> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
-        let found = self.store.document_get(instance.id, file.clone(), between.1).await?;
+        let instance = self.0.resolve_instance(who, selector).await?;
+        let found = self.0.store.document_get(instance.id, file.clone(), between.1).await?;
         let after = found.ok_or(StoreError::NotFound("revision"))?;
         let to = after.info.revision;
         let from = between.0.unwrap_or(Revision::new(to.get() - 1));
         let before = if from == Revision::new(0) {
             String::new()
         } else {
-            let found = self.store.document_get(instance.id, file.clone(), Some(from)).await?;
+            let found = self.0.store.document_get(instance.id, file.clone(), Some(from)).await?;
             found.ok_or(StoreError::NotFound("revision"))?.content
         };
         let names = [format!("{file} {from}"), format!("{file} {to}")];
@@ -149,8 +139,8 @@ impl Kernel {
     }
 
     /// Writes a document: a new one, the next revision of a known one, or more of one.
-    pub async fn document_write(
-        &self,
+    pub async fn write(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         selector: &InstanceSelector,
@@ -166,10 +156,10 @@ impl Kernel {
             ));
         }
         for tool in write_tools(base) {
-            self.pass_gate(who, *tool).await?;
+            self.0.pass_gate(who, *tool).await?;
         }
-        let (instance, run) = self.live_instance(who, selector).await?;
-        self.run_context(run).await?.require_documents()?;
+        let (instance, run) = self.0.live_instance(who, selector).await?;
+        self.0.run_context(run).await?.require_documents()?;
         if file.as_str().ends_with(CONFLICT_SUFFIX) {
             let why =
                 format!("names that end in {CONFLICT_SUFFIX} are for what could not be merged");
@@ -183,9 +173,25 @@ impl Kernel {
             max_bytes: MAX_DOCUMENT_BYTES,
         };
         let once =
-            self.store.document_put(by, write, self.now()).await.map_err(document_too_long)?;
+            self.0.store.document_put(by, write, self.0.now()).await.map_err(document_too_long)?;
         let deduplicated = once.is_deduplicated();
         Ok(DocumentWritten { file, revision: once.value(), deduplicated })
+    }
+}
+
+impl Kernel {
+    /// What was decided, as an entry of a list; none while nothing was.
+    async fn decisions_entry(&self, workflow: WorkflowId) -> Result<Option<DocumentEntry>> {
+        let DecisionsDocument { count, content, last } = self.decisions_document(workflow).await?;
+        let (Some(written), Ok(file)) = (last, DECISIONS_FILE.parse()) else { return Ok(None) };
+        Ok(Some(DocumentEntry {
+            file,
+            revision: Revision::new(count),
+            author: "system".to_owned(),
+            attempt: None,
+            bytes: content.len() as u64,
+            written,
+        }))
     }
 }
 

@@ -20,16 +20,58 @@ use crate::{
     scheduling::{limits, run_step},
 };
 
-impl Kernel {
+/// Starts, pauses, stops and shows runs.
+#[derive(Clone, Copy)]
+pub struct Runs<'k>(pub(crate) &'k Kernel);
+
+impl Runs<'_> {
     /// Makes a run and begins its setup. From here on it is durable. Carried out even if whoever asked goes away.
-    pub async fn run_new(&self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
+    pub async fn create(self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
         who.require(Permission::Run)?;
-        let (kernel, who) = (self.clone(), who.clone());
-        self.scheduler
+        let (kernel, who) = (self.0.clone(), who.clone());
+        self.0
+            .scheduler
             .run_to_completion(async move { kernel.create_run(&who, request).await })
             .await
     }
 
+    /// Leases nothing more in a run until it is resumed; live turns finish.
+    pub async fn pause(self, who: &Principal, run: RunId) -> Result<RunView> {
+        who.require(Permission::Run)?;
+        let row = self.0.require_run(who, run).await?;
+        self.0.store.run_settle(run, Box::new(run_step::pause_step), self.0.now()).await?;
+        // Who may pause it is told how it stands then, whatever else they may.
+        let view = self.0.current_run_view(run).await?;
+        match view.state {
+            RunState::Paused { .. } => Ok(view),
+            RunState::Ended { .. } => Err(Error::NoRun(row.instance)),
+            RunState::Setup | RunState::Electing | RunState::Running => {
+                Err(Error::NotRunning(row.instance))
+            }
+        }
+    }
+
+    /// Lets a paused run go on, with what `request` gives it more of. Carried out even if whoever asked goes away.
+    pub async fn resume(
+        self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        run: RunId,
+        request: ResumeRequest,
+    ) -> Result<RunView> {
+        who.require(Permission::Run)?;
+        if request != ResumeRequest::default() {
+            who.require(Permission::Limits)?;
+        }
+        let (kernel, who) = (self.0.clone(), who.clone());
+        self.0
+            .scheduler
+            .run_to_completion(async move { kernel.resume_run(&who, key, run, request).await })
+            .await
+    }
+}
+
+impl Kernel {
     async fn create_run(&self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
         if self.is_draining() {
             return Err(Error::Draining);
@@ -91,40 +133,6 @@ impl Kernel {
             Ok(_) | Err(Error::Store(StoreError::NoRun)) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    /// Leases nothing more in a run until it is resumed; live turns finish.
-    pub async fn run_pause(&self, who: &Principal, run: RunId) -> Result<RunView> {
-        who.require(Permission::Run)?;
-        let row = self.require_run(who, run).await?;
-        self.store.run_settle(run, Box::new(run_step::pause_step), self.now()).await?;
-        // Who may pause it is told how it stands then, whatever else they may.
-        let view = self.current_run_view(run).await?;
-        match view.state {
-            RunState::Paused { .. } => Ok(view),
-            RunState::Ended { .. } => Err(Error::NoRun(row.instance)),
-            RunState::Setup | RunState::Electing | RunState::Running => {
-                Err(Error::NotRunning(row.instance))
-            }
-        }
-    }
-
-    /// Lets a paused run go on, with what `request` gives it more of. Carried out even if whoever asked goes away.
-    pub async fn run_resume(
-        &self,
-        who: &Principal,
-        key: Option<EffectKey>,
-        run: RunId,
-        request: ResumeRequest,
-    ) -> Result<RunView> {
-        who.require(Permission::Run)?;
-        if request != ResumeRequest::default() {
-            who.require(Permission::Limits)?;
-        }
-        let (kernel, who) = (self.clone(), who.clone());
-        self.scheduler
-            .run_to_completion(async move { kernel.resume_run(&who, key, run, request).await })
-            .await
     }
 
     async fn resume_run(

@@ -5,6 +5,8 @@ pub(crate) mod events;
 mod imminent_change;
 pub(crate) mod stats;
 
+use crate::runs::Runs;
+use crate::runs::members::Agents;
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -56,24 +58,28 @@ pub struct ActivityCounts {
     pub attempts: u32,
 }
 
-impl Kernel {
+/// Reports the state of the store and of the scheduler.
+#[derive(Clone, Copy)]
+pub struct KernelHealth<'k>(pub(crate) &'k Kernel);
+
+impl Runs<'_> {
     /// One run.
-    pub async fn run_view(&self, who: &Principal, run: RunId) -> Result<RunView> {
+    pub async fn view(self, who: &Principal, run: RunId) -> Result<RunView> {
         who.require(Permission::Read)?;
-        self.require_run(who, run).await?;
-        self.current_run_view(run).await
+        self.0.require_run(who, run).await?;
+        self.0.current_run_view(run).await
     }
 
     /// The runs of a target, of the caller's project, or all; newest first.
-    pub async fn run_views(
-        &self,
+    pub async fn list(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
     ) -> Result<Vec<RunView>> {
         let mut rows = Vec::new();
-        for instance in self.instances_in_scope(who, selector, scope).await? {
-            rows.extend(self.store.run_list(RunQuery::OfInstance(instance.id, MAX_RUNS)).await?);
+        for instance in self.0.instances_in_scope(who, selector, scope).await? {
+            rows.extend(self.0.store.run_list(RunQuery::OfInstance(instance.id, MAX_RUNS)).await?);
         }
         rows.sort_by_key(|row| (!row.state.is_live(), std::cmp::Reverse(row.started)));
         // Those that go on are never cut off.
@@ -81,23 +87,25 @@ impl Kernel {
         rows.truncate(live.max(MAX_RUNS as usize));
         let mut views = Vec::new();
         for row in rows {
-            views.push(self.current_run_view(row.id).await?);
+            views.push(self.0.current_run_view(row.id).await?);
         }
         Ok(views)
     }
+}
 
+impl Agents<'_> {
     /// The agents of a target, of the caller's project, or all.
-    pub async fn agent_views(
-        &self,
+    pub async fn list(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
     ) -> Result<Vec<AgentView>> {
         let mut views = Vec::new();
         let wanted = selector.target.as_ref().and_then(|target| target.agent.as_ref());
-        for instance in self.instances_in_scope(who, selector, scope).await? {
+        for instance in self.0.instances_in_scope(who, selector, scope).await? {
             let Some(run) = instance.live.or(instance.last) else { continue };
-            views.extend(self.agent_views_of(&self.store.run_snapshot(run).await?));
+            views.extend(self.0.agent_views_of(&self.0.store.run_snapshot(run).await?));
         }
         views.retain(|view| wanted.is_none_or(|name| *name == view.name));
         match (wanted, &selector.target) {
@@ -107,33 +115,37 @@ impl Kernel {
             _ => Ok(views),
         }
     }
+}
 
+impl KernelHealth<'_> {
     /// How much is going on.
-    pub async fn activity_counts(&self) -> Result<ActivityCounts> {
-        let runs = self.store.run_list(RunQuery::Live).await?.len();
-        let attempts = self.scheduler.worker_count();
+    pub async fn activity_counts(self) -> Result<ActivityCounts> {
+        let runs = self.0.store.run_list(RunQuery::Live).await?.len();
+        let attempts = self.0.scheduler.worker_count();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Ok(ActivityCounts { runs: count(runs), attempts: count(attempts) })
     }
 
     /// Writes to disk, to know that writes go through; what went through a moment ago still counts, unless a write has
     /// failed since.
-    pub async fn check_store_writes(&self) -> Result<()> {
-        if self.live_state.has_recent_store_write(STORE_CHECK_VALIDITY)
-            && self.faults().await?.is_empty()
+    pub async fn check_writes(self) -> Result<()> {
+        if self.0.live_state.has_recent_store_write(STORE_CHECK_VALIDITY)
+            && self.0.health().faults().await?.is_empty()
         {
             return Ok(());
         }
-        self.store.heartbeat_put(self.now().store).await?;
-        self.live_state.record_store_write();
+        self.0.store.heartbeat_put(self.0.now().store).await?;
+        self.0.live_state.record_store_write();
         Ok(())
     }
 
     /// The databases that refuse writes.
-    pub async fn faults(&self) -> Result<Vec<StoreFault>> {
-        Ok(self.store.fault_list().await?)
+    pub async fn faults(self) -> Result<Vec<StoreFault>> {
+        Ok(self.0.store.fault_list().await?)
     }
+}
 
+impl Kernel {
     /// The instances a caller means: one by its name, else those that are near, else all.
     pub(crate) async fn instances_in_scope(
         &self,

@@ -143,13 +143,13 @@ async fn resolve_principal(
     peer: Option<Peer>,
 ) -> Result<Principal, ProblemResponse> {
     if let Some(token) = token(headers)? {
-        return Ok(app.kernel.principal_by_token(token).await?);
+        return Ok(app.kernel.tokens().principal_by_token(token).await?);
     }
     match peer {
         Some(Peer::Socket(Caller::User)) => Ok(Principal::User),
         // Asked each time: the attempt may have ended since the connection was made.
         Some(Peer::Socket(Caller::Attempt(attempt))) => {
-            Ok(app.kernel.principal_by_mark(attempt).await?.unwrap_or(Principal::Anonymous))
+            Ok(app.kernel.tokens().principal_by_mark(attempt).await?.unwrap_or(Principal::Anonymous))
         }
         Some(Peer::Socket(Caller::Foreign | Caller::Nobody) | Peer::Network) | None => {
             Ok(Principal::Anonymous)

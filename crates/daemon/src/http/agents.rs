@@ -43,7 +43,7 @@ pub(super) async fn list(
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<AgentView>> {
     let breadth = scope.breadth();
-    Ok(Json(app.kernel.agent_views(&who, &scope.into_target(), breadth).await?))
+    Ok(Json(app.kernel.agents().list(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /agents`
@@ -55,7 +55,7 @@ pub(super) async fn join(
 ) -> HandlerResult<AgentView> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("agent_new", args)?;
-    Ok(Json(app.kernel.agent_new(&who, key, request).await?))
+    Ok(Json(app.kernel.agents().create(&who, key, request).await?))
 }
 
 /// `GET /agents/{target}`
@@ -65,7 +65,7 @@ pub(super) async fn show(
     UrlPath(target): UrlPath<Target>,
     UrlQuery(near): UrlQuery<ProjectQuery>,
 ) -> HandlerResult<AgentDetail> {
-    let agent = app.kernel.agent_detail(&who, &near.with_target(target)).await?;
+    let agent = app.kernel.agents().detail(&who, &near.with_target(target)).await?;
     Ok(Json(agent.into_detail(wakes_when)))
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn remove(
     UrlPath(target): UrlPath<Target>,
     UrlQuery(near): UrlQuery<ProjectQuery>,
 ) -> HandlerResult<AgentStopped> {
-    Ok(Json(app.kernel.agent_remove(&who, &near.with_target(target)).await?))
+    Ok(Json(app.kernel.agents().remove(&who, &near.with_target(target)).await?))
 }
 
 /// `POST /agents/{target}/stop`: answers when every process of it is gone.
@@ -87,9 +87,9 @@ pub(super) async fn stop(
     UrlQuery(near): UrlQuery<AgentStopQuery>,
 ) -> HandlerResult<AgentStopped> {
     let stopped = if near.now {
-        app.kernel.agent_stop_now(&who, &near.with_target(target)).await?
+        app.kernel.agents().stop_now(&who, &near.with_target(target)).await?
     } else {
-        app.kernel.agent_stop(&who, &near.with_target(target)).await?
+        app.kernel.agents().stop(&who, &near.with_target(target)).await?
     };
     Ok(Json(stopped))
 }
@@ -101,7 +101,7 @@ pub(super) async fn resume(
     UrlPath(target): UrlPath<Target>,
     UrlQuery(near): UrlQuery<ProjectQuery>,
 ) -> HandlerResult<AgentView> {
-    Ok(Json(app.kernel.agent_resume(&who, &near.with_target(target)).await?))
+    Ok(Json(app.kernel.agents().resume(&who, &near.with_target(target)).await?))
 }
 
 /// `GET /logs`
@@ -112,5 +112,5 @@ pub(super) async fn log(
 ) -> HandlerResult<LogReply> {
     let LogPageQuery { target, project, attempt, after } = page;
     let place = InstanceSelector { target, project };
-    Ok(Json(app.kernel.log_read(&who, &place, attempt, after).await?))
+    Ok(Json(app.kernel.agents().read_log(&who, &place, attempt, after).await?))
 }

@@ -51,7 +51,7 @@ pub(super) async fn list(
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<ApprovalView>> {
     let breadth = scope.breadth();
-    Ok(Json(app.kernel.approval_list(&who, &scope.into_target(), breadth).await?))
+    Ok(Json(app.kernel.approvals().list(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /approvals/{id}/approve`
@@ -63,7 +63,7 @@ pub(super) async fn approve(
     JsonBody(request): JsonBody<ConsentRequest>,
 ) -> HandlerResult<ApprovalView> {
     let key = key.effect("approve", || json!({ "approval": id, "request": request }))?;
-    Ok(Json(app.kernel.approval_answer(&who, key, id, Consent::Approved, request).await?))
+    Ok(Json(app.kernel.approvals().answer(&who, key, id, Consent::Approved, request).await?))
 }
 
 /// `POST /approvals/{id}/deny`
@@ -75,5 +75,5 @@ pub(super) async fn deny(
     JsonBody(request): JsonBody<ConsentRequest>,
 ) -> HandlerResult<ApprovalView> {
     let key = key.effect("deny", || json!({ "approval": id, "request": request }))?;
-    Ok(Json(app.kernel.approval_answer(&who, key, id, Consent::Denied, request).await?))
+    Ok(Json(app.kernel.approvals().answer(&who, key, id, Consent::Denied, request).await?))
 }

@@ -21,7 +21,7 @@ pub(super) async fn report(
     UrlPath(attempt): UrlPath<AttemptId>,
     JsonBody(request): JsonBody<EventsRequest>,
 ) -> HandlerResult<EventsReply> {
-    Ok(Json(app.kernel.attempt_report(&who, attempt, request).await?))
+    Ok(Json(app.kernel.attempts().report(&who, attempt, request).await?))
 }
 
 /// `POST /attempts/{id}/approvals`
@@ -31,5 +31,5 @@ pub(super) async fn permit(
     UrlPath(attempt): UrlPath<AttemptId>,
     JsonBody(request): JsonBody<PermitRequest>,
 ) -> HandlerResult<PermitReply> {
-    Ok(Json(app.kernel.permit_call(&who, attempt, request).await?))
+    Ok(Json(app.kernel.approvals().permit_call(&who, attempt, request).await?))
 }

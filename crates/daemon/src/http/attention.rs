@@ -21,7 +21,7 @@ pub(super) async fn list(
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<AttentionItem>> {
     let breadth = scope.breadth();
-    let items = app.kernel.attention(&who, &scope.into_target(), breadth).await?;
+    let items = app.kernel.attention().list(&who, &scope.into_target(), breadth).await?;
     Ok(Json(items.into_iter().map(|item| item.into_item(attention_hint)).collect()))
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn dead(
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<DeadLetter>> {
     let breadth = scope.breadth();
-    Ok(Json(app.kernel.dead_letter_list(&who, &scope.into_target(), breadth).await?))
+    Ok(Json(app.kernel.attention().dead_letters(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /dead/redrive`
@@ -44,7 +44,7 @@ pub(super) async fn redrive(
 ) -> HandlerResult<DeadReply> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("dead_redrive", args)?;
-    Ok(Json(app.kernel.dead_letter_resolve(&who, key, request, DeadLetterAction::Redrive).await?))
+    Ok(Json(app.kernel.attention().resolve_dead_letter(&who, key, request, DeadLetterAction::Redrive).await?))
 }
 
 /// `POST /dead/drop`
@@ -56,5 +56,5 @@ pub(super) async fn drop(
 ) -> HandlerResult<DeadReply> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("dead_drop", args)?;
-    Ok(Json(app.kernel.dead_letter_resolve(&who, key, request, DeadLetterAction::Drop).await?))
+    Ok(Json(app.kernel.attention().resolve_dead_letter(&who, key, request, DeadLetterAction::Drop).await?))
 }

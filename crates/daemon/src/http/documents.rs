@@ -40,7 +40,7 @@ pub(super) async fn list(
     Requester(who): Requester,
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<DocumentEntry>> {
-    Ok(Json(app.kernel.document_list(&who, &scope.into_target()).await?))
+    Ok(Json(app.kernel.documents().list(&who, &scope.into_target()).await?))
 }
 
 /// `GET /document`
@@ -49,7 +49,7 @@ pub(super) async fn default_document(
     Requester(who): Requester,
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<DocumentNamed> {
-    Ok(Json(app.kernel.document_default(&who, &scope.into_target()).await?))
+    Ok(Json(app.kernel.documents().default_path(&who, &scope.into_target()).await?))
 }
 
 /// `GET /documents/{path}`
@@ -61,7 +61,7 @@ pub(super) async fn read(
 ) -> HandlerResult<DocumentText> {
     let DocumentReadQuery { target, project, revision } = which;
     let place = InstanceSelector { target, project };
-    Ok(Json(app.kernel.document_read(&who, &place, file, revision).await?))
+    Ok(Json(app.kernel.documents().read(&who, &place, file, revision).await?))
 }
 
 /// `POST /documents/{path}`: replacing what one has not read is refused.
@@ -76,7 +76,7 @@ pub(super) async fn write(
     let base = write_base(request.mode, request.base_revision)?;
     let DocumentRequest { target, project, content, .. } = request;
     let place = InstanceSelector { target, project };
-    Ok(Json(app.kernel.document_write(&who, key, &place, file, content, base).await?))
+    Ok(Json(app.kernel.documents().write(&who, key, &place, file, content, base).await?))
 }
 
 /// `GET /revisions/{path}`
@@ -86,7 +86,7 @@ pub(super) async fn history(
     UrlPath(file): UrlPath<DocumentPath>,
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<DocumentEntry>> {
-    Ok(Json(app.kernel.document_history(&who, &scope.into_target(), file).await?))
+    Ok(Json(app.kernel.documents().history(&who, &scope.into_target(), file).await?))
 }
 
 /// Which revisions are compared.
@@ -112,7 +112,7 @@ pub(super) async fn diff(
 ) -> HandlerResult<DocumentDiff> {
     let DocumentDiffQuery { target, project, from, to } = between;
     let place = InstanceSelector { target, project };
-    Ok(Json(app.kernel.document_diff(&who, &place, file, (from, to)).await?))
+    Ok(Json(app.kernel.documents().diff(&who, &place, file, (from, to)).await?))
 }
 
 /// `GET /suggestions`
@@ -121,7 +121,7 @@ pub(super) async fn suggestions(
     Requester(who): Requester,
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<SuggestionView>> {
-    Ok(Json(app.kernel.suggestions(&who, &scope.into_target()).await?))
+    Ok(Json(app.kernel.suggestions().list(&who, &scope.into_target()).await?))
 }
 
 /// `POST /suggestions`
@@ -132,7 +132,7 @@ pub(super) async fn suggest(
     JsonBody(request): JsonBody<SuggestRequest>,
 ) -> HandlerResult<SuggestReply> {
     let key = key.effect("document_suggest", || json!(request))?;
-    Ok(Json(app.kernel.suggest(&who, key, request).await?))
+    Ok(Json(app.kernel.suggestions().create(&who, key, request).await?))
 }
 
 /// `POST /suggestions/{seq}`
@@ -145,7 +145,7 @@ pub(super) async fn answer_suggestion(
 ) -> HandlerResult<SuggestionView> {
     let args = || json!({ "suggestion": seq, "request": request });
     let key = key.effect("suggestion_answer", args)?;
-    Ok(Json(app.kernel.suggestion_answer(&who, key, seq, request).await?))
+    Ok(Json(app.kernel.suggestions().answer(&who, key, seq, request).await?))
 }
 
 /// What a write has to find there.

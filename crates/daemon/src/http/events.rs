@@ -86,7 +86,7 @@ pub(super) async fn watch_events(
             project: watch.project,
         }),
     };
-    let feed = app.kernel.watch(&who, watched, after).await?;
+    let feed = app.kernel.runs().watch(&who, watched, after).await?;
     let feed = if watch.person { feed.with_presence_of(&who) } else { feed };
     Ok(stream_feed(feed, &app.shutdown))
 }

@@ -17,7 +17,7 @@ pub(super) async fn submit(
     Requester(who): Requester,
     JsonBody(request): JsonBody<FeedbackRequest>,
 ) -> HandlerResult<FeedbackView> {
-    Ok(Json(app.kernel.feedback_submit(&who, None, request).await?))
+    Ok(Json(app.kernel.feedback().submit(&who, None, request).await?))
 }
 
 /// `GET /feedback`
@@ -25,5 +25,5 @@ pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
 ) -> HandlerResult<Vec<FeedbackView>> {
-    Ok(Json(app.kernel.feedback_list(&who).await?))
+    Ok(Json(app.kernel.feedback().list(&who).await?))
 }

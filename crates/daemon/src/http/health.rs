@@ -55,7 +55,7 @@ pub(super) async fn doctor(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
 ) -> HandlerResult<StoreReport> {
-    Ok(Json(app.kernel.store_check(&who).await?))
+    Ok(Json(app.kernel.health().check_store(&who).await?))
 }
 
 /// Whether the store takes writes at the moment.
@@ -91,12 +91,12 @@ impl From<String> for WriteRefusal {
 
 /// Tries a write.
 async fn probe_writes(app: &AppState) -> WriteHealth {
-    let failure = match tokio::time::timeout(PULSE_TIMEOUT, app.kernel.check_store_writes()).await {
+    let failure = match tokio::time::timeout(PULSE_TIMEOUT, app.kernel.health().check_writes()).await {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(error.to_string()),
         Err(_) => Some(format!("the disk did not take a write within {PULSE_TIMEOUT:?}")),
     };
-    let faults = app.kernel.faults().await.unwrap_or_default();
+    let faults = app.kernel.health().faults().await.unwrap_or_default();
     match (writes_from_faults(&faults), failure) {
         (writes @ WriteHealth::Refused(_), _) | (writes, None) => writes,
         (WriteHealth::Stored | WriteHealth::RefusedForTeams(_), Some(failure)) => {
@@ -123,7 +123,7 @@ fn writes_from_faults(faults: &[StoreFault]) -> WriteHealth {
 }
 
 async fn health_detail(app: &AppState, trouble: Option<WriteRefusal>) -> HealthDetail {
-    let (tally, trouble) = match app.kernel.activity_counts().await {
+    let (tally, trouble) = match app.kernel.health().activity_counts().await {
         Ok(tally) => (tally, trouble),
         // How it is must be told above all when nothing else can be read.
         Err(error) => (
@@ -143,8 +143,8 @@ async fn health_detail(app: &AppState, trouble: Option<WriteRefusal>) -> HealthD
         workers: tally.attempts,
         trouble,
         rescued: rescued.unwrap_or_default(),
-        damaged: app.kernel.damaged_rows().await,
-        tracking: app.kernel.process_tracking(),
+        damaged: app.kernel.health().damaged_rows().await,
+        tracking: app.kernel.health().process_tracking(),
     }
 }
 

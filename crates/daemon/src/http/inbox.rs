@@ -17,7 +17,7 @@ pub(super) async fn show(
     Requester(who): Requester,
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<InboxReply> {
-    Ok(Json(app.kernel.inbox_peek(&who, &scope.into_target()).await?))
+    Ok(Json(app.kernel.inbox().peek(&who, &scope.into_target()).await?))
 }
 
 /// `POST /inbox/ack`
@@ -26,6 +26,6 @@ pub(super) async fn ack(
     Requester(who): Requester,
     JsonBody(AckRequest { until }): JsonBody<AckRequest>,
 ) -> HandlerResult<AckReply> {
-    let with_this_turn = app.kernel.inbox_ack(&who, until).await?.with_this_turn;
+    let with_this_turn = app.kernel.inbox().ack(&who, until).await?.with_this_turn;
     Ok(Json(AckReply { with_this_turn }))
 }

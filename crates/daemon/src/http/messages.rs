@@ -57,7 +57,7 @@ pub(super) async fn send(
 ) -> HandlerResult<SendReply> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("channel_send", args)?;
-    Ok(Json(app.kernel.send(&who, key, request).await?))
+    Ok(Json(app.kernel.messages().send(&who, key, request).await?))
 }
 
 /// `GET /messages`
@@ -72,7 +72,7 @@ pub(super) async fn list(
     let since_seq = since.and_then(SinceFilter::seq);
     let reading = ChannelQuery { since: since_seq, limit, search, thread, all_runs, receipts };
     let mut reply =
-        app.kernel.messages(&who, &InstanceSelector { target, project }, reading).await?;
+        app.kernel.messages().list(&who, &InstanceSelector { target, project }, reading).await?;
     since.inspect(|since| since.retain_newer(&mut reply));
     Ok(Json(reply))
 }
@@ -84,5 +84,5 @@ pub(super) async fn receipts(
     UrlPath(seq): UrlPath<Seq>,
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<ReceiptsReply> {
-    Ok(Json(app.kernel.receipts(&who, &scope.into_target(), seq).await?))
+    Ok(Json(app.kernel.messages().receipts(&who, &scope.into_target(), seq).await?))
 }

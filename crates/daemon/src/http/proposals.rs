@@ -43,7 +43,7 @@ pub(super) async fn list(
 ) -> HandlerResult<ProposalsReply> {
     let ProposalListQuery { target, project, all } = which;
     let which = if all { ProposalFilter::All } else { ProposalFilter::Open };
-    Ok(Json(app.kernel.proposals(&who, &InstanceSelector { target, project }, which).await?))
+    Ok(Json(app.kernel.proposals().list(&who, &InstanceSelector { target, project }, which).await?))
 }
 
 /// `GET /proposals/{id}`
@@ -53,7 +53,7 @@ pub(super) async fn show(
     UrlPath(id): UrlPath<ProposalId>,
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Proposal> {
-    Ok(Json(app.kernel.proposal(&who, &scope.into_target(), id).await?))
+    Ok(Json(app.kernel.proposals().get(&who, &scope.into_target(), id).await?))
 }
 
 /// `POST /proposals`
@@ -65,7 +65,7 @@ pub(super) async fn create(
 ) -> HandlerResult<ProposalOutcome> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("proposal_create", args)?;
-    Ok(Json(app.kernel.propose(&who, key, request).await?))
+    Ok(Json(app.kernel.proposals().create(&who, key, request).await?))
 }
 
 /// `POST /proposals/{id}/vote`
@@ -77,7 +77,7 @@ pub(super) async fn vote(
     JsonBody(request): JsonBody<VoteRequest>,
 ) -> HandlerResult<ProposalOutcome> {
     let key = key.effect("vote", || json!({ "proposal": id, "request": request }))?;
-    Ok(Json(app.kernel.vote(&who, key, id, request).await?))
+    Ok(Json(app.kernel.proposals().vote(&who, key, id, request).await?))
 }
 
 /// `POST /proposals/{id}/cancel`
@@ -89,7 +89,7 @@ pub(super) async fn cancel(
     JsonBody(request): JsonBody<CancelRequest>,
 ) -> HandlerResult<ProposalOutcome> {
     let key = key.effect("proposal_cancel", || json!({ "proposal": id, "request": request }))?;
-    Ok(Json(app.kernel.proposal_cancel(&who, key, id, request).await?))
+    Ok(Json(app.kernel.proposals().cancel(&who, key, id, request).await?))
 }
 
 /// `GET /questions`
@@ -99,7 +99,7 @@ pub(super) async fn questions(
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<QuestionView>> {
     let breadth = scope.breadth();
-    Ok(Json(app.kernel.question_list(&who, &scope.into_target(), breadth).await?))
+    Ok(Json(app.kernel.questions().list(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /questions/{id}/answer`
@@ -111,5 +111,5 @@ pub(super) async fn answer_question(
     JsonBody(request): JsonBody<AnswerRequest>,
 ) -> HandlerResult<SendReply> {
     let key = key.effect("answer", || json!({ "question": id, "request": request }))?;
-    Ok(Json(app.kernel.question_answer(&who, key, id, request).await?))
+    Ok(Json(app.kernel.questions().answer(&who, key, id, request).await?))
 }

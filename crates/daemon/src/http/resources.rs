@@ -40,7 +40,7 @@ pub(super) async fn read(
     let ResourceRangeQuery { target, project, range } = part;
     let range = range.as_deref().map(parse_byte_range).transpose()?;
     let place = InstanceSelector { target, project };
-    Ok(Json(app.kernel.resource_read(&who, &place, id, range).await?))
+    Ok(Json(app.kernel.resources().read(&who, &place, id, range).await?))
 }
 
 /// `GET /resources`
@@ -49,7 +49,7 @@ pub(super) async fn list(
     Requester(who): Requester,
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<ResourceEntry>> {
-    Ok(Json(app.kernel.resource_list(&who, &scope.into_target()).await?))
+    Ok(Json(app.kernel.resources().list(&who, &scope.into_target()).await?))
 }
 
 /// `POST /resources`: the same content is the same resource, however often it comes.
@@ -60,7 +60,7 @@ pub(super) async fn create(
 ) -> HandlerResult<ResourceKept> {
     let ResourceRequest { target, project, content, r#type } = request;
     let place = InstanceSelector { target, project };
-    Ok(Json(app.kernel.resource_create(&who, &place, r#type, content).await?))
+    Ok(Json(app.kernel.resources().create(&who, &place, r#type, content).await?))
 }
 
 /// Reads `from..to` and `from..`.

@@ -73,7 +73,7 @@ impl TokenGuard {
 
     /// Looks whether it was this one. Doubt says yes: whoever still has a good token asks again.
     async fn recheck_token(self) -> Option<Self> {
-        self.kernel.principal_by_token(&self.token).await.is_ok().then_some(self)
+        self.kernel.tokens().principal_by_token(&self.token).await.is_ok().then_some(self)
     }
 }
 

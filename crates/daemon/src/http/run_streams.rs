@@ -39,7 +39,7 @@ pub(super) async fn serve(
             rested = wait_until_rest(&mut feed) => rested?,
             () = app.shutdown.streams_closed() => return Err(interrupted_problem(run).into()),
         }
-        let view = app.kernel.run_view(&who, run).await?;
+        let view = app.kernel.runs().view(&who, run).await?;
         match RunReport::of(&view).filter(|_| view.is_at_rest()) {
             Some(report) => return Ok(Json(report)),
             // Whoever was quick has resumed it already.
@@ -55,7 +55,7 @@ async fn start_run(
 ) -> Result<(RunId, EventSubscription), ProblemResponse> {
     // Told before it exists: whoever may not look at it is not to start it and then be refused.
     who.require(Permission::Read)?;
-    let run = app.kernel.run_new(who, request).await?.run;
+    let run = app.kernel.runs().create(who, request).await?.run;
     Ok((run, watch_run(app, who, run).await?))
 }
 
@@ -65,7 +65,7 @@ async fn watch_run(
     run: RunId,
 ) -> Result<EventSubscription, ProblemResponse> {
     let from_its_beginning = None;
-    Ok(app.kernel.watch(who, WatchSubject::RunUntilIdle(run), from_its_beginning).await?)
+    Ok(app.kernel.runs().watch(who, WatchSubject::RunUntilIdle(run), from_its_beginning).await?)
 }
 
 /// Waits until the run rests.

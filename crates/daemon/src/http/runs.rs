@@ -33,7 +33,7 @@ pub(super) async fn start(
     Requester(who): Requester,
     JsonBody(request): JsonBody<RunRequest>,
 ) -> HandlerResult<RunStarted> {
-    Ok(Json(app.kernel.run_new(&who, request).await?))
+    Ok(Json(app.kernel.runs().create(&who, request).await?))
 }
 
 /// `GET /runs`
@@ -43,7 +43,7 @@ pub(super) async fn list(
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<RunView>> {
     let breadth = scope.breadth();
-    Ok(Json(app.kernel.run_views(&who, &scope.into_target(), breadth).await?))
+    Ok(Json(app.kernel.runs().list(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `GET /runs/{id}`
@@ -52,7 +52,7 @@ pub(super) async fn show(
     Requester(who): Requester,
     UrlPath(run): UrlPath<RunId>,
 ) -> HandlerResult<RunView> {
-    Ok(Json(app.kernel.run_view(&who, run).await?))
+    Ok(Json(app.kernel.runs().view(&who, run).await?))
 }
 
 /// `POST /runs/{id}/stop`: answers when every process of it is gone.
@@ -63,9 +63,9 @@ pub(super) async fn stop(
     UrlQuery(stop): UrlQuery<RunStopQuery>,
 ) -> HandlerResult<RunStopped> {
     let stopped = if stop.now {
-        app.kernel.run_stop_now(&who, run).await?
+        app.kernel.runs().stop_now(&who, run).await?
     } else {
-        app.kernel.run_stop(&who, run).await?
+        app.kernel.runs().stop(&who, run).await?
     };
     Ok(Json(stopped))
 }
@@ -76,7 +76,7 @@ pub(super) async fn pause(
     Requester(who): Requester,
     UrlPath(run): UrlPath<RunId>,
 ) -> HandlerResult<RunView> {
-    Ok(Json(app.kernel.run_pause(&who, run).await?))
+    Ok(Json(app.kernel.runs().pause(&who, run).await?))
 }
 
 /// `POST /runs/{id}/resume`
@@ -88,7 +88,7 @@ pub(super) async fn resume(
     JsonBody(request): JsonBody<ResumeRequest>,
 ) -> HandlerResult<RunView> {
     let key = key.effect("run_resume", || json!({ "run": run, "request": request }))?;
-    Ok(Json(app.kernel.run_resume(&who, key, run, request).await?))
+    Ok(Json(app.kernel.runs().resume(&who, key, run, request).await?))
 }
 
 /// `GET /stats`
@@ -98,5 +98,5 @@ pub(super) async fn stats(
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<StatsView>> {
     let breadth = scope.breadth();
-    Ok(Json(app.kernel.stats(&who, &scope.into_target(), breadth).await?))
+    Ok(Json(app.kernel.runs().stats(&who, &scope.into_target(), breadth).await?))
 }

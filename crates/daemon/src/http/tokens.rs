@@ -17,7 +17,7 @@ pub(super) async fn create(
     Requester(who): Requester,
     JsonBody(request): JsonBody<TokenRequest>,
 ) -> HandlerResult<TokenCreated> {
-    Ok(Json(app.kernel.token_create(&who, request).await?))
+    Ok(Json(app.kernel.tokens().create(&who, request).await?))
 }
 
 /// `GET /tokens`
@@ -25,7 +25,7 @@ pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
 ) -> HandlerResult<Vec<TokenView>> {
-    Ok(Json(app.kernel.token_list(&who).await?))
+    Ok(Json(app.kernel.tokens().list(&who).await?))
 }
 
 /// `DELETE /tokens/{name}`
@@ -34,7 +34,7 @@ pub(super) async fn revoke(
     Requester(who): Requester,
     UrlPath(name): UrlPath<String>,
 ) -> Result<StatusCode, ProblemResponse> {
-    app.kernel.token_revoke(&who, name).await?;
+    app.kernel.tokens().revoke(&who, name).await?;
     app.revocations.notify_streams();
     Ok(StatusCode::NO_CONTENT)
 }

@@ -20,7 +20,7 @@ pub(super) async fn list(
     UrlQuery(scope): UrlQuery<ScopeQuery>,
 ) -> HandlerResult<Vec<InstanceView>> {
     let breadth = scope.breadth();
-    Ok(Json(app.kernel.instance_views(&who, &scope.into_target(), breadth).await?))
+    Ok(Json(app.kernel.instances().list(&who, &scope.into_target(), breadth).await?))
 }
 
 /// `POST /workflows/clear`
@@ -32,7 +32,7 @@ pub(super) async fn clear(
 ) -> HandlerResult<InstanceCleared> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("instance_clear", args)?;
-    Ok(Json(app.kernel.instance_clear(&who, key, &request_target(request)).await?))
+    Ok(Json(app.kernel.instances().clear(&who, key, &request_target(request)).await?))
 }
 
 /// `POST /workflows/remove`
@@ -41,7 +41,7 @@ pub(super) async fn remove(
     Requester(who): Requester,
     JsonBody(request): JsonBody<InstanceRequest>,
 ) -> HandlerResult<InstanceRemoved> {
-    Ok(Json(app.kernel.instance_remove(&who, &request_target(request)).await?))
+    Ok(Json(app.kernel.instances().remove(&who, &request_target(request)).await?))
 }
 
 fn request_target(request: InstanceRequest) -> InstanceSelector {

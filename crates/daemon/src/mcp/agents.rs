@@ -30,7 +30,7 @@ struct AgentNewArgs {
 /// `agent_show`
 pub(super) async fn show(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let AgentToolNoArgs {} = call.args()?;
-    let agent = kernel.agent_detail(who, &call.place).await;
+    let agent = kernel.agents().detail(who, &call.place).await;
     to_tool_result(agent.map(|agent| agent.into_detail(wakes_when)))
 }
 
@@ -40,13 +40,13 @@ pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: McpToolCall)
     let (target, env) = (call.place.target, pairs(&env)?);
     let request =
         AgentRequest { name, backend, model, system, cwd, env, target, ..AgentRequest::default() };
-    to_tool_result(kernel.agent_new(who, call.key, request).await)
+    to_tool_result(kernel.agents().create(who, call.key, request).await)
 }
 
 /// `agent_stop`
 pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let AgentToolNoArgs {} = call.args()?;
-    to_tool_result(kernel.agent_stop(who, &call.place).await)
+    to_tool_result(kernel.agents().stop(who, &call.place).await)
 }
 
 /// `agent_resume`
@@ -56,7 +56,7 @@ pub(super) async fn resume(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let AgentToolNoArgs {} = call.args()?;
-    to_tool_result(kernel.agent_resume(who, &call.place).await)
+    to_tool_result(kernel.agents().resume(who, &call.place).await)
 }
 
 /// `agent_remove`
@@ -66,5 +66,5 @@ pub(super) async fn remove(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let AgentToolNoArgs {} = call.args()?;
-    to_tool_result(kernel.agent_remove(who, &call.place).await)
+    to_tool_result(kernel.agents().remove(who, &call.place).await)
 }

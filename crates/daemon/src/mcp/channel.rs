@@ -76,7 +76,7 @@ pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: McpToolCall
     let target = call.place.target;
     let request =
         SendRequest { target, project: None, message, to, cc, reply_to, alone: false, priority };
-    to_tool_result(kernel.send(who, call.key, request).await)
+    to_tool_result(kernel.messages().send(who, call.key, request).await)
 }
 
 /// `channel_read`
@@ -85,7 +85,7 @@ pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall
     let (all_runs, receipts) = (all_runs.unwrap_or_default(), receipts.unwrap_or_default());
     let since_seq = since.and_then(SinceFilter::seq);
     let reading = ChannelQuery { since: since_seq, limit, search, thread, all_runs, receipts };
-    let mut reply = kernel.messages(who, &call.place, reading).await;
+    let mut reply = kernel.messages().list(who, &call.place, reading).await;
     if let (Some(since), Ok(reply)) = (since, &mut reply) {
         since.retain_newer(reply);
     }
@@ -99,7 +99,7 @@ pub(super) async fn inbox_check(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let ChannelToolNoArgs {} = call.args()?;
-    to_tool_result(kernel.inbox_check(who).await)
+    to_tool_result(kernel.inbox().check(who).await)
 }
 
 /// `inbox_ack`
@@ -111,7 +111,7 @@ pub(super) async fn inbox_ack(
     let InboxAckArgs { until } = call.args()?;
     let unclear = "`until` is the seq of a message that `inbox_check` showed";
     let refusal = || McpFailure::Refused(Problem::new(Code::BadRequest, unclear));
-    to_tool_result(kernel.inbox_ack(who, until.seq().ok_or_else(refusal)?).await)
+    to_tool_result(kernel.inbox().ack(who, until.seq().ok_or_else(refusal)?).await)
 }
 
 /// `workflow_agents`
@@ -121,7 +121,7 @@ pub(super) async fn agents(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let ChannelToolNoArgs {} = call.args()?;
-    let agents = kernel.agent_views(who, &call.place, ListingScope::All).await;
+    let agents = kernel.agents().list(who, &call.place, ListingScope::All).await;
     to_tool_result(agents.map(|agents| json!({ "agents": agents })))
 }
 

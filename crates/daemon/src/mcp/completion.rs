@@ -49,13 +49,13 @@ async fn candidate_names(
         CompletionKind::Agents => {
             for instance in &instances {
                 let agents =
-                    kernel.agent_views(who, &instance_target(instance), ListingScope::All).await?;
+                    kernel.agents().list(who, &instance_target(instance), ListingScope::All).await?;
                 names.extend(agents.into_iter().map(|agent| agent.name.to_string()));
             }
         }
         CompletionKind::Documents => {
             for instance in &instances {
-                let documents = kernel.document_list(who, &instance_target(instance)).await?;
+                let documents = kernel.documents().list(who, &instance_target(instance)).await?;
                 names.extend(documents.into_iter().map(|document| document.file.to_string()));
             }
         }

@@ -63,7 +63,7 @@ struct DocumentToolNoArgs {}
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let DocumentReadArgs { file } = call.args()?;
     let file = file_or_default(kernel, who, &call, file).await?;
-    to_tool_result(kernel.document_read(who, &call.place, file, None).await)
+    to_tool_result(kernel.documents().read(who, &call.place, file, None).await)
 }
 
 /// `document_write`: without `base_revision` it follows what this attempt last read.
@@ -102,7 +102,7 @@ pub(super) async fn create(
 /// `document_list`
 pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let DocumentToolNoArgs {} = call.args()?;
-    let list = kernel.document_list(who, &call.place).await;
+    let list = kernel.documents().list(who, &call.place).await;
     to_tool_result(list.map(|documents| json!({ "documents": documents })))
 }
 
@@ -115,7 +115,7 @@ pub(super) async fn suggest(
     let DocumentSuggestArgs { suggestion, file, old, new } = call.args()?;
     let InstanceSelector { target, project } = call.place;
     let request = SuggestRequest { target, project, file, suggestion, old, new };
-    to_tool_result(kernel.suggest(who, call.key, request).await)
+    to_tool_result(kernel.suggestions().create(who, call.key, request).await)
 }
 
 /// `suggestion_answer`
@@ -127,7 +127,7 @@ pub(super) async fn answer_suggestion(
     let SuggestionAnswerArgs { suggestion, accept, reason } = call.args()?;
     let InstanceSelector { target, project } = call.place;
     let request = SuggestionRequest { target, project, accept, reason };
-    let answered = kernel.suggestion_answer(who, call.key, suggestion, request).await;
+    let answered = kernel.suggestions().answer(who, call.key, suggestion, request).await;
     // What it says, whoever answers it has read.
     to_tool_result(answered.map(|SuggestionView { state, revision, .. }| match revision {
         Some(revision) => json!({ "state": state, "revision": revision }),
@@ -144,7 +144,7 @@ async fn file_or_default(
 ) -> Result<DocumentPath, McpFailure> {
     match file {
         Some(file) => Ok(file),
-        None => Ok(kernel.document_default(who, &call.place).await.map_err(kernel_refusal)?.file),
+        None => Ok(kernel.documents().default_path(who, &call.place).await.map_err(kernel_refusal)?.file),
     }
 }
 
@@ -156,5 +156,5 @@ async fn write_document(
     content: String,
     base: DocumentBase,
 ) -> McpToolResult {
-    to_tool_result(kernel.document_write(who, call.key, &call.place, file, content, base).await)
+    to_tool_result(kernel.documents().write(who, call.key, &call.place, file, content, base).await)
 }

@@ -13,6 +13,6 @@ pub(super) async fn submit(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let request: FeedbackRequest = call.args()?;
-    let said = kernel.feedback_submit(who, call.key, request).await;
+    let said = kernel.feedback().submit(who, call.key, request).await;
     to_tool_result(said.map(|said| json!({ "ts": said.ts })))
 }

@@ -38,14 +38,14 @@ pub(super) async fn create(
 ) -> McpToolResult {
     let request: ProposalRequest = call.args()?;
     let request = ProposalRequest { target: call.place.target, project: None, ..request };
-    to_tool_result(kernel.propose(who, call.key, request).await)
+    to_tool_result(kernel.proposals().create(who, call.key, request).await)
 }
 
 /// `vote`
 pub(super) async fn vote(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let ProposalVoteArgs { proposal, choice, reason } = call.args()?;
     let request = VoteRequest { target: call.place.target, project: None, choice, reason };
-    to_tool_result(kernel.vote(who, call.key, proposal, request).await)
+    to_tool_result(kernel.proposals().vote(who, call.key, proposal, request).await)
 }
 
 /// `proposal_status`: one, or all that are voted on.
@@ -57,10 +57,10 @@ pub(super) async fn status(
     let ProposalStatusArgs { proposal } = call.args()?;
     match proposal {
         Some(id) => {
-            let one = kernel.proposal(who, &call.place, id).await;
+            let one = kernel.proposals().get(who, &call.place, id).await;
             to_tool_result(one.map(|one| json!({ "proposals": [one] })))
         }
-        None => to_tool_result(kernel.proposals(who, &call.place, ProposalFilter::Open).await),
+        None => to_tool_result(kernel.proposals().list(who, &call.place, ProposalFilter::Open).await),
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn cancel(
 ) -> McpToolResult {
     let ProposalCancelArgs { proposal } = call.args()?;
     let request = CancelRequest { target: call.place.target, ..CancelRequest::default() };
-    to_tool_result(kernel.proposal_cancel(who, call.key, proposal, request).await)
+    to_tool_result(kernel.proposals().cancel(who, call.key, proposal, request).await)
 }
 
 /// `ask_human`
@@ -82,5 +82,5 @@ pub(super) async fn ask_human(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let request: AskRequest = call.args()?;
-    to_tool_result(kernel.ask_human(who, call.key, request).await)
+    to_tool_result(kernel.questions().ask(who, call.key, request).await)
 }

@@ -60,17 +60,17 @@ pub(super) async fn read(
     let place = address.instance_target();
     let (text, kind) = match &address.resource {
         ResourceKind::Channel => {
-            let messages = kernel.messages(who, &place, ChannelQuery::default()).await;
+            let messages = kernel.messages().list(who, &place, ChannelQuery::default()).await;
             (to_tool_result(messages)?.to_string(), JSON)
         }
         ResourceKind::Proposal(id) => {
-            (to_tool_result(kernel.proposal(who, &place, *id).await)?.to_string(), JSON)
+            (to_tool_result(kernel.proposals().get(who, &place, *id).await)?.to_string(), JSON)
         }
         ResourceKind::Inbox => {
-            (to_tool_result(kernel.inbox_peek(who, &place).await)?.to_string(), JSON)
+            (to_tool_result(kernel.inbox().peek(who, &place).await)?.to_string(), JSON)
         }
         ResourceKind::Document(path) => {
-            let document = kernel.document_read(who, &place, path.clone(), None).await;
+            let document = kernel.documents().read(who, &place, path.clone(), None).await;
             (
                 document.map_err(|error| McpFailure::Refused(client_problem(&error)))?.content,
                 mime_type(path.as_str()),
@@ -106,7 +106,7 @@ async fn all_resources(
             );
         }
         let place = named(ResourceKind::Channel).instance_target();
-        for entry in kernel.document_list(who, &place).await? {
+        for entry in kernel.documents().list(who, &place).await? {
             let (name, kind) = (entry.file.to_string(), mime_type(entry.file.as_str()));
             let uri = named(ResourceKind::Document(entry.file)).to_string();
             found.push(Resource::new(uri, name).with_mime_type(kind).with_size(entry.bytes));
@@ -120,7 +120,7 @@ pub(super) async fn live_instances(
     kernel: &Kernel,
     who: &Principal,
 ) -> Result<Vec<InstanceRef>, agent_worker_kernel::Error> {
-    let views = kernel.instance_views(who, &InstanceSelector::default(), ListingScope::All).await?;
+    let views = kernel.instances().list(who, &InstanceSelector::default(), ListingScope::All).await?;
     let alone = |one: &InstanceRef| views.iter().filter(|view| view.instance == *one).count() == 1;
     let theirs = views.iter().filter(|view: &&InstanceView| view.live.is_some());
     Ok(theirs.filter(|view| alone(&view.instance)).map(|view| view.instance.clone()).collect())

@@ -27,12 +27,12 @@ pub(super) async fn create(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let ResourceCreateArgs { content, r#type } = call.args()?;
-    to_tool_result(kernel.resource_create(who, &call.place, r#type, content).await)
+    to_tool_result(kernel.resources().create(who, &call.place, r#type, content).await)
 }
 
 /// `resource_read`
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let ResourceReadArgs { id, range } = call.args()?;
     let range = range.map(|(start, end)| start..end);
-    to_tool_result(kernel.resource_read(who, &call.place, id, range).await)
+    to_tool_result(kernel.resources().read(who, &call.place, id, range).await)
 }

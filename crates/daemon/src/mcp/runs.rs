@@ -50,14 +50,14 @@ pub(super) async fn workflows(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let RunToolNoArgs {} = call.args()?;
-    let list = kernel.instance_views(who, &call.place, ListingScope::All).await;
+    let list = kernel.instances().list(who, &call.place, ListingScope::All).await;
     to_tool_result(list.map(|workflows| json!({ "workflows": workflows })))
 }
 
 /// `run_list`
 pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let RunToolNoArgs {} = call.args()?;
-    let list = kernel.run_views(who, &call.place, ListingScope::All).await;
+    let list = kernel.runs().list(who, &call.place, ListingScope::All).await;
     to_tool_result(list.map(|runs| json!({ "runs": runs })))
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn status(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let RunIdArgs { run } = call.args()?;
-    to_tool_result(kernel.run_view(who, run).await)
+    to_tool_result(kernel.runs().view(who, run).await)
 }
 
 /// `run_start`
@@ -85,13 +85,13 @@ pub(super) async fn start(
     let cwd = cwd.or_else(|| file.parent().map(PathBuf::from)).unwrap_or_default();
     let (params, env, mode) = (pairs(&params)?, pairs(&env)?, RunMode::Run);
     let request = RunRequest { file, cwd, tag, mode, params, env, replace: false };
-    to_tool_result(kernel.run_new(who, request).await)
+    to_tool_result(kernel.runs().create(who, request).await)
 }
 
 /// `run_stop`
 pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let RunIdArgs { run } = call.args()?;
-    to_tool_result(kernel.run_stop(who, run).await)
+    to_tool_result(kernel.runs().stop(who, run).await)
 }
 
 /// `run_resume`
@@ -101,5 +101,5 @@ pub(super) async fn resume(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let RunResumeArgs { run, turns, hops, wall } = call.args()?;
-    to_tool_result(kernel.run_resume(who, call.key, run, ResumeRequest { hops, turns, wall }).await)
+    to_tool_result(kernel.runs().resume(who, call.key, run, ResumeRequest { hops, turns, wall }).await)
 }

@@ -115,7 +115,7 @@ impl McpSession {
     }
 
     async fn open_feed(&self, place: InstanceSelector) -> Result<EventSubscription, Error> {
-        self.kernel.watch(&self.who, WatchSubject::Instance(place), None).await
+        self.kernel.runs().watch(&self.who, WatchSubject::Instance(place), None).await
     }
 
     async fn forward_events(

@@ -73,7 +73,7 @@ async fn open_feeds(kernel: &Kernel, who: &Principal, uris: &[String]) -> Subscr
             check_watch_allowed(who, address)?;
         }
         let Some(place) = addresses.first().map(ResourceUri::instance_target) else { continue };
-        let feed = kernel.watch(who, WatchSubject::Instance(place), None).await?;
+        let feed = kernel.runs().watch(who, WatchSubject::Instance(place), None).await?;
         tracing::debug!(%instance, "somebody listens");
         feeds.push(SubscriptionFeed { feed, addresses });
     }

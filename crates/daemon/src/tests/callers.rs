@@ -19,7 +19,7 @@ async fn a_process_of_an_attempt_is_its_agent_until_that_ends() {
     let caller =
         async || Caller::of_process(family.observed_pid, UNUSED_PID, &fixture.kernel).await;
     assert_eq!(caller().await, Caller::Attempt(attempt));
-    fixture.kernel.run_stop(&Principal::User, fixture.run).await.unwrap();
+    fixture.kernel.runs().stop(&Principal::User, fixture.run).await.unwrap();
     assert_eq!(caller().await, Caller::Nobody);
 }
 
@@ -72,7 +72,7 @@ async fn a_process_of_an_attempt_speaks_as_its_agent() {
     let report = TestRequest::post(&format!("/attempts/{}/events", fixture.job.attempt), "{}");
     let forbidden = fixture.as_caller(coder, report).await;
     assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
-    fixture.kernel.run_stop(&Principal::User, fixture.run).await.unwrap();
+    fixture.kernel.runs().stop(&Principal::User, fixture.run).await.unwrap();
     let late = fixture.as_caller(coder, send()).await;
     assert_eq!(late.refusal(), (401, "unauthorized".to_owned()));
 }

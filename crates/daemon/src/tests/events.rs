@@ -19,7 +19,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 async fn send_message(fixture: &DaemonFixture, text: &str) -> SendReply {
     let request: SendRequest =
         serde_json::from_value(json!({"target": "@team", "message": text})).unwrap();
-    fixture.kernel.send(&Principal::User, None, request).await.unwrap()
+    fixture.kernel.messages().send(&Principal::User, None, request).await.unwrap()
 }
 
 /// Reads up to and including the message `text`: the id of each event and, for messages, what was said.
@@ -90,7 +90,7 @@ async fn a_runs_stream_ends_with_the_run() {
     let fixture = DaemonFixture::open().await;
     let path = format!("/events?run={}", fixture.run);
     let mut events = fixture.user().events(&path, None).await.unwrap();
-    fixture.kernel.run_stop(&Principal::User, fixture.run).await.unwrap();
+    fixture.kernel.runs().stop(&Principal::User, fixture.run).await.unwrap();
     let mut last = None;
     while let Some((_, event)) = timeout(DEADLINE, events.next()).await.unwrap().unwrap() {
         last = event.kind();

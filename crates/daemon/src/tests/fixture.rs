@@ -342,7 +342,7 @@ async fn start_team(
         env: BTreeMap::new(),
         replace: false,
     };
-    let run = kernel.run_new(&Principal::User, request).await.unwrap().run;
+    let run = kernel.runs().create(&Principal::User, request).await.unwrap().run;
     let job = timeout(DEADLINE, jobs.recv()).await.unwrap().unwrap();
     assert_eq!(job.agent.as_str(), "coder");
     (run, job)

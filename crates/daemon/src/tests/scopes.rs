@@ -21,7 +21,7 @@ impl DaemonFixture {
         let allow = (!allow.is_empty()).then(|| allow.iter().copied().collect());
         let instances = instances.iter().map(|pattern| pattern.parse().unwrap()).collect();
         let request = TokenRequest { name: name.to_owned(), allow, instances };
-        self.kernel.token_create(&Principal::User, request).await.unwrap().token
+        self.kernel.tokens().create(&Principal::User, request).await.unwrap().token
     }
 }
 

@@ -43,29 +43,33 @@ fn agent_principal(attempt: AttemptRow) -> Principal {
     Principal::Agent(Arc::new(attempt.into()))
 }
 
-impl Kernel {
+/// Creates and revokes tokens, and identifies callers.
+#[derive(Clone, Copy)]
+pub struct Tokens<'k>(pub(crate) &'k Kernel);
+
+impl Tokens<'_> {
     /// Who holds this token. An attempt's is dead when the attempt ends.
-    pub async fn principal_by_token(&self, token: &str) -> Result<Principal> {
+    pub async fn principal_by_token(self, token: &str) -> Result<Principal> {
         let digest = token_hash(token);
         let known = if token.starts_with(ATTEMPT_TOKEN_PREFIX) {
-            let attempt = self.store.attempt_by_token(digest).await?;
+            let attempt = self.0.store.attempt_by_token(digest).await?;
             attempt.map(agent_principal)
         } else {
-            self.store.token_find(digest).await?.map(Principal::Client)
+            self.0.store.token_find(digest).await?.map(Principal::Client)
         };
         known.ok_or(Error::Unauthorized)
     }
 
     /// Who a process marked with this attempt is: its agent while it lives; nobody once it has ended, or where a run's
     /// own id marks what its setup left. None: the mark is not of this store.
-    pub async fn principal_by_mark(&self, mark: AttemptId) -> Result<Option<Principal>> {
-        match self.store.attempt_get(mark).await {
+    pub async fn principal_by_mark(self, mark: AttemptId) -> Result<Option<Principal>> {
+        match self.0.store.attempt_get(mark).await {
             Ok(row) if row.ended.is_none() => return Ok(Some(agent_principal(row))),
             Ok(_) => return Ok(Some(Principal::Anonymous)),
             Err(agent_worker_store::Error::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        match self.store.run_get(RunId::new(mark.get())).await {
+        match self.0.store.run_get(RunId::new(mark.get())).await {
             Ok(_) => Ok(Some(Principal::Anonymous)),
             Err(agent_worker_store::Error::NotFound(_)) => Ok(None),
             Err(error) => Err(error.into()),
@@ -73,11 +77,7 @@ impl Kernel {
     }
 
     /// Makes a client's token; it is shown once.
-    pub async fn token_create(
-        &self,
-        who: &Principal,
-        request: TokenRequest,
-    ) -> Result<TokenCreated> {
+    pub async fn create(self, who: &Principal, request: TokenRequest) -> Result<TokenCreated> {
         who.require_user("only the user makes tokens")?;
         let name = request.name.clone();
         let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -91,20 +91,20 @@ impl Kernel {
                 "a token that allows nothing is good for nothing".into(),
             ));
         }
-        let token = new_token(&self.random, CLIENT_TOKEN_PREFIX)?;
-        self.store.token_put(name.clone(), token_hash(&token), scopes, self.now().wall).await?;
+        let token = new_token(&self.0.random, CLIENT_TOKEN_PREFIX)?;
+        self.0.store.token_put(name.clone(), token_hash(&token), scopes, self.0.now().wall).await?;
         Ok(TokenCreated { name, token })
     }
 
     /// Lists the clients' tokens.
-    pub async fn token_list(&self, who: &Principal) -> Result<Vec<TokenView>> {
+    pub async fn list(self, who: &Principal) -> Result<Vec<TokenView>> {
         who.require_user("only the user lists tokens")?;
-        Ok(self.store.token_list().await?)
+        Ok(self.0.store.token_list().await?)
     }
 
     /// Takes a client's token back.
-    pub async fn token_revoke(&self, who: &Principal, name: String) -> Result<()> {
+    pub async fn revoke(self, who: &Principal, name: String) -> Result<()> {
         who.require_user("only the user revokes tokens")?;
-        Ok(self.store.token_remove(name).await?)
+        Ok(self.0.store.token_remove(name).await?)
     }
 }

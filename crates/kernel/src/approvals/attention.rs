@@ -69,6 +69,10 @@ pub enum AttentionNeed {
     MergeFile(String),
 }
 
+/// Lists everything that needs the user, and resolves dead letters.
+#[derive(Clone, Copy)]
+pub struct PendingAttention<'k>(pub(crate) &'k Kernel);
+
 impl AttentionNeed {
     /// The kind under which it is listed.
     pub fn kind(&self) -> AttentionKind {
@@ -92,26 +96,26 @@ impl Attention {
     }
 }
 
-impl Kernel {
+impl PendingAttention<'_> {
     /// Lists the dead letters of the instances' live, else last, runs.
-    pub async fn dead_letter_list(
-        &self,
+    pub async fn dead_letters(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
     ) -> Result<Vec<DeadLetter>> {
         let mut letters = Vec::new();
-        for instance in self.instances_in_scope(who, selector, scope).await? {
-            for receipt in self.dead_letters_of(&instance).await? {
-                letters.extend(self.dead_letter_view(&instance, receipt).await?);
+        for instance in self.0.instances_in_scope(who, selector, scope).await? {
+            for receipt in self.0.dead_letters_of(&instance).await? {
+                letters.extend(self.0.dead_letter_view(&instance, receipt).await?);
             }
         }
         Ok(letters)
     }
 
     /// Tries dead letters again, or gives them up.
-    pub async fn dead_letter_resolve(
-        &self,
+    pub async fn resolve_dead_letter(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         request: DeadRequest,
@@ -120,22 +124,22 @@ impl Kernel {
         who.require(Permission::Letters)?;
         let selector =
             InstanceSelector { target: request.target.clone(), project: request.project.clone() };
-        let instance = self.resolve_instance_for_write(who, &selector).await?;
+        let instance = self.0.resolve_instance_for_write(who, &selector).await?;
         let wanted = |dead: &Receipt| {
             request.seq.is_none_or(|seq| seq == dead.seq)
                 && request.agent.as_ref().is_none_or(|agent| *agent == dead.agent)
         };
-        let mut dead = self.dead_letters_of(&instance).await?;
+        let mut dead = self.0.dead_letters_of(&instance).await?;
         dead.retain(wanted);
         if action == DeadLetterAction::Redrive && request.seq.is_none() {
             // What nobody can be given any more keeps the others from nothing.
-            let team = self.store.agent_list(instance.id).await?;
+            let team = self.0.store.agent_list(instance.id).await?;
             dead.retain(|letter| team.iter().any(|agent| agent.name == letter.agent));
         }
         if dead.is_empty() {
             return Err(Error::NoDeadLetter { instance: instance.instance, seq: request.seq });
         }
-        let (id, now) = (instance.id, self.now());
+        let (id, now) = (instance.id, self.0.now());
         let mut receipts = Vec::new();
         for letter in dead {
             let key = key.clone().map(|key| EffectKey {
@@ -145,7 +149,7 @@ impl Kernel {
             let (by, agent, seq) = (who.author_with_key(key)?, letter.agent.clone(), letter.seq);
             match action {
                 DeadLetterAction::Redrive => {
-                    let redriven = self.store.delivery_redrive(by, id, agent, seq, now).await;
+                    let redriven = self.0.store.delivery_redrive(by, id, agent, seq, now).await;
                     redriven.map_err(|error| match error {
                         agent_worker_store::Error::NoRun => Error::NoRun(instance.instance.clone()),
                         other => other.into(),
@@ -153,31 +157,31 @@ impl Kernel {
                 }
                 DeadLetterAction::Drop => {
                     let why = request.why.clone().unwrap_or_else(|| "dropped".to_owned());
-                    self.store.delivery_drop(by, id, agent, seq, why, now).await?;
+                    self.0.store.delivery_drop(by, id, agent, seq, why, now).await?;
                 }
             }
-            let now = self.store.message_receipts(id, letter.seq).await?;
+            let now = self.0.store.message_receipts(id, letter.seq).await?;
             receipts.extend(now.into_iter().find(|receipt| receipt.agent == letter.agent));
         }
         Ok(DeadReply { instance: instance.instance, receipts })
     }
 
     /// Lists what waits for a person in runs that live.
-    pub async fn attention(
-        &self,
+    pub async fn list(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
     ) -> Result<Vec<Attention>> {
         let mut items = Vec::new();
-        for instance in self.instances_in_scope(who, selector, scope).await? {
+        for instance in self.0.instances_in_scope(who, selector, scope).await? {
             let Some(run) = instance.live else { continue };
-            let row = self.store.run_get(run).await?;
-            let wanted = self.approvals_of(&instance).await?;
-            let asked = self.questions_of(&instance).await?;
+            let row = self.0.store.run_get(run).await?;
+            let wanted = self.0.approvals_of(&instance).await?;
+            let asked = self.0.questions_of(&instance).await?;
             let first = wanted.first().filter(|_| asked.is_empty());
-            items.extend(paused_item(&instance, &row, first, &self.resume_needs(&row).await?));
-            for dead in self.dead_letters_of(&instance).await? {
+            items.extend(paused_item(&instance, &row, first, &self.0.resume_needs(&row).await?));
+            for dead in self.0.dead_letters_of(&instance).await? {
                 let what = dead.why.unwrap_or_else(|| "its attempts are used up".to_owned());
                 let what = format!("#{} was not done: {what}", dead.seq);
                 let need = AttentionNeed::Redrive(dead.seq);
@@ -190,14 +194,14 @@ impl Kernel {
                 let need = AttentionNeed::Approval(wanted.id);
                 items.push(attention_item(&instance, &row, Some(wanted.agent), what, need));
             }
-            for conflict in self.store.conflict_list(instance.id).await? {
+            for conflict in self.0.store.conflict_list(instance.id).await? {
                 let (path, why) = (conflict.path, conflict.why);
                 let what = format!("what was written into {path} is set aside: {why}");
                 let need = AttentionNeed::MergeFile(format!("{path}{CONFLICT_SUFFIX}"));
                 let nobody = None;
                 items.push(attention_item(&instance, &row, nobody, what, need));
             }
-            for agent in self.store.agent_list(instance.id).await? {
+            for agent in self.0.store.agent_list(instance.id).await? {
                 let Some(why) = agent.stopped else { continue };
                 let (agent, need) = (Some(agent.name), AttentionNeed::ResumeAgent);
                 items.push(attention_item(&instance, &row, agent, why, need));
@@ -205,7 +209,9 @@ impl Kernel {
         }
         Ok(items)
     }
+}
 
+impl Kernel {
     async fn dead_letters_of(&self, instance: &Instance) -> Result<Vec<Receipt>> {
         let Some(run) = instance.live.or(instance.last) else { return Ok(Vec::new()) };
         let mut failures = self.store.run_failures(run).await?;

@@ -29,10 +29,14 @@ fn question_text(id: QuestionId, new: &NewQuestion) -> String {
     format!("[QUESTION] #{id} {}{options}", new.question)
 }
 
-impl Kernel {
+/// Asks the user and stores the answers.
+#[derive(Clone, Copy)]
+pub struct Questions<'k>(pub(crate) &'k Kernel);
+
+impl Questions<'_> {
     /// Asks a person something, as an agent.
-    pub async fn ask_human(
-        &self,
+    pub async fn ask(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         request: AskRequest,
@@ -41,7 +45,7 @@ impl Kernel {
             who.require_authenticated()?;
             return Err(Error::Forbidden("only an agent asks a person"));
         };
-        self.pass_gate(who, ToolName::AskHuman).await?;
+        self.0.pass_gate(who, ToolName::AskHuman).await?;
         let question = request.question.trim().to_owned();
         if question.is_empty() {
             return Err(Error::BadRequest("an empty question asks nothing".into()));
@@ -55,25 +59,25 @@ impl Kernel {
                 format!("options are up to {MAX_QUESTION_OPTIONS} texts that say something");
             return Err(Error::BadRequest(message));
         }
-        let instance = self.resolve_instance(who, &InstanceSelector::default()).await?;
-        let run_context = self.run_context(attempt.run).await?;
+        let instance = self.0.resolve_instance(who, &InstanceSelector::default()).await?;
+        let run_context = self.0.run_context(attempt.run).await?;
         let new = NewQuestion {
             question,
             options,
             text: question_text,
             hop_context: proposal_hops(who, &run_context),
         };
-        let now = self.now();
+        let now = self.0.now();
         let once =
-            self.store.question_ask(who.author_with_key(key)?, instance.id, new, now).await?;
+            self.0.store.question_ask(who.author_with_key(key)?, instance.id, new, now).await?;
         let deduplicated = once.is_deduplicated();
         let note = "End your turn now: the answer will wake you.".to_owned();
         Ok(AskReply { question: once.value(), note, deduplicated })
     }
 
     /// Answers a question; whoever asked is woken.
-    pub async fn question_answer(
-        &self,
+    pub async fn answer(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         id: QuestionId,
@@ -84,16 +88,16 @@ impl Kernel {
         }
         who.require(Permission::Approve)?;
         let selector = InstanceSelector { target: request.target, project: request.project };
-        let (instance, run) = self.live_instance(who, &selector).await?;
-        let all = self.store.question_list(instance.id, QuestionQuery::All).await?;
+        let (instance, run) = self.0.live_instance(who, &selector).await?;
+        let all = self.0.store.question_list(instance.id, QuestionQuery::All).await?;
         let asked = all.into_iter().find(|question| question.id == id);
         let asked = asked.ok_or(Error::Store(StoreError::NotFound("question")))?;
         let answer = match_option(&asked, request.answer)?;
         size_limits::check("an answer", answer.len(), size_limits::MAX_INLINE_BYTES)?;
-        let (by, now) = (who.author_with_key(key)?, self.now());
-        let once = self.store.question_answer(by, instance.id, id, answer, now).await?;
+        let (by, now) = (who.author_with_key(key)?, self.0.now());
+        let once = self.0.store.question_answer(by, instance.id, id, answer, now).await?;
         let woken = vec![asked.agent];
-        let hindered = self.send_blockers(who, run, &woken).await?;
+        let hindered = self.0.send_blockers(who, run, &woken).await?;
         Ok(SendReply {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
@@ -107,19 +111,21 @@ impl Kernel {
     }
 
     /// Lists what agents want to know from a person.
-    pub async fn question_list(
-        &self,
+    pub async fn list(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
     ) -> Result<Vec<QuestionView>> {
         let mut views = Vec::new();
-        for instance in self.instances_in_scope(who, selector, scope).await? {
-            views.extend(self.questions_of(&instance).await?);
+        for instance in self.0.instances_in_scope(who, selector, scope).await? {
+            views.extend(self.0.questions_of(&instance).await?);
         }
         Ok(views)
     }
+}
 
+impl Kernel {
     /// The open questions of an instance.
     pub(crate) async fn questions_of(&self, instance: &Instance) -> Result<Vec<QuestionView>> {
         let open = self.store.question_list(instance.id, QuestionQuery::Open).await?;

@@ -22,10 +22,14 @@ const DEFAULT_READ_BYTES: u64 = 64 * 1024;
 const MAX_READ_BYTES: u64 = 1024 * 1024;
 const MAX_LISTED_RESOURCES: u32 = 1_000;
 
-impl Kernel {
+/// Stores and reads resources: texts and files too large for a message.
+#[derive(Clone, Copy)]
+pub struct Resources<'k>(pub(crate) &'k Kernel);
+
+impl Resources<'_> {
     /// Keeps a resource.
-    pub async fn resource_create(
-        &self,
+    pub async fn create(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         kind: Option<String>,
@@ -33,25 +37,28 @@ impl Kernel {
     ) -> Result<ResourceKept> {
         who.require(Permission::Send)?;
         let by = who.author_with_key(None)?;
-        self.pass_gate(who, ToolName::ResourceCreate).await?;
+        self.0.pass_gate(who, ToolName::ResourceCreate).await?;
         size_limits::check("a resource", content.len(), size_limits::MAX_RESOURCE_BYTES)?;
-        let (instance, _) = self.live_instance(who, selector).await?;
+        let (instance, _) = self.0.live_instance(who, selector).await?;
         let kind = kind.unwrap_or_else(|| "text/plain".into());
-        let (bytes, now) = (content.len() as u64, self.now());
-        let id =
-            self.store.resource_put(by, instance.id, kind, content.into_bytes(), now.wall).await?;
+        let (bytes, now) = (content.len() as u64, self.0.now());
+        let id = self
+            .0
+            .store
+            .resource_put(by, instance.id, kind, content.into_bytes(), now.wall)
+            .await?;
         Ok(ResourceKept { id, bytes })
     }
 
     /// Lists the resources of an instance, newest first.
-    pub async fn resource_list(
-        &self,
+    pub async fn list(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<Vec<ResourceEntry>> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
-        let list = self.store.resource_list(instance.id, MAX_LISTED_RESOURCES).await?;
+        let instance = self.0.resolve_instance(who, selector).await?;
+        let list = self.0.store.resource_list(instance.id, MAX_LISTED_RESOURCES).await?;
         let entry = |info: ResourceInfo| {
             let ResourceInfo { id, kind, bytes, ts } = info;
             ResourceEntry { id, r#type: kind, bytes, kept: ts }
@@ -60,19 +67,19 @@ impl Kernel {
     }
 
     /// Reads a part of a resource. Where more follows, it ends with a whole character, so that parts add up to the text.
-    pub async fn resource_read(
-        &self,
+    pub async fn read(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         id: ResourceId,
         range: Option<Range<u64>>,
     ) -> Result<ResourceText> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
+        let instance = self.0.resolve_instance(who, selector).await?;
         let range = range.unwrap_or(0..DEFAULT_READ_BYTES);
         let start = range.start;
         let range = start..range.end.min(start.saturating_add(MAX_READ_BYTES));
-        let mut part = self.store.resource_get(instance.id, id, range).await?;
+        let mut part = self.0.store.resource_get(instance.id, id, range).await?;
         let start = start.min(part.total);
         let kept = complete_utf8_len(&part.bytes);
         if kept > 0 && start + (part.bytes.len() as u64) < part.total {

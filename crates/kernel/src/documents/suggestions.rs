@@ -26,10 +26,14 @@ use crate::{
 
 const MAX_SUGGESTIONS: u32 = 1_000;
 
-impl Kernel {
+/// Makes and answers suggestions for documents.
+#[derive(Clone, Copy)]
+pub struct Suggestions<'k>(pub(crate) &'k Kernel);
+
+impl Suggestions<'_> {
     /// Suggests a change to a document of another agent, who is told.
-    pub async fn suggest(
-        &self,
+    pub async fn create(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         request: SuggestRequest,
@@ -39,11 +43,11 @@ impl Kernel {
         if request.suggestion.trim().is_empty() {
             return Err(Error::BadRequest("an empty suggestion says nothing".into()));
         }
-        self.pass_gate(who, ToolName::DocumentSuggest).await?;
+        self.0.pass_gate(who, ToolName::DocumentSuggest).await?;
         let edit = requested_edit(request.old, request.new)?;
         let place = InstanceSelector { target: request.target, project: request.project };
-        let (instance, run) = self.live_instance(who, &place).await?;
-        let run_context = self.run_context(run).await?;
+        let (instance, run) = self.0.live_instance(who, &place).await?;
+        let run_context = self.0.run_context(run).await?;
         run_context.require_documents()?;
         let named = || run_context.script.workflow.context.layout.document.clone();
         let file = request.file.unwrap_or_else(named);
@@ -53,7 +57,7 @@ impl Kernel {
         let text = suggestion_message(file.as_str(), &request.suggestion, edit.as_ref());
         let hops = suggestion_hops(who, None);
         let nobody = Recipients::default();
-        let message = self.prepare_message(&by, &run_context, text, &nobody, hops, None).await?;
+        let message = self.0.prepare_message(&by, &run_context, text, &nobody, hops, None).await?;
         let new = NewSuggestion {
             workflow: instance.id,
             path: file,
@@ -62,15 +66,15 @@ impl Kernel {
             message,
             pause: limits::hop_limit_cause(hops, &run_context.limits),
         };
-        let once = self.store.suggestion_put(by, new, self.now()).await?;
-        let owner = self.document_owner(run).await?;
+        let once = self.0.store.suggestion_put(by, new, self.0.now()).await?;
+        let owner = self.0.document_owner(run).await?;
         let deduplicated = once.is_deduplicated();
         Ok(SuggestReply { suggestion: once.value(), owner, deduplicated })
     }
 
     /// Accepts or rejects a suggestion: the owner of the documents, or the user.
-    pub async fn suggestion_answer(
-        &self,
+    pub async fn answer(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         suggestion: Seq,
@@ -91,12 +95,12 @@ impl Kernel {
             }
         };
         for tool in answer_tools(&verdict) {
-            self.pass_gate(who, *tool).await?;
+            self.0.pass_gate(who, *tool).await?;
         }
         let place = InstanceSelector { target: request.target, project: request.project };
-        let (instance, run) = self.live_instance(who, &place).await?;
-        let run_context = self.run_context(run).await?;
-        let found = self.suggestion_view(instance.id, suggestion).await?;
+        let (instance, run) = self.0.live_instance(who, &place).await?;
+        let run_context = self.0.run_context(run).await?;
+        let found = self.0.suggestion_view(instance.id, suggestion).await?;
         let body = answer_text(&found, &verdict);
         size_limits::check("this reason", body.len(), size_limits::MAX_INLINE_BYTES)?;
         let hops = suggestion_hops(who, Some(suggestion));
@@ -117,22 +121,24 @@ impl Kernel {
             pause: limits::hop_limit_cause(hops, &run_context.limits),
             max_bytes: MAX_DOCUMENT_BYTES,
         };
-        let now = self.now();
-        self.store.suggestion_answer(by, answer, now).await.map_err(document_too_long)?;
-        self.suggestion_view(instance.id, suggestion).await
+        let now = self.0.now();
+        self.0.store.suggestion_answer(by, answer, now).await.map_err(document_too_long)?;
+        self.0.suggestion_view(instance.id, suggestion).await
     }
 
     /// Lists suggestions, newest first.
-    pub async fn suggestions(
-        &self,
+    pub async fn list(
+        self,
         who: &Principal,
         place: &InstanceSelector,
     ) -> Result<Vec<SuggestionView>> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, place).await?;
-        Ok(self.store.suggestion_list(instance.id, MAX_SUGGESTIONS).await?)
+        let instance = self.0.resolve_instance(who, place).await?;
+        Ok(self.0.store.suggestion_list(instance.id, MAX_SUGGESTIONS).await?)
     }
+}
 
+impl Kernel {
     async fn suggestion_view(
         &self,
         workflow: agent_worker_protocol::WorkflowId,

@@ -49,6 +49,10 @@ pub struct ChannelQuery {
     pub receipts: bool,
 }
 
+/// Sends messages and reads the channel.
+#[derive(Clone, Copy)]
+pub struct Messages<'k>(pub(crate) &'k Kernel);
+
 impl Principal {
     /// The number of hops of a message that this caller sends in reply to `reply_to`.
     fn hops(&self, reply_to: Option<Seq>) -> u32 {
@@ -59,34 +63,34 @@ impl Principal {
     }
 }
 
-impl Kernel {
+impl Messages<'_> {
     /// Sends a message: works out whom it reaches, and answers when it is on disk.
     pub async fn send(
-        &self,
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         request: SendRequest,
     ) -> Result<SendReply> {
         who.require(Permission::Send)?;
         let by = who.author_with_key(key)?;
-        self.pass_gate(who, ToolName::ChannelSend).await?;
+        self.0.pass_gate(who, ToolName::ChannelSend).await?;
         if request.message.trim().is_empty() {
             return Err(Error::BadRequest("an empty message says nothing".into()));
         }
         let (target, project) = (request.target.clone(), request.project.clone());
         let selector = InstanceSelector { target, project };
-        let instance = self.resolve_instance_for_write(who, &selector).await?;
+        let instance = self.0.resolve_instance_for_write(who, &selector).await?;
         // A call that is repeated gets its first answer, also when the run has ended since.
         let no_run = || Error::NoRun(instance.instance.clone());
         let run =
             instance.live.or(instance.last.filter(|_| by.key.is_some())).ok_or_else(no_run)?;
-        let run_context = match self.run_context(run).await {
+        let run_context = match self.0.run_context(run).await {
             // The run has ended and was deleted since.
             Err(_) if instance.live.is_none() => return Err(no_run()),
             found => found?,
         };
         if let Some(answered) = request.reply_to {
-            self.store.message_receipts(run_context.workflow, answered).await?;
+            self.0.store.message_receipts(run_context.workflow, answered).await?;
         }
         let named = request.target.and_then(|target| target.agent);
         let to: Vec<_> = request.to.into_iter().chain(named).collect();
@@ -97,25 +101,27 @@ impl Kernel {
             cc: &request.cc,
             alone: request.alone,
         };
-        let reached = self.message_recipients(&address, &who.sender()?, &run_context).await?;
+        let reached = self.0.message_recipients(&address, &who.sender()?, &run_context).await?;
         let hops = who.hops(request.reply_to);
         let text = MessageText::authored(request.message);
-        let mut message =
-            self.prepare_message(&by, &run_context, text, &reached, hops, request.reply_to).await?;
+        let mut message = self
+            .0
+            .prepare_message(&by, &run_context, text, &reached, hops, request.reply_to)
+            .await?;
         message.priority = message.priority.max(request.priority);
         let pause = limits::hop_limit_cause(hops, &run_context.limits);
         if let Some(cause) = pause.clone().filter(|_| run_context.instance.is_global()) {
             // Standalone agents have one run: it does not pause for what two of them do.
             return Err(Error::HopLimit(cause));
         }
-        let (workflow, now) = (run_context.workflow, self.now());
-        let once = match self.store.message_append(by, workflow, message, pause, now).await {
+        let (workflow, now) = (run_context.workflow, self.0.now());
+        let once = match self.0.store.message_append(by, workflow, message, pause, now).await {
             Err(StoreError::NoRun) if !matches!(who, Principal::Agent(_)) => return Err(no_run()),
             appended => appended?,
         };
-        self.scheduler.indexer.count_message();
+        self.0.scheduler.indexer.count_message();
         let woken = reached.woken();
-        let blockers = self.send_blockers(who, run, &woken).await?;
+        let blockers = self.0.send_blockers(who, run, &woken).await?;
         Ok(SendReply {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
@@ -128,6 +134,50 @@ impl Kernel {
         })
     }
 
+    /// Reads a channel.
+    pub async fn list(
+        self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        reading: ChannelQuery,
+    ) -> Result<MessagesReply> {
+        who.require(Permission::Read)?;
+        let instance = self.0.resolve_instance(who, selector).await?;
+        let receipts = reading.receipts;
+        let messages = self.0.read_messages(&instance, reading).await?;
+        let mut reply = MessagesReply { instance: instance.instance, messages, receipts: vec![] };
+        if receipts {
+            for message in reply.messages.iter().filter(|message| may_read_receipts(who, message)) {
+                let receipts = self.0.store.message_receipts(instance.id, message.seq).await?;
+                // An answer is a message of its own, and a list of many has no room for them.
+                let brief = |receipt| Receipt { answer: None, ..receipt };
+                reply.receipts.extend(receipts.into_iter().map(brief));
+            }
+        }
+        Ok(reply)
+    }
+
+    /// Tells where each delivery of a message stands: its sender, or the user.
+    pub async fn receipts(
+        self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        seq: Seq,
+    ) -> Result<ReceiptsReply> {
+        who.require(Permission::Read)?;
+        let instance = self.0.resolve_instance(who, selector).await?;
+        let receipts = self.0.store.message_receipts(instance.id, seq).await?;
+        let (after, order) = (Seq::new(seq.get() - 1), MessageOrder::OldestFirst);
+        let query = MessageQuery { run: None, after, search: None, order, limit: 1 };
+        let message = self.0.store.message_list(instance.id, query).await?;
+        if !message.iter().all(|message| may_read_receipts(who, message)) {
+            return Err(Error::Forbidden("where a message stands is told to whoever sent it"));
+        }
+        Ok(ReceiptsReply { receipts })
+    }
+}
+
+impl Kernel {
     /// Whom a message reaches: those it names, else the coordinator if the team has one.
     async fn message_recipients(
         &self,
@@ -166,29 +216,6 @@ impl Kernel {
         Ok(SendBlockers { paused, stopped })
     }
 
-    /// Reads a channel.
-    pub async fn messages(
-        &self,
-        who: &Principal,
-        selector: &InstanceSelector,
-        reading: ChannelQuery,
-    ) -> Result<MessagesReply> {
-        who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
-        let receipts = reading.receipts;
-        let messages = self.read_messages(&instance, reading).await?;
-        let mut reply = MessagesReply { instance: instance.instance, messages, receipts: vec![] };
-        if receipts {
-            for message in reply.messages.iter().filter(|message| may_read_receipts(who, message)) {
-                let receipts = self.store.message_receipts(instance.id, message.seq).await?;
-                // An answer is a message of its own, and a list of many has no room for them.
-                let brief = |receipt| Receipt { answer: None, ..receipt };
-                reply.receipts.extend(receipts.into_iter().map(brief));
-            }
-        }
-        Ok(reply)
-    }
-
     async fn read_messages(
         &self,
         instance: &Instance,
@@ -221,25 +248,6 @@ impl Kernel {
             messages.reverse();
         }
         Ok(messages)
-    }
-
-    /// Tells where each delivery of a message stands: its sender, or the user.
-    pub async fn receipts(
-        &self,
-        who: &Principal,
-        selector: &InstanceSelector,
-        seq: Seq,
-    ) -> Result<ReceiptsReply> {
-        who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
-        let receipts = self.store.message_receipts(instance.id, seq).await?;
-        let (after, order) = (Seq::new(seq.get() - 1), MessageOrder::OldestFirst);
-        let query = MessageQuery { run: None, after, search: None, order, limit: 1 };
-        let message = self.store.message_list(instance.id, query).await?;
-        if !message.iter().all(|message| may_read_receipts(who, message)) {
-            return Err(Error::Forbidden("where a message stands is told to whoever sent it"));
-        }
-        Ok(ReceiptsReply { receipts })
     }
 
     /// A message ready for the store; what is too long for it is a resource first.

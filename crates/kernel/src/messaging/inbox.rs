@@ -24,18 +24,22 @@ pub struct InboxAckResult {
     pub with_this_turn: Vec<Seq>,
 }
 
-impl Kernel {
+/// Reads and acknowledges the messages for an agent.
+#[derive(Clone, Copy)]
+pub struct Inboxes<'k>(pub(crate) &'k Kernel);
+
+impl Inboxes<'_> {
     /// Shows a live attempt the mail that came since it began.
-    pub async fn inbox_check(&self, who: &Principal) -> Result<InboxMessages> {
+    pub async fn check(self, who: &Principal) -> Result<InboxMessages> {
         let Principal::Agent(attempt) = who else { return Err(not_an_agent_error(who)) };
-        let shown = self.store.inbox_show(attempt.fence.clone(), MAX_INBOX_MESSAGES).await?;
+        let shown = self.0.store.inbox_show(attempt.fence.clone(), MAX_INBOX_MESSAGES).await?;
         Ok(InboxMessages { messages: shown.into_iter().map(|shown| shown.message).collect() })
     }
 
     /// Lets shown mail up to `until` be done with this turn.
-    pub async fn inbox_ack(&self, who: &Principal, until: Seq) -> Result<InboxAckResult> {
+    pub async fn ack(self, who: &Principal, until: Seq) -> Result<InboxAckResult> {
         let Principal::Agent(attempt) = who else { return Err(not_an_agent_error(who)) };
-        let with_this_turn = self.store.inbox_ack(attempt.fence.clone(), until).await?;
+        let with_this_turn = self.0.store.inbox_ack(attempt.fence.clone(), until).await?;
         Ok(InboxAckResult { with_this_turn })
     }
 }

@@ -1,5 +1,6 @@
 //! How an agent joins a run that lives: a team's, or the one where standalone agents are.
 
+use crate::runs::members::Agents;
 use std::{
     collections::{BTreeMap, HashSet},
     io::ErrorKind,
@@ -36,22 +37,25 @@ enum JoinTarget {
     Standalone,
 }
 
-impl Kernel {
+impl Agents<'_> {
     /// Lets an agent join an instance's live run; without a target, as a standalone one. Carried out even if whoever
     /// asked goes away.
-    pub async fn agent_new(
-        &self,
+    pub async fn create(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         request: AgentRequest,
     ) -> Result<AgentView> {
         who.require(Permission::Agents)?;
-        let (kernel, who) = (self.clone(), who.clone());
-        self.scheduler
+        let (kernel, who) = (self.0.clone(), who.clone());
+        self.0
+            .scheduler
             .run_to_completion(async move { kernel.join_agent(&who, key, request).await })
             .await
     }
+}
 
+impl Kernel {
     async fn join_agent(
         &self,
         who: &Principal,

@@ -1,5 +1,6 @@
 //! Instances as a whole: listed, cleared, removed; whether the store is sound; what is said about the program.
 
+use crate::views::KernelHealth;
 use agent_worker_protocol::{
     EffectKey, Permission, Target,
     api::{
@@ -22,15 +23,23 @@ use crate::{
 const MAX_FEEDBACK_BYTES: usize = 64 * 1024;
 const MAX_FEEDBACK_ENTRIES: u32 = 1_000;
 
-impl Kernel {
+/// Lists, clears and removes instances.
+#[derive(Clone, Copy)]
+pub struct Instances<'k>(pub(crate) &'k Kernel);
+
+/// Stores and lists feedback.
+#[derive(Clone, Copy)]
+pub struct FeedbackEntries<'k>(pub(crate) &'k Kernel);
+
+impl Instances<'_> {
     /// Lists instances.
-    pub async fn instance_views(
-        &self,
+    pub async fn list(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
     ) -> Result<Vec<InstanceView>> {
-        let instances = self.instances_in_scope(who, selector, scope).await?;
+        let instances = self.0.instances_in_scope(who, selector, scope).await?;
         let view = |instance: Instance| InstanceView {
             instance: instance.instance,
             project: instance.project.into(),
@@ -41,8 +50,8 @@ impl Kernel {
     }
 
     /// Hides what a channel says so far. Nothing is deleted, and what waits still waits.
-    pub async fn instance_clear(
-        &self,
+    pub async fn clear(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         selector: &InstanceSelector,
@@ -53,25 +62,109 @@ impl Kernel {
                 "{agent} shares its channel; name the whole of it, @workflow:tag or @global, to hide what all of them said"
             )));
         }
-        let instance = self.resolve_instance_for_write(who, selector).await?;
-        let now = self.now();
-        let until = self.store.instance_clear(who.author_with_key(key)?, instance.id, now).await?;
+        let instance = self.0.resolve_instance_for_write(who, selector).await?;
+        let now = self.0.now();
+        let until =
+            self.0.store.instance_clear(who.author_with_key(key)?, instance.id, now).await?;
         Ok(InstanceCleared { instance: instance.instance, until })
     }
 
     /// Deletes an instance and its logs. Refused while it has a live run.
-    pub async fn instance_remove(
-        &self,
+    pub async fn remove(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<InstanceRemoved> {
         who.require_user("only the user removes an instance")?;
-        let (kernel, who, selector) = (self.clone(), who.clone(), selector.clone());
-        self.scheduler
+        let (kernel, who, selector) = (self.0.clone(), who.clone(), selector.clone());
+        self.0
+            .scheduler
             .run_to_completion(async move { kernel.remove_instance(&who, &selector).await })
             .await
     }
+}
 
+impl KernelHealth<'_> {
+    /// Looks through the whole store.
+    pub async fn check_store(self, who: &Principal) -> Result<StoreReport> {
+        who.require_user("only the user looks through the store")?;
+        let found = self.0.store.integrity_check().await?;
+        let instances = self.0.store.instance_list(InstanceQuery::All).await?;
+        let mut problems = found.problems;
+        problems.extend(found.damaged.iter().map(|row| describe_damaged_row(row, &instances)));
+        let (rows, unhashed) = (found.rows, found.unhashed);
+        let mut report = StoreReport { instances: 0, messages: 0, rows, unhashed, problems };
+        for instance in instances {
+            report.instances += 1;
+            match self.0.store.instance_verify(instance.id).await {
+                Ok(last) => report.messages += u64::try_from(last.get()).unwrap_or(0),
+                // It was removed meanwhile.
+                Err(StoreError::NotFound(_)) => report.instances -= 1,
+                Err(error) => report.problems.push(format!("@{}: {error}", instance.instance)),
+            }
+        }
+        Ok(report)
+    }
+
+    /// Returns the stored rows that are known to be damaged, one line each.
+    pub async fn damaged_rows(self) -> Vec<String> {
+        let damaged = self.0.store.damage_list().await.unwrap_or_default();
+        if damaged.is_empty() {
+            return Vec::new();
+        }
+        // Without their names the rows are named by the numbers of their instances.
+        let instances = self.0.store.instance_list(InstanceQuery::All).await.unwrap_or_default();
+        damaged.iter().map(|row| describe_damaged_row(row, &instances)).collect()
+    }
+}
+
+impl FeedbackEntries<'_> {
+    /// Keeps what somebody says about the program itself; what an agent says, once per key.
+    pub async fn submit(
+        self,
+        who: &Principal,
+        key: Option<EffectKey>,
+        request: FeedbackRequest,
+    ) -> Result<FeedbackView> {
+        who.require(Permission::Send)?;
+        let by = who.sender()?.to_string();
+        if request.message.trim().is_empty() {
+            return Err(Error::BadRequest("empty feedback says nothing".into()));
+        }
+        size_limits::check("this feedback", request.message.len(), MAX_FEEDBACK_BYTES)?;
+        let (now, message) = (self.0.now(), request.message);
+        let ts = now.wall;
+        match who {
+            Principal::Agent(attempt) => {
+                let run_context = self.0.run_context(attempt.run).await?;
+                let instance = Some(run_context.instance.clone());
+                let said = FeedbackView { ts, by, instance, message };
+                let once = self
+                    .0
+                    .store
+                    .feedback_submit(who.author_with_key(key)?, run_context.workflow, said, now)
+                    .await?;
+                Ok(once.value())
+            }
+            Principal::User | Principal::Client(_) | Principal::Anonymous if key.is_some() => {
+                Err(Error::BadRequest("only what an agent says is kept once per key".into()))
+            }
+            Principal::User | Principal::Client(_) | Principal::Anonymous => {
+                let said = FeedbackView { ts, by, instance: None, message };
+                self.0.store.feedback_put(said.clone()).await?;
+                Ok(said)
+            }
+        }
+    }
+
+    /// Lists what was said, newest first.
+    pub async fn list(self, who: &Principal) -> Result<Vec<FeedbackView>> {
+        who.require_user("only the user reads feedback")?;
+        Ok(self.0.store.feedback_list(MAX_FEEDBACK_ENTRIES).await?)
+    }
+}
+
+impl Kernel {
     async fn remove_instance(
         &self,
         who: &Principal,
@@ -95,81 +188,6 @@ impl Kernel {
             }
         }
         Ok(InstanceRemoved { instance: instance.instance, project: instance.project.into() })
-    }
-
-    /// Looks through the whole store.
-    pub async fn store_check(&self, who: &Principal) -> Result<StoreReport> {
-        who.require_user("only the user looks through the store")?;
-        let found = self.store.integrity_check().await?;
-        let instances = self.store.instance_list(InstanceQuery::All).await?;
-        let mut problems = found.problems;
-        problems.extend(found.damaged.iter().map(|row| describe_damaged_row(row, &instances)));
-        let (rows, unhashed) = (found.rows, found.unhashed);
-        let mut report = StoreReport { instances: 0, messages: 0, rows, unhashed, problems };
-        for instance in instances {
-            report.instances += 1;
-            match self.store.instance_verify(instance.id).await {
-                Ok(last) => report.messages += u64::try_from(last.get()).unwrap_or(0),
-                // It was removed meanwhile.
-                Err(StoreError::NotFound(_)) => report.instances -= 1,
-                Err(error) => report.problems.push(format!("@{}: {error}", instance.instance)),
-            }
-        }
-        Ok(report)
-    }
-
-    /// Returns the stored rows that are known to be damaged, one line each.
-    pub async fn damaged_rows(&self) -> Vec<String> {
-        let damaged = self.store.damage_list().await.unwrap_or_default();
-        if damaged.is_empty() {
-            return Vec::new();
-        }
-        // Without their names the rows are named by the numbers of their instances.
-        let instances = self.store.instance_list(InstanceQuery::All).await.unwrap_or_default();
-        damaged.iter().map(|row| describe_damaged_row(row, &instances)).collect()
-    }
-
-    /// Keeps what somebody says about the program itself; what an agent says, once per key.
-    pub async fn feedback_submit(
-        &self,
-        who: &Principal,
-        key: Option<EffectKey>,
-        request: FeedbackRequest,
-    ) -> Result<FeedbackView> {
-        who.require(Permission::Send)?;
-        let by = who.sender()?.to_string();
-        if request.message.trim().is_empty() {
-            return Err(Error::BadRequest("empty feedback says nothing".into()));
-        }
-        size_limits::check("this feedback", request.message.len(), MAX_FEEDBACK_BYTES)?;
-        let (now, message) = (self.now(), request.message);
-        let ts = now.wall;
-        match who {
-            Principal::Agent(attempt) => {
-                let run_context = self.run_context(attempt.run).await?;
-                let instance = Some(run_context.instance.clone());
-                let said = FeedbackView { ts, by, instance, message };
-                let once = self
-                    .store
-                    .feedback_submit(who.author_with_key(key)?, run_context.workflow, said, now)
-                    .await?;
-                Ok(once.value())
-            }
-            Principal::User | Principal::Client(_) | Principal::Anonymous if key.is_some() => {
-                Err(Error::BadRequest("only what an agent says is kept once per key".into()))
-            }
-            Principal::User | Principal::Client(_) | Principal::Anonymous => {
-                let said = FeedbackView { ts, by, instance: None, message };
-                self.store.feedback_put(said.clone()).await?;
-                Ok(said)
-            }
-        }
-    }
-
-    /// Lists what was said, newest first.
-    pub async fn feedback_list(&self, who: &Principal) -> Result<Vec<FeedbackView>> {
-        who.require_user("only the user reads feedback")?;
-        Ok(self.store.feedback_list(MAX_FEEDBACK_ENTRIES).await?)
     }
 }
 

@@ -23,27 +23,55 @@ enum StopUrgency {
     Immediate,
 }
 
-impl Kernel {
+/// Adds, stops, resumes and shows agents.
+#[derive(Clone, Copy)]
+pub struct Agents<'k>(pub(crate) &'k Kernel);
+
+impl Agents<'_> {
     /// Wakes an agent no more and ends its worker; answers when every process of it is gone. Carried out even if whoever
     /// asked goes away.
-    pub async fn agent_stop(
-        &self,
-        who: &Principal,
-        selector: &InstanceSelector,
-    ) -> Result<AgentStopped> {
-        self.stop_agent(who, selector, StopUrgency::Graceful).await
+    pub async fn stop(self, who: &Principal, selector: &InstanceSelector) -> Result<AgentStopped> {
+        self.0.stop_agent(who, selector, StopUrgency::Graceful).await
     }
 
     /// The same for somebody who does not want to wait: its processes get no time to end by themselves, also where they are
     /// being ended already.
-    pub async fn agent_stop_now(
-        &self,
+    pub async fn stop_now(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<AgentStopped> {
-        self.stop_agent(who, selector, StopUrgency::Immediate).await
+        self.0.stop_agent(who, selector, StopUrgency::Immediate).await
     }
 
+    /// Takes an agent out of its run, its processes and its open mail with it.
+    pub async fn remove(
+        self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<AgentStopped> {
+        who.require(Permission::Agents)?;
+        let (kernel, who, selector) = (self.0.clone(), who.clone(), selector.clone());
+        self.0
+            .scheduler
+            .run_to_completion(async move { kernel.remove_agent(&who, &selector).await })
+            .await
+    }
+
+    /// Wakes a stopped agent again; one that waits after a failure is tried at once.
+    pub async fn resume(self, who: &Principal, selector: &InstanceSelector) -> Result<AgentView> {
+        who.require(Permission::Agents)?;
+        let (instance, run, agent) = self.0.resolve_member(who, selector).await?;
+        let now = self.0.now();
+        self.0
+            .store
+            .agent_resume(who.author_with_key(None)?, instance.id, agent.clone(), now)
+            .await?;
+        self.0.agent_view(run, &agent).await
+    }
+}
+
+impl Kernel {
     async fn stop_agent(
         &self,
         who: &Principal,
@@ -58,34 +86,6 @@ impl Kernel {
                 kernel.end_agent(&who, &instance, &agent, haste).await
             })
             .await
-    }
-
-    /// Takes an agent out of its run, its processes and its open mail with it.
-    pub async fn agent_remove(
-        &self,
-        who: &Principal,
-        selector: &InstanceSelector,
-    ) -> Result<AgentStopped> {
-        who.require(Permission::Agents)?;
-        let (kernel, who, selector) = (self.clone(), who.clone(), selector.clone());
-        self.scheduler
-            .run_to_completion(async move { kernel.remove_agent(&who, &selector).await })
-            .await
-    }
-
-    /// Wakes a stopped agent again; one that waits after a failure is tried at once.
-    pub async fn agent_resume(
-        &self,
-        who: &Principal,
-        selector: &InstanceSelector,
-    ) -> Result<AgentView> {
-        who.require(Permission::Agents)?;
-        let (instance, run, agent) = self.resolve_member(who, selector).await?;
-        let now = self.now();
-        self.store
-            .agent_resume(who.author_with_key(None)?, instance.id, agent.clone(), now)
-            .await?;
-        self.agent_view(run, &agent).await
     }
 
     async fn remove_agent(

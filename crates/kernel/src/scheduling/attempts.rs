@@ -9,32 +9,40 @@ use crate::{
     kernel::{AgentPrincipal, Kernel, Principal, RunContext},
 };
 
-impl Kernel {
+/// Stores the events that workers report.
+#[derive(Clone, Copy)]
+pub struct Attempts<'k>(pub(crate) &'k Kernel);
+
+impl Attempts<'_> {
     /// Stores a worker's events, shows its live ones, and tells it whether to go on.
-    pub async fn attempt_report(
-        &self,
+    pub async fn report(
+        self,
         who: &Principal,
         attempt: AttemptId,
         request: EventsRequest,
     ) -> Result<EventsReply> {
         let agent = who.require_own_attempt(attempt)?;
-        self.live_state.record_report(attempt);
+        self.0.live_state.record_report(attempt);
         let stored = if request.events.is_empty() {
             agent.last_event
         } else {
-            self.store.attempt_events(attempt, request.events, self.now()).await?
+            self.0.store.attempt_events(attempt, request.events, self.0.now()).await?
         };
         if !request.live.is_empty() {
-            let run_context = self.run_context(agent.run).await?;
+            let run_context = self.0.run_context(agent.run).await?;
             for live in request.live {
-                self.live_state
-                    .publish(run_context.workflow, self.live_event(&run_context, agent, live));
+                self.0
+                    .live_state
+                    .publish(run_context.workflow, self.0.live_event(&run_context, agent, live));
             }
         }
-        let order = if self.scheduler.is_stopping(attempt) { Order::Stop } else { Order::Continue };
+        let order =
+            if self.0.scheduler.is_stopping(attempt) { Order::Stop } else { Order::Continue };
         Ok(EventsReply { stored, order })
     }
+}
 
+impl Kernel {
     fn live_event(
         &self,
         run_context: &RunContext,

@@ -1,5 +1,7 @@
 //! How runs and the daemon stop: nothing more is leased, what lives is ended, and nobody is left.
 
+use crate::runs::Runs;
+use crate::views::KernelHealth;
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
@@ -32,24 +34,33 @@ pub(crate) enum WorkerSelector {
     Agent(WorkflowId, AgentName),
 }
 
-impl Kernel {
+impl Runs<'_> {
     /// Ends a run and every process of it; answers when they are gone. Carried out even if whoever asked goes away.
-    pub async fn run_stop(&self, who: &Principal, run: RunId) -> Result<RunStopped> {
+    pub async fn stop(self, who: &Principal, run: RunId) -> Result<RunStopped> {
         who.require(Permission::Run)?;
-        self.require_run(who, run).await?;
-        let (kernel, who) = (self.clone(), who.clone());
-        self.scheduler.run_to_completion(async move { kernel.end_run(&who, run).await }).await
+        self.0.require_run(who, run).await?;
+        let (kernel, who) = (self.0.clone(), who.clone());
+        self.0.scheduler.run_to_completion(async move { kernel.end_run(&who, run).await }).await
     }
 
     /// The same for somebody who does not want to wait: its processes get no time to end by themselves, also those
     /// that are being stopped already.
-    pub async fn run_stop_now(&self, who: &Principal, run: RunId) -> Result<RunStopped> {
+    pub async fn stop_now(self, who: &Principal, run: RunId) -> Result<RunStopped> {
         who.require(Permission::Run)?;
-        self.require_run(who, run).await?;
-        self.runner.run_skip_grace(run);
-        self.run_stop(who, run).await
+        self.0.require_run(who, run).await?;
+        self.0.runner.run_skip_grace(run);
+        self.0.runs().stop(who, run).await
     }
+}
 
+impl KernelHealth<'_> {
+    /// How the processes of attempts are tracked, if there are any.
+    pub fn process_tracking(self) -> Option<ProcessTracking> {
+        self.0.runner.process_tracking()
+    }
+}
+
+impl Kernel {
     pub(crate) async fn end_run(&self, who: &Principal, run: RunId) -> Result<RunStopped> {
         let run_context = self.run_context(run).await?;
         if run_context.instance.is_global() {
@@ -114,11 +125,6 @@ impl Kernel {
         self.scheduler.closing.cancel();
         self.scheduler.tracker.close();
         self.scheduler.tracker.wait().await;
-    }
-
-    /// How the processes of attempts are tracked, if there are any.
-    pub fn process_tracking(&self) -> Option<ProcessTracking> {
-        self.runner.process_tracking()
     }
 
     /// Whether nothing new is started any more.

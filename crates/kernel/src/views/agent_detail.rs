@@ -1,5 +1,7 @@
 //! One agent, with what explains its state: what waits for it, how its last attempts went, what would wake it.
 
+use crate::messaging::inbox::Inboxes;
+use crate::runs::members::Agents;
 use agent_worker_protocol::{
     AgentName, AgentState, ApprovalId, AttemptId, Millis, Permission, QuestionId, RunId, RunState,
     api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail, ResumeRequest},
@@ -77,15 +79,15 @@ impl AgentExplanation {
     }
 }
 
-impl Kernel {
+impl Agents<'_> {
     /// Explains an agent.
-    pub async fn agent_detail(
-        &self,
+    pub async fn detail(
+        self,
         who: &Principal,
         place: &InstanceSelector,
     ) -> Result<AgentExplanation> {
         who.require(Permission::Read)?;
-        let (instance, agent) = self.resolve_agent(who, place).await?;
+        let (instance, agent) = self.0.resolve_agent(who, place).await?;
         if let Principal::Agent(attempt) = who
             && attempt.fence.agent != agent
         {
@@ -93,22 +95,22 @@ impl Kernel {
         }
         let run = instance.live.or(instance.last);
         let run = run.ok_or_else(|| Error::NoRun(instance.instance.clone()))?;
-        let row = self.store.run_get(run).await?;
-        let view = self.agent_view(run, &agent).await?;
-        let rows = self.store.agent_list(instance.id).await?;
+        let row = self.0.store.run_get(run).await?;
+        let view = self.0.agent_view(run, &agent).await?;
+        let rows = self.0.store.agent_list(instance.id).await?;
         let own = rows.iter().find(|row| row.name == agent);
         let system =
             own.and_then(views::agent_settings).and_then(|settings| settings.system_prompt);
         let inbox =
-            self.store.inbox_pending(instance.id, agent.clone(), MAX_DETAIL_MESSAGES).await?;
-        let attempts = self.store.attempt_list(instance.id, agent, MAX_DETAIL_ATTEMPTS).await?;
+            self.0.store.inbox_pending(instance.id, agent.clone(), MAX_DETAIL_MESSAGES).await?;
+        let attempts = self.0.store.attempt_list(instance.id, agent, MAX_DETAIL_ATTEMPTS).await?;
         let times = StateTimes {
             last_attempt_ended: attempts.first().and_then(|last| last.ended_at),
             oldest_wake: oldest_wake(&inbox, view.waiting),
-            now: self.now(),
+            now: self.0.now(),
         };
         Ok(AgentExplanation {
-            wakes_when: wake_condition(&view, &row.state, &self.resume_needs(&row).await?),
+            wakes_when: wake_condition(&view, &row.state, &self.0.resume_needs(&row).await?),
             state_since: own.and_then(|own| state_since(&view.state, own, &row, times)),
             view,
             run,
@@ -119,56 +121,20 @@ impl Kernel {
         })
     }
 
-    /// What waits for an agent; looking acks nothing. Only what the agent itself looks at has been shown to it.
-    pub async fn inbox_peek(
-        &self,
-        who: &Principal,
-        place: &InstanceSelector,
-    ) -> Result<InboxReply> {
-        who.require(Permission::Read)?;
-        let own = match who {
-            Principal::Agent(attempt) => Some(attempt.fence.agent.clone()),
-            Principal::User | Principal::Client(_) | Principal::Anonymous => None,
-        };
-        let named = place.target.as_ref().and_then(|target| target.agent.clone());
-        if let (Some(own), Some(named)) = (&own, &named)
-            && own != named
-        {
-            return Err(Error::Forbidden("an agent looks into its own inbox only"));
-        }
-        let agent = own.or(named).ok_or_else(|| Error::BadRequest("whose inbox?".into()))?;
-        let instance = self.resolve_instance(who, place).await?;
-        let rows = self.store.agent_list(instance.id).await?;
-        let Some(row) = rows.into_iter().find(|row| row.name == agent) else {
-            return Err(Error::NoInstance(format!("agent `{agent}` in @{}", instance.instance)));
-        };
-        let inbox = match who {
-            // What an agent has seen of its own it may ack.
-            Principal::Agent(attempt) => {
-                self.store.inbox_show(attempt.fence.clone(), MAX_DETAIL_MESSAGES).await?
-            }
-            Principal::User | Principal::Client(_) | Principal::Anonymous => {
-                self.store.inbox_pending(instance.id, row.name.clone(), MAX_DETAIL_MESSAGES).await?
-            }
-        };
-        let messages = inbox.into_iter().map(mail_view).collect();
-        Ok(InboxReply { agent: row.name, instance: instance.instance, messages })
-    }
-
     /// What the worker of an agent's attempt printed, from byte `after` on.
     /// Without `attempt`, of its last one.
-    pub async fn log_read(
-        &self,
+    pub async fn read_log(
+        self,
         who: &Principal,
         place: &InstanceSelector,
         attempt: Option<AttemptId>,
         after: u64,
     ) -> Result<LogReply> {
         who.require_user("only the user reads what workers print")?;
-        let (instance, agent) = self.resolve_agent(who, place).await?;
+        let (instance, agent) = self.0.resolve_agent(who, place).await?;
         let found = match attempt {
-            Some(attempt) => Some(self.store.attempt_get(attempt).await?),
-            None => self.store.attempt_list(instance.id, agent.clone(), 1).await?.pop(),
+            Some(attempt) => Some(self.0.store.attempt_get(attempt).await?),
+            None => self.0.store.attempt_list(instance.id, agent.clone(), 1).await?.pop(),
         };
         let own = |row: &AttemptRow| row.fence.workflow == instance.id && row.fence.agent == agent;
         let Some(last) = found.filter(own) else {
@@ -179,7 +145,7 @@ impl Kernel {
         };
         // Looked at before the log is read: whatever it printed by its end is in there.
         let ended = last.ended.is_some();
-        let log = self.runner.attempt_log(last.run, last.id, after, MAX_LOG_BYTES).await;
+        let log = self.0.runner.attempt_log(last.run, last.id, after, MAX_LOG_BYTES).await;
         let mut bytes = log.map_err(Error::RunFolder)?;
         // The rest of a character may not be there yet; of one that is over nothing more comes.
         if !ended || bytes.len() == MAX_LOG_BYTES {
@@ -194,7 +160,46 @@ impl Kernel {
             text: String::from_utf8_lossy(&bytes).into_owned(),
         })
     }
+}
 
+impl Inboxes<'_> {
+    /// What waits for an agent; looking acks nothing. Only what the agent itself looks at has been shown to it.
+    pub async fn peek(self, who: &Principal, place: &InstanceSelector) -> Result<InboxReply> {
+        who.require(Permission::Read)?;
+        let own = match who {
+            Principal::Agent(attempt) => Some(attempt.fence.agent.clone()),
+            Principal::User | Principal::Client(_) | Principal::Anonymous => None,
+        };
+        let named = place.target.as_ref().and_then(|target| target.agent.clone());
+        if let (Some(own), Some(named)) = (&own, &named)
+            && own != named
+        {
+            return Err(Error::Forbidden("an agent looks into its own inbox only"));
+        }
+        let agent = own.or(named).ok_or_else(|| Error::BadRequest("whose inbox?".into()))?;
+        let instance = self.0.resolve_instance(who, place).await?;
+        let rows = self.0.store.agent_list(instance.id).await?;
+        let Some(row) = rows.into_iter().find(|row| row.name == agent) else {
+            return Err(Error::NoInstance(format!("agent `{agent}` in @{}", instance.instance)));
+        };
+        let inbox = match who {
+            // What an agent has seen of its own it may ack.
+            Principal::Agent(attempt) => {
+                self.0.store.inbox_show(attempt.fence.clone(), MAX_DETAIL_MESSAGES).await?
+            }
+            Principal::User | Principal::Client(_) | Principal::Anonymous => {
+                self.0
+                    .store
+                    .inbox_pending(instance.id, row.name.clone(), MAX_DETAIL_MESSAGES)
+                    .await?
+            }
+        };
+        let messages = inbox.into_iter().map(mail_view).collect();
+        Ok(InboxReply { agent: row.name, instance: instance.instance, messages })
+    }
+}
+
+impl Kernel {
     /// One agent of a run, as lists show it.
     pub(crate) async fn agent_view(&self, run: RunId, agent: &AgentName) -> Result<AgentView> {
         let mut agents = self.agent_views_of(&self.store.run_snapshot(run).await?);

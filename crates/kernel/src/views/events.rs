@@ -1,5 +1,6 @@
 //! What watchers see: the stored events of an instance or a run, in order and without a gap, and live ones between them.
 
+use crate::runs::Runs;
 use std::collections::VecDeque;
 
 use agent_worker_protocol::{
@@ -53,10 +54,10 @@ enum WatchEnd {
     Idle,
 }
 
-impl Kernel {
+impl Runs<'_> {
     /// Watches from `after` on; without it, a run from its start and an instance from now.
     pub async fn watch(
-        &self,
+        self,
         who: &Principal,
         watched: WatchSubject,
         after: Option<Position>,
@@ -68,14 +69,14 @@ impl Kernel {
         };
         let (workflow, run) = match watched {
             WatchSubject::Run(run) | WatchSubject::RunUntilIdle(run) => {
-                (self.require_run(who, run).await?.workflow, Some(run))
+                (self.0.require_run(who, run).await?.workflow, Some(run))
             }
             WatchSubject::Instance(selector) => {
-                (self.resolve_instance(who, &selector).await?.id, None)
+                (self.0.resolve_instance(who, &selector).await?.id, None)
             }
         };
         let mut subscription = EventSubscription {
-            kernel: self.clone(),
+            kernel: self.0.clone(),
             workflow,
             run,
             end_condition: until,
@@ -86,7 +87,7 @@ impl Kernel {
             after: after.unwrap_or_default(),
             seen: ChangeCursor::default(),
             page: VecDeque::new(),
-            live: self.live_state.subscribe(),
+            live: self.0.live_state.subscribe(),
             is_over: false,
             _presence: None,
         };

@@ -1,5 +1,6 @@
 //! What a run's agents did, and how long it took. The arithmetic is pure.
 
+use crate::runs::Runs;
 use std::time::Duration;
 
 use agent_worker_protocol::{
@@ -18,23 +19,25 @@ use crate::{
 /// Times are taken from so many turns, the newest.
 const MAX_SAMPLED_TURNS: u32 = 1_000;
 
-impl Kernel {
+impl Runs<'_> {
     /// The figures of the instances' live, else last, runs.
     pub async fn stats(
-        &self,
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
     ) -> Result<Vec<StatsView>> {
         let mut stats = Vec::new();
-        for instance in self.instances_in_scope(who, selector, scope).await? {
+        for instance in self.0.instances_in_scope(who, selector, scope).await? {
             let Some(run) = instance.live.or(instance.last) else { continue };
-            let row = self.store.run_get(run).await?;
-            stats.push(self.stats_of(row).await?);
+            let row = self.0.store.run_get(run).await?;
+            stats.push(self.0.stats_of(row).await?);
         }
         Ok(stats)
     }
+}
 
+impl Kernel {
     async fn stats_of(&self, run: RunRow) -> Result<StatsView> {
         let turns = self.store.turn_list(run.id, MAX_SAMPLED_TURNS).await?;
         let agents = self.store.agent_list(run.workflow).await?;

@@ -45,43 +45,47 @@ pub(crate) struct DecisionsDocument {
     pub(crate) last: Option<Millis>,
 }
 
-impl Kernel {
+/// Creates proposals and casts votes.
+#[derive(Clone, Copy)]
+pub struct Proposals<'k>(pub(crate) &'k Kernel);
+
+impl Proposals<'_> {
     /// Makes a proposal; those who vote are woken.
-    pub async fn propose(
-        &self,
+    pub async fn create(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         request: ProposalRequest,
     ) -> Result<ProposalOutcome> {
         who.require(Permission::Send)?;
         let by = who.author_with_key(key)?;
-        self.pass_gate(who, ToolName::ProposalCreate).await?;
+        self.0.pass_gate(who, ToolName::ProposalCreate).await?;
         let selector =
             InstanceSelector { target: request.target.clone(), project: request.project.clone() };
-        let (instance, run) = self.live_instance(who, &selector).await?;
-        let run_context = self.run_context(run).await?;
+        let (instance, run) = self.0.live_instance(who, &selector).await?;
+        let run_context = self.0.run_context(run).await?;
         if let Some(work) = request.work {
-            self.store.message_receipts(instance.id, work).await?;
+            self.0.store.message_receipts(instance.id, work).await?;
         }
         let lasts = terms::voting_duration(request.deadline).map_err(Error::BadRequest)?;
         let terms = terms(request, &run_context.team).map_err(Error::BadRequest)?;
-        let now = self.now();
+        let now = self.0.now();
         let new = NewProposal {
             terms,
             voting_period: lasts,
             recipients: notices::voters_to_wake,
             hop_context: proposal_hops(who, &run_context),
         };
-        let once = self.store.proposal_create(by, instance.id, new, now).await?;
+        let once = self.0.store.proposal_create(by, instance.id, new, now).await?;
         let deduplicated = once.is_deduplicated();
         let proposal = once.value();
-        let state = self.proposal_of(&instance, proposal).await?.state;
+        let state = self.0.proposal_of(&instance, proposal).await?.state;
         Ok(ProposalOutcome { proposal, state, deduplicated })
     }
 
     /// Votes, or votes anew.
     pub async fn vote(
-        &self,
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         id: ProposalId,
@@ -89,11 +93,11 @@ impl Kernel {
     ) -> Result<ProposalOutcome> {
         who.require(Permission::Approve)?;
         let by = who.author_with_key(key)?;
-        self.pass_gate(who, ToolName::Vote).await?;
+        self.0.pass_gate(who, ToolName::Vote).await?;
         let selector = InstanceSelector { target: request.target, project: request.project };
-        let (instance, run) = self.live_instance(who, &selector).await?;
-        let run_context = self.run_context(run).await?;
-        let proposal = self.proposal_of(&instance, id).await?;
+        let (instance, run) = self.0.live_instance(who, &selector).await?;
+        let run_context = self.0.run_context(run).await?;
+        let proposal = self.0.proposal_of(&instance, id).await?;
         let choice =
             terms::resolve_choice(&proposal, &request.choice).map_err(Error::BadRequest)?;
         let reason = request.reason.map(|why| terms::single_line(&why, "a reason")).transpose();
@@ -101,15 +105,15 @@ impl Kernel {
         let (right, said) = (voting_right(who), proposal_hops(who, &run_context));
         let ballot =
             NewBallot { proposal: id, choice, reason, authority: right, hop_context: said };
-        let (deciding, now) = (self.new_deciding()?, self.now());
-        let once = self.store.ballot_cast(by, instance.id, ballot, deciding, now).await?;
+        let (deciding, now) = (self.0.new_deciding()?, self.0.now());
+        let once = self.0.store.ballot_cast(by, instance.id, ballot, deciding, now).await?;
         let deduplicated = once.is_deduplicated();
         Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
     }
 
     /// Takes a proposal back: whoever made it, or a person, whose word against it is a veto.
-    pub async fn proposal_cancel(
-        &self,
+    pub async fn cancel(
+        self,
         who: &Principal,
         key: Option<EffectKey>,
         id: ProposalId,
@@ -117,10 +121,10 @@ impl Kernel {
     ) -> Result<ProposalOutcome> {
         who.require_either(Permission::Send, Permission::Approve)?;
         let by = who.author_with_key(key)?;
-        self.pass_gate(who, ToolName::ProposalCancel).await?;
+        self.0.pass_gate(who, ToolName::ProposalCancel).await?;
         let selector = InstanceSelector { target: request.target, project: request.project };
-        let (instance, run) = self.live_instance(who, &selector).await?;
-        let said = proposal_hops(who, &*self.run_context(run).await?);
+        let (instance, run) = self.0.live_instance(who, &selector).await?;
+        let said = proposal_hops(who, &*self.0.run_context(run).await?);
         let why = request.why.map(|why| terms::single_line(&why, "a reason")).transpose();
         let why = why.map_err(Error::BadRequest)?;
         let cancel = NewCancellation {
@@ -130,41 +134,43 @@ impl Kernel {
             recipients: notices::agents_to_wake_at_end,
             hop_context: said,
         };
-        let now = self.now();
-        let once = self.store.proposal_cancel(by, instance.id, cancel, now).await?;
+        let now = self.0.now();
+        let once = self.0.store.proposal_cancel(by, instance.id, cancel, now).await?;
         let deduplicated = once.is_deduplicated();
         Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
     }
 
     /// Lists what is voted on, or every proposal there was.
-    pub async fn proposals(
-        &self,
+    pub async fn list(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         which: ProposalFilter,
     ) -> Result<ProposalsReply> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
+        let instance = self.0.resolve_instance(who, selector).await?;
         let which = match which {
             ProposalFilter::Open => ProposalQuery::Active,
             ProposalFilter::All => ProposalQuery::All,
         };
-        let proposals = self.store.proposal_list(instance.id, which, self.now()).await?;
+        let proposals = self.0.store.proposal_list(instance.id, which, self.0.now()).await?;
         Ok(ProposalsReply { instance: instance.instance, proposals })
     }
 
     /// Shows one proposal with its votes.
-    pub async fn proposal(
-        &self,
+    pub async fn get(
+        self,
         who: &Principal,
         selector: &InstanceSelector,
         id: ProposalId,
     ) -> Result<Proposal> {
         who.require(Permission::Read)?;
-        let instance = self.resolve_instance(who, selector).await?;
-        self.proposal_of(&instance, id).await
+        let instance = self.0.resolve_instance(who, selector).await?;
+        self.0.proposal_of(&instance, id).await
     }
+}
 
+impl Kernel {
     async fn proposal_of(&self, instance: &Instance, id: ProposalId) -> Result<Proposal> {
         let found = self.store.proposal_get(instance.id, id, self.now()).await?;
         found.ok_or(Error::Store(StoreError::NotFound("proposal")))

@@ -39,7 +39,7 @@ pub(crate) async fn new_agent(
     world: &KernelWorld,
     request: AgentRequest,
 ) -> Result<AgentView, Error> {
-    within(world.kernel.agent_new(&Principal::User, None, request)).await
+    within(world.kernel.agents().create(&Principal::User, None, request)).await
 }
 
 /// An agent whose every worker hands itself to the test, and ends well.
@@ -61,13 +61,13 @@ pub(crate) fn hand_over_workers(
 /// The user says something to `target`.
 pub(crate) async fn send_to(world: &KernelWorld, target: &str, message: &str) {
     let request = send_request(Some(target), message);
-    world.kernel.send(&Principal::User, None, request).await.unwrap();
+    world.kernel.messages().send(&Principal::User, None, request).await.unwrap();
 }
 
 /// The run of the standalone agents.
 pub(crate) async fn global_run(world: &KernelWorld) -> RunId {
     let place = instance_selector("@global");
-    let views = world.kernel.run_views(&Principal::User, &place, ListingScope::All).await.unwrap();
+    let views = world.kernel.runs().list(&Principal::User, &place, ListingScope::All).await.unwrap();
     views[0].run
 }
 
@@ -127,7 +127,7 @@ async fn a_run_that_ends_while_somebody_joins_keeps_nothing_of_them() {
     let listed = world.store.withhold_answer("agent_list");
     let kernel = world.kernel.clone();
     let bob = mock_agent_request(Some("bob"), Some("@team"));
-    let joining = Box::pin(kernel.agent_new(&Principal::User, None, bob));
+    let joining = Box::pin(kernel.agents().create(&Principal::User, None, bob));
     let stopping = async {
         listed.reached().await;
         world.stop(run).await.unwrap();
@@ -181,7 +181,7 @@ async fn two_who_join_at_once_without_a_name_are_a0_and_a1_of_one_run() {
     assert_eq!(names, ["a0", "a1"]);
     let everywhere = InstanceSelector::default();
     let all =
-        world.kernel.run_views(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
+        world.kernel.runs().list(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
     assert_eq!((all.len(), &all[0].state), (1, &RunState::Running));
     let kept = world.machine.environment(all[0].run);
     assert_eq!((kept["a0/PATH"].as_str(), kept["a1/PATH"].as_str()), ("/zero", "/one"));
@@ -193,7 +193,7 @@ async fn a_new_agent_without_a_name_is_made_once_under_a_key() {
     let once = |key: &str| {
         let key = EffectKey::new(key.to_owned(), "agent_new", &json!({}));
         let request = from("/", "/bin", mock_agent_request(None, None));
-        world.kernel.agent_new(&Principal::User, Some(key), request)
+        world.kernel.agents().create(&Principal::User, Some(key), request)
     };
     for (key, expected) in [("k1", "a0"), ("k1", "a0"), ("k2", "a1"), ("k1", "a0")] {
         assert_eq!(once(key).await.unwrap().name.as_str(), expected, "{key}");
@@ -212,7 +212,7 @@ async fn an_agent_that_cannot_be_made_makes_nothing() {
     let correction = "did you mean `mock`?".to_owned();
     assert_eq!(refused.details, Some(Box::new(ProblemDetails::InvalidAgent { correction })));
     let everywhere = InstanceSelector::default();
-    let all = world.kernel.instance_views(&Principal::User, &everywhere, ListingScope::All).await;
+    let all = world.kernel.instances().list(&Principal::User, &everywhere, ListingScope::All).await;
     assert!(all.unwrap().is_empty());
 }
 
@@ -221,7 +221,7 @@ async fn an_agent_joins_even_if_whoever_asked_goes_away_meanwhile() {
     let world = KernelWorld::new().await;
     world.start(&team("coder", "kickoff: hello")).await;
     let added = world.store.withhold_answer("agent_add");
-    let asked = world.kernel.agent_new(
+    let asked = world.kernel.agents().create(
         &Principal::User,
         None,
         mock_agent_request(Some("bob"), Some("@team")),

@@ -30,7 +30,7 @@ async fn permit(worker: &ScriptedWorker, call: &str, command: &str) -> PermitRep
             let (kernel, who) = worker.principal().await?;
             let args = json!({ "command": command });
             let request = PermitRequest { call: call.into(), tool: "Bash".into(), args };
-            kernel.permit_call(&who, worker.job.attempt, request).await
+            kernel.approvals().permit_call(&who, worker.job.attempt, request).await
         };
         match asked.await {
             Ok(PermitReply::Open { .. }) => {}
@@ -57,7 +57,7 @@ impl KernelWorld {
     async fn consent(&self, who: &Principal, consent: Consent) -> Result<ApprovalView, Error> {
         let target = Some("@team".parse().unwrap());
         let request = ConsentRequest { target, reason: Some("so".into()), ..Default::default() };
-        self.kernel.approval_answer(who, None, ApprovalId::new(1), consent, request).await
+        self.kernel.approvals().answer(who, None, ApprovalId::new(1), consent, request).await
     }
 
     /// A client that may do this, in these instances.
@@ -65,13 +65,13 @@ impl KernelWorld {
         let allow = Some(allow.iter().copied().collect());
         let instances = vec![instance.parse().unwrap()];
         let request = TokenRequest { name: name.into(), allow, instances };
-        let made = self.kernel.token_create(&Principal::User, request).await.unwrap();
-        self.kernel.principal_by_token(&made.token).await.unwrap()
+        let made = self.kernel.tokens().create(&Principal::User, request).await.unwrap();
+        self.kernel.tokens().principal_by_token(&made.token).await.unwrap()
     }
 
     async fn open(&self) -> Vec<ApprovalView> {
         let at = &instance_selector("@team");
-        self.kernel.approval_list(&Principal::User, at, ListingScope::Project).await.unwrap()
+        self.kernel.approvals().list(&Principal::User, at, ListingScope::Project).await.unwrap()
     }
 
     async fn answers(&self) -> String {
@@ -113,7 +113,7 @@ async fn a_request_pauses_the_run_until_somebody_answers_and_its_clocks_stand_st
         assert_eq!(view.agents[0].state.to_string(), "waiting for approval (#1)");
         assert!(view.is_at_rest(), "whoever follows it may go");
         let (user, at) = (&Principal::User, &instance_selector("@team"));
-        let items = world.kernel.attention(user, at, ListingScope::Project).await.unwrap();
+        let items = world.kernel.attention().list(user, at, ListingScope::Project).await.unwrap();
         let item = items.iter().find(|item| item.need.kind() == AttentionKind::Approval).unwrap();
         assert_eq!(item.what, r#"wants #1: Bash {"command":"git push"}"#);
         assert_eq!(item.need, AttentionNeed::Approval(ApprovalId::new(1)));
@@ -141,7 +141,7 @@ async fn no_agent_and_no_client_without_that_right_answers() {
                 is_asked.notified().await;
                 let (kernel, who) = worker.principal().await.unwrap();
                 let (id, request) = (ApprovalId::new(1), ConsentRequest::default());
-                kernel.approval_answer(&who, None, id, Consent::Approved, request).await
+                kernel.approvals().answer(&who, None, id, Consent::Approved, request).await
             };
             let (reply, answered) = tokio::join!(permit(&worker, "c1", "git push"), own);
             ScriptEnd::done(&format!("{reply:?} {:?}", code(answered)))
@@ -150,7 +150,7 @@ async fn no_agent_and_no_client_without_that_right_answers() {
     let run = world.run(&team("")).await;
     world.wait_until_paused(run).await;
     asked.notify_one();
-    let lone = world.kernel.watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
+    let lone = world.kernel.runs().watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
     let mut lone = lone.unwrap();
     while lone.next().await.unwrap().is_some() {}
     let nobody = world.consent(&Principal::Anonymous, Consent::Approved).await;
@@ -202,10 +202,10 @@ async fn two_calls_are_two_requests_however_alike_and_one_that_changes_is_refuse
         let rest = async {
             let (kernel, who) = worker.principal().await.unwrap();
             let changed = other("Bash", json!({ "command": "git push --force" }));
-            let changed = kernel.permit_call(&who, worker.job.attempt, changed).await;
+            let changed = kernel.approvals().permit_call(&who, worker.job.attempt, changed).await;
             let long = other("Write", json!({ "content": "x".repeat(2 << 20) }));
             let long = PermitRequest { call: "c3".into(), ..long };
-            let long = kernel.permit_call(&who, worker.job.attempt, long).await;
+            let long = kernel.approvals().permit_call(&who, worker.job.attempt, long).await;
             [code(changed), code(long)]
         };
         let (one, two, again) = tokio::join!(
@@ -225,7 +225,7 @@ async fn two_calls_are_two_requests_however_alike_and_one_that_changes_is_refuse
     assert_eq!(left.len(), 1, "one answer is for one call");
     let id = left[0].id;
     let denied = ConsentRequest { target: Some("@team".parse().unwrap()), ..Default::default() };
-    let denied = world.kernel.approval_answer(&Principal::User, None, id, Consent::Denied, denied);
+    let denied = world.kernel.approvals().answer(&Principal::User, None, id, Consent::Denied, denied);
     denied.await.unwrap();
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
     let said = world.answers().await;
@@ -240,7 +240,7 @@ async fn a_run_somebody_watches_waits_for_them_without_a_pause() {
     let world = KernelWorld::new().await;
     asks(&world, "git push");
     let run = world.run(&team("on_ask: deny")).await;
-    let feed = world.kernel.watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
+    let feed = world.kernel.runs().watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
     let person = feed.unwrap().with_presence_of(&Principal::User);
     world.wait_for_event(run, |event| event.kind() == Some(EventKind::ApprovalOpen)).await;
     world.pass_time(Duration::from_mins(10)).await;

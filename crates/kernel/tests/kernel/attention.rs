@@ -33,7 +33,7 @@ async fn resolve_dead_letters(
     request: DeadRequest,
     burial: DeadLetterAction,
 ) -> Result<DeadReply, Error> {
-    within(world.kernel.dead_letter_resolve(&Principal::User, None, request, burial)).await
+    within(world.kernel.attention().resolve_dead_letter(&Principal::User, None, request, burial)).await
 }
 
 /// A team in which everybody fails until the world says that it may succeed, and what came of `@all go`.
@@ -65,7 +65,7 @@ fn redriven(reply: &DeadReply) -> Vec<(i64, &str)> {
 async fn listed(world: &KernelWorld) -> Vec<(i64, String, bool)> {
     let place = instance_selector("@team");
     let letters =
-        world.kernel.dead_letter_list(&Principal::User, &place, ListingScope::All).await.unwrap();
+        world.kernel.attention().dead_letters(&Principal::User, &place, ListingScope::All).await.unwrap();
     for letter in &letters {
         assert_eq!(letter.message.seq, letter.receipt.seq);
         assert_eq!(letter.message.body, "@all go");
@@ -129,7 +129,7 @@ async fn a_dead_letter_is_given_up_with_a_reason_also_when_its_run_is_over() {
 async fn a_letter_for_somebody_who_left_keeps_no_other_from_being_tried_again() {
     let world = KernelWorld::new().await;
     let run = failing(&world, "coder lead", "").await;
-    within(world.kernel.agent_remove(&Principal::User, &instance_selector("coder@team")))
+    within(world.kernel.agents().remove(&Principal::User, &instance_selector("coder@team")))
         .await
         .unwrap();
     assert_eq!(listed(&world).await.len(), 2, "it is not lost in silence");
@@ -154,7 +154,7 @@ async fn a_redrive_under_a_key_happens_once() {
     world.machine.set_worker_script("coder", |_| async { ScriptEnd::fails(FailureClass::Fatal) });
     let redrive = || {
         let key = EffectKey::new("k1".into(), "dead_redrive", &json!({ "seq": 1 }));
-        world.kernel.dead_letter_resolve(
+        world.kernel.attention().resolve_dead_letter(
             &Principal::User,
             Some(key),
             dead(Some(1), None),
@@ -187,9 +187,9 @@ fn told(items: &[Attention]) -> Vec<String> {
 async fn everything_that_waits_for_a_person_is_told_with_the_step_that_it_needs() {
     let world = KernelWorld::new().await;
     let everywhere = InstanceSelector::default();
-    let attention = || world.kernel.attention(&Principal::User, &everywhere, ListingScope::All);
+    let attention = || world.kernel.attention().list(&Principal::User, &everywhere, ListingScope::All);
     let run = failing(&world, "coder lead", "limits: { turns: 6 }").await;
-    within(world.kernel.agent_stop(&Principal::User, &instance_selector("lead@team")))
+    within(world.kernel.agents().stop(&Principal::User, &instance_selector("lead@team")))
         .await
         .unwrap();
     world.send_to_team("@coder once more").await;
@@ -205,10 +205,10 @@ async fn everything_that_waits_for_a_person_is_told_with_the_step_that_it_needs(
     );
     let near = InstanceSelector { target: None, project: Some(world.folder().join("deep")) };
     let near =
-        world.kernel.attention(&Principal::User, &near, ListingScope::Project).await.unwrap();
+        world.kernel.attention().list(&Principal::User, &near, ListingScope::Project).await.unwrap();
     assert_eq!(near.len(), 4);
     let far = InstanceSelector { target: None, project: Some("/elsewhere".into()) };
-    let far = world.kernel.attention(&Principal::User, &far, ListingScope::Project).await.unwrap();
+    let far = world.kernel.attention().list(&Principal::User, &far, ListingScope::Project).await.unwrap();
     assert!(far.is_empty());
     world.stop(run).await.unwrap();
     assert_eq!(world.view(run).await.state, RunState::Ended { outcome: Outcome::Stopped });

@@ -23,7 +23,7 @@ async fn bodies(world: &KernelWorld, since: Option<i64>, limit: u32) -> Vec<Stri
     let reading = ChannelQuery { since, limit: Some(limit), ..ChannelQuery::default() };
     let read = world
         .kernel
-        .messages(&Principal::User, &instance_selector("@team"), reading)
+        .messages().list(&Principal::User, &instance_selector("@team"), reading)
         .await
         .unwrap();
     read.messages.into_iter().map(|message| message.body).collect()
@@ -52,11 +52,11 @@ async fn where_a_message_stands_is_told_to_its_sender_and_to_the_user() {
         let (kernel, who) = worker.principal().await.unwrap();
         let place = agent_worker_kernel::InstanceSelector::default();
         let reading = ChannelQuery { receipts: true, ..ChannelQuery::default() };
-        let read = kernel.messages(&who, &place, reading).await.unwrap();
+        let read = kernel.messages().list(&who, &place, reading).await.unwrap();
         let told: Vec<_> = read.receipts.iter().map(|one| (one.seq, one.agent.as_str())).collect();
         assert_eq!((read.messages.len(), told), (2, vec![(sent, "lead")]), "its own alone");
-        assert_eq!(kernel.receipts(&who, &place, sent).await.unwrap().receipts, read.receipts);
-        assert_eq!(code(kernel.receipts(&who, &place, Seq::new(1)).await), Some(Code::Forbidden));
+        assert_eq!(kernel.messages().receipts(&who, &place, sent).await.unwrap().receipts, read.receipts);
+        assert_eq!(code(kernel.messages().receipts(&who, &place, Seq::new(1)).await), Some(Code::Forbidden));
         ScriptEnd::quiet()
     });
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
@@ -64,7 +64,7 @@ async fn where_a_message_stands_is_told_to_its_sender_and_to_the_user() {
     let reading = ChannelQuery { receipts: true, ..ChannelQuery::default() };
     let read = world
         .kernel
-        .messages(&Principal::User, &instance_selector("@team"), reading)
+        .messages().list(&Principal::User, &instance_selector("@team"), reading)
         .await
         .unwrap();
     let told: Vec<_> = read.receipts.iter().map(|one| (one.seq.get(), one.state)).collect();
@@ -78,24 +78,24 @@ async fn a_thread_is_read_whole_and_not_searched() {
     world.pass_time(Duration::from_millis(1)).await;
     world.send_to_team("two").await;
     let reply = SendRequest { reply_to: Some(Seq::new(1)), ..send_request(Some("@team"), "three") };
-    world.kernel.send(&Principal::User, None, reply).await.unwrap();
+    world.kernel.messages().send(&Principal::User, None, reply).await.unwrap();
     let thread = ChannelQuery { thread: Some(Seq::new(1)), ..ChannelQuery::default() };
     let (user, at) = (&Principal::User, &instance_selector("@team"));
-    let bodies = world.kernel.messages(user, at, thread.clone()).await.unwrap().messages;
+    let bodies = world.kernel.messages().list(user, at, thread.clone()).await.unwrap().messages;
     let bodies: Vec<_> = bodies.iter().map(|one| one.body.as_str()).collect();
     assert_eq!(bodies, ["one", "three"]);
     let searched = ChannelQuery { search: Some("one".to_owned()), ..thread };
-    let searched = world.kernel.messages(user, at, searched).await;
+    let searched = world.kernel.messages().list(user, at, searched).await;
     assert_eq!(code(searched), Some(Code::BadRequest));
     let none = ChannelQuery { thread: Some(Seq::new(9)), ..ChannelQuery::default() };
-    assert_eq!(code(world.kernel.messages(user, at, none).await), Some(Code::NotFound));
+    assert_eq!(code(world.kernel.messages().list(user, at, none).await), Some(Code::NotFound));
 }
 
 /// The user says `message` in the team's channel, under `key`.
 async fn say_once(world: &KernelWorld, key: &str, message: &str) -> Result<SendReply, Error> {
     let key = EffectKey::new(key.to_owned(), "message", &json!({ "message": message }));
     let request = send_request(Some("@team"), message);
-    world.kernel.send(&Principal::User, Some(key), request).await
+    world.kernel.messages().send(&Principal::User, Some(key), request).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +155,7 @@ async fn what_many_say_is_soon_ready_to_be_searched_and_found_newest_first() {
     let reading = ChannelQuery { search: Some("NEEDLE 51".into()), ..ChannelQuery::default() };
     let found = world
         .kernel
-        .messages(&Principal::User, &instance_selector("@team"), reading)
+        .messages().list(&Principal::User, &instance_selector("@team"), reading)
         .await
         .unwrap();
     let bodies: Vec<_> = found.messages.iter().map(|message| message.body.as_str()).collect();
@@ -185,9 +185,9 @@ async fn what_is_sent_as_urgent_is_first_in_the_inbox_without_an_urgent_word() {
     world.send_to_team("@coder when you can").await;
     let mut urgent = send_request(Some("@team"), "@coder now");
     urgent.priority = Priority::High;
-    world.kernel.send(&Principal::User, None, urgent).await.unwrap();
+    world.kernel.messages().send(&Principal::User, None, urgent).await.unwrap();
     let inbox =
-        world.kernel.inbox_peek(&Principal::User, &instance_selector("coder")).await.unwrap();
+        world.kernel.inbox().peek(&Principal::User, &instance_selector("coder")).await.unwrap();
     let order: Vec<_> = inbox.messages.iter().map(|mail| mail.message.seq.get()).collect();
     assert_eq!(order, [3, 2]);
 }

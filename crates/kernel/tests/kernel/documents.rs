@@ -19,7 +19,7 @@ async fn write(
     base: DocumentBase,
 ) -> Result<DocumentWritten, Error> {
     let (place, file) = (instance_selector("@team"), "notes.md".parse().unwrap());
-    world.kernel.document_write(&Principal::User, None, &place, file, content, base).await
+    world.kernel.documents().write(&Principal::User, None, &place, file, content, base).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -32,7 +32,7 @@ async fn an_append_that_would_make_a_document_too_large_is_refused_and_writes_no
         Some(Code::TooLarge)
     );
     let (place, file) = (instance_selector("@team"), "notes.md".parse().unwrap());
-    let read = world.kernel.document_read(&Principal::User, &place, file, None).await.unwrap();
+    let read = world.kernel.documents().read(&Principal::User, &place, file, None).await.unwrap();
     assert_eq!((read.revision, read.content.len()), (Revision::new(1), MOST - 2));
     let written = write(&world, "yy".to_owned(), DocumentBase::Append).await.unwrap();
     assert_eq!(written.revision, Revision::new(2), "what fits is taken");
@@ -45,8 +45,8 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
         let (kernel, who) = worker.principal().await.unwrap();
         let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
         let two = "two".to_owned();
-        kernel.document_write(&who, None, &own, file, two, DocumentBase::Append).await.unwrap();
-        let history = kernel.document_history(&who, &own, "notes.md".parse().unwrap()).await;
+        kernel.documents().write(&who, None, &own, file, two, DocumentBase::Append).await.unwrap();
+        let history = kernel.documents().history(&who, &own, "notes.md".parse().unwrap()).await;
         assert_eq!(history.unwrap().len(), 2);
         ScriptEnd::quiet()
     });
@@ -59,7 +59,7 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
     let history = async |file: &str| {
         world
             .kernel
-            .document_history(user, &instance_selector("@team"), file.parse().unwrap())
+            .documents().history(user, &instance_selector("@team"), file.parse().unwrap())
             .await
     };
     let told: Vec<_> = history("notes.md")
@@ -72,7 +72,7 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
     assert_eq!(code(history("other.md").await), Some(Code::NotFound));
     let read = async |at: Option<i64>| {
         let (at, file) = (at.map(Revision::new), "notes.md".parse().unwrap());
-        world.kernel.document_read(user, &instance_selector("@team"), file, at).await
+        world.kernel.documents().read(user, &instance_selector("@team"), file, at).await
     };
     let texts = [read(None).await.unwrap(), read(Some(1)).await.unwrap()];
     assert_eq!(
@@ -92,7 +92,7 @@ async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() 
             let (kernel, who) = worker.principal().await.unwrap();
             let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
             let line = "line".to_owned();
-            match kernel.document_write(&who, None, &own, file, line, DocumentBase::Append).await {
+            match kernel.documents().write(&who, None, &own, file, line, DocumentBase::Append).await {
                 Ok(_) => ScriptEnd::done("written"),
                 Err(error) => {
                     let problem = Problem::from(&error);
@@ -126,21 +126,21 @@ async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became
                 old: Some("nobody".into()),
                 new: Some("@third".into()),
             };
-            let made = kernel.suggest(&who, None, request).await.unwrap();
+            let made = kernel.suggestions().create(&who, None, request).await.unwrap();
             assert_eq!(made.owner.as_str(), "scribe");
         }
         ScriptEnd::quiet()
     });
     world.machine.set_worker_script("scribe", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
-        let list = kernel.suggestions(&who, &InstanceSelector::default()).await.unwrap();
+        let list = kernel.suggestions().list(&who, &InstanceSelector::default()).await.unwrap();
         let request = SuggestionRequest {
             target: None,
             project: None,
             accept: false,
             reason: Some("not yet, @third".into()),
         };
-        kernel.suggestion_answer(&who, None, list[0].suggestion, request).await.unwrap();
+        kernel.suggestions().answer(&who, None, list[0].suggestion, request).await.unwrap();
         ScriptEnd::quiet()
     });
     world.machine.set_worker_script("third", |_| async { ScriptEnd::done("nobody called me") });
@@ -175,7 +175,7 @@ async fn what_changed_between_two_revisions_is_told_line_by_line() {
     let diff = async |from: Option<i64>, to: Option<i64>| {
         let (from, to) = (from.map(Revision::new), to.map(Revision::new));
         let (place, file) = (instance_selector("@team"), "notes.md".parse().unwrap());
-        world.kernel.document_diff(&Principal::User, &place, file, (from, to)).await
+        world.kernel.documents().diff(&Principal::User, &place, file, (from, to)).await
     };
     let newest = diff(None, None).await.unwrap();
     let expected = "--- notes.md 1\n+++ notes.md 2\n@@ -1 +1,2 @@\n one\n+two\n";
@@ -194,11 +194,11 @@ async fn a_gate_before_writing_is_before_accepting_too() {
     world.machine.set_worker_script("scribe", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
         let open =
-            kernel.suggestions(&who, &InstanceSelector::default()).await.unwrap()[0].suggestion;
+            kernel.suggestions().list(&who, &InstanceSelector::default()).await.unwrap()[0].suggestion;
         let answer = async |accept: bool| {
             let reason = (!accept).then(|| "not yet".to_owned());
             let request = SuggestionRequest { target: None, project: None, accept, reason };
-            kernel.suggestion_answer(&who, None, open, request).await
+            kernel.suggestions().answer(&who, None, open, request).await
         };
         let refused = problem(answer(true).await);
         assert_eq!(refused.code, Code::Forbidden, "{refused:?}");
@@ -216,7 +216,7 @@ async fn a_gate_before_writing_is_before_accepting_too() {
         old: None,
         new: Some("line\n".into()),
     };
-    world.kernel.suggest(&Principal::User, None, request).await.unwrap();
+    world.kernel.suggestions().create(&Principal::User, None, request).await.unwrap();
     world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     assert_eq!(world.channel().await.last().unwrap().body, "rejected");
 }

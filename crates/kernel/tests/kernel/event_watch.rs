@@ -14,7 +14,7 @@ use crate::{
 /// What a watch that begins after `after` sees until it ends.
 async fn seen(world: &KernelWorld, run: RunId, after: Option<Position>) -> Vec<Event> {
     let watched = WatchSubject::Run(run);
-    let mut feed = world.kernel.watch(&Principal::User, watched, after).await.unwrap();
+    let mut feed = world.kernel.runs().watch(&Principal::User, watched, after).await.unwrap();
     within(async {
         let mut events = Vec::new();
         while let Some(event) = feed.next().await.unwrap() {
@@ -81,7 +81,7 @@ async fn a_watch_sees_the_end_even_when_it_comes_while_the_page_is_turned() {
     // The watch reads an empty page; before it can ask whether the run is over, the run ends.
     let page = world.store.withhold_answer("event_list");
     let watched = WatchSubject::Run(run);
-    let mut feed = world.kernel.watch(&Principal::User, watched, last).await.unwrap();
+    let mut feed = world.kernel.runs().watch(&Principal::User, watched, last).await.unwrap();
     let end = async {
         page.reached().await;
         go.open();
@@ -126,7 +126,7 @@ async fn an_instance_is_watched_from_now_on_with_what_is_live_in_between() {
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     world.wait_for_report(run, "coder", 1).await;
     let instance = WatchSubject::Instance(instance_selector("@team"));
-    let mut feed = world.kernel.watch(&Principal::User, instance, None).await.unwrap();
+    let mut feed = world.kernel.runs().watch(&Principal::User, instance, None).await.unwrap();
     let mut next = async || within(feed.next()).await.unwrap().unwrap();
     watched.open();
     let heartbeat = next().await;
@@ -152,7 +152,7 @@ async fn an_agents_watch_ends_with_its_attempt() {
         async move {
             let (kernel, who) = worker.principal().await.unwrap();
             let instance = WatchSubject::Instance(instance_selector("@team"));
-            send.send(kernel.watch(&who, instance, None).await.ok()).unwrap();
+            send.send(kernel.runs().watch(&who, instance, None).await.ok()).unwrap();
             gate.wait_open().await;
             ScriptEnd::quiet()
         }
@@ -178,7 +178,7 @@ async fn a_view_of_a_run_has_the_effects_of_the_events_up_to_its_position_and_no
     sending.spawn(async move {
         for n in 0..400 {
             let note = crate::world::send_request(Some("@team"), &format!("note {n}"));
-            kernel.send(&Principal::User, None, note).await.unwrap();
+            kernel.messages().send(&Principal::User, None, note).await.unwrap();
         }
     });
     let mut views = Vec::new();
@@ -186,7 +186,7 @@ async fn a_view_of_a_run_has_the_effects_of_the_events_up_to_its_position_and_no
         views.push(world.view(run).await);
     }
     let watched = WatchSubject::Run(run);
-    let mut feed = world.kernel.watch(&Principal::User, watched, None).await.unwrap();
+    let mut feed = world.kernel.runs().watch(&Principal::User, watched, None).await.unwrap();
     let mut sent = Vec::new();
     while sent.len() < 400 {
         let event = feed.next().await.unwrap().unwrap();

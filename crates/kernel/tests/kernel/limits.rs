@@ -207,11 +207,11 @@ async fn a_standalone_agent_has_its_own_turns_and_a_person_gives_it_more() {
     assert_eq!((view.state, view.agents[0].turns), (RunState::Running, 500));
     let items = world
         .kernel
-        .attention(&Principal::User, &instance_selector("@global"), ListingScope::All)
+        .attention().list(&Principal::User, &instance_selector("@global"), ListingScope::All)
         .await;
     assert_eq!(items.unwrap()[0].what, why);
     world.pass_time(Duration::from_secs(1)).await;
-    world.kernel.agent_resume(&Principal::User, &instance_selector("crow")).await.unwrap();
+    world.kernel.agents().resume(&Principal::User, &instance_selector("crow")).await.unwrap();
     let job = within(crows.recv()).await.unwrap().job;
     assert!(job.prompt.contains("once more"), "what waited is done");
 }

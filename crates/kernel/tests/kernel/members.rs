@@ -20,7 +20,7 @@ const FAILED: RunState = RunState::Ended { outcome: Outcome::Failed };
 async fn state(world: &KernelWorld, agent: &str) -> AgentState {
     let place = instance_selector(agent);
     let mut views =
-        world.kernel.agent_views(&Principal::User, &place, ListingScope::All).await.unwrap();
+        world.kernel.agents().list(&Principal::User, &place, ListingScope::All).await.unwrap();
     assert_eq!(views.len(), 1);
     views.remove(0).state
 }
@@ -42,7 +42,7 @@ async fn an_agent_stopped_in_its_turn_has_its_mail_again_when_it_is_resumed() {
     let run = world.start(&team("coder lead", "kickoff: '@coder go'")).await;
     world.wait_for_report(run, "coder", 1).await;
     let coder = instance_selector("coder@team");
-    let stopped = within(world.kernel.agent_stop(&Principal::User, &coder)).await.unwrap();
+    let stopped = within(world.kernel.agents().stop(&Principal::User, &coder)).await.unwrap();
     assert_eq!((stopped.agent.as_str(), stopped.processes), ("coder", 1));
     assert_eq!(
         (stopped.instance.to_string().as_str(), world.machine.live_worker_count()),
@@ -63,7 +63,7 @@ async fn an_agent_stopped_in_its_turn_has_its_mail_again_when_it_is_resumed() {
     world.pass_time(Duration::from_hours(1)).await;
     assert_eq!(world.machine.turns().len(), 1, "a stopped agent was woken");
     assert_eq!(world.view(run).await.agents[0].waiting, 2);
-    let view = world.kernel.agent_resume(&Principal::User, &coder).await.unwrap();
+    let view = world.kernel.agents().resume(&Principal::User, &coder).await.unwrap();
     assert!(!matches!(view.state, AgentState::Stopped { .. }), "{}", view.state);
     world.wait_for_report(run, "coder", 2).await;
     world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
@@ -80,7 +80,7 @@ async fn a_run_whose_last_agent_is_stopped_fails_and_names_what_was_not_done() {
     hangs_once(&world);
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
     world.wait_for_report(run, "coder", 1).await;
-    within(world.kernel.agent_stop(&Principal::User, &instance_selector("coder@team")))
+    within(world.kernel.agents().stop(&Principal::User, &instance_selector("coder@team")))
         .await
         .unwrap();
     let story = world.events_of(run).await;
@@ -92,9 +92,9 @@ async fn a_run_whose_last_agent_is_stopped_fails_and_names_what_was_not_done() {
         view.dropped.iter().map(|one| (one.seq.get(), one.agent.as_str())).collect();
     assert_eq!(dropped, [(1, "coder")]);
     assert_eq!(view.dropped[0].why.as_deref(), Some(why));
-    let late = world.kernel.agent_resume(&Principal::User, &instance_selector("coder@team")).await;
+    let late = world.kernel.agents().resume(&Principal::User, &instance_selector("coder@team")).await;
     assert_eq!(code(late), Some(Code::NoRun));
-    let late = world.kernel.agent_stop(&Principal::User, &instance_selector("coder@team")).await;
+    let late = world.kernel.agents().stop(&Principal::User, &instance_selector("coder@team")).await;
     assert_eq!(problem(late).message, "@team has no live run");
 }
 
@@ -106,7 +106,7 @@ async fn a_stop_answers_when_the_worker_is_gone_and_until_then_it_is_stopping() 
     let run = world.start(&team("coder", "kickoff: '@coder go'")).await;
     world.wait_for_report(run, "coder", 1).await;
     let coder = instance_selector("coder@team");
-    let stop = world.kernel.agent_stop(&Principal::User, &coder);
+    let stop = world.kernel.agents().stop(&Principal::User, &coder);
     let look = async {
         world.pass_time(Duration::from_secs(7)).await;
         (state(&world, "coder").await, world.machine.live_worker_count())
@@ -127,7 +127,7 @@ async fn a_daemon_that_leaves_is_not_kept_by_an_agent_that_is_being_stopped() {
     world.wait_for_report(run, "coder", 1).await;
     let kernel = world.kernel.clone();
     let coder = instance_selector("coder@team");
-    let stop = kernel.agent_stop(&Principal::User, &coder);
+    let stop = kernel.agents().stop(&Principal::User, &coder);
     let leave = async {
         world.pass_time(Duration::from_secs(1)).await;
         world.stop_daemon().await;
@@ -173,7 +173,7 @@ async fn an_agent_stopped_by_a_refused_key_works_again_once_it_is_resumed() {
     world.wait_for_event(run, |event| event.kind() == Some(EventKind::AgentStopped)).await;
     world.pass_time(Duration::from_hours(1)).await;
     assert_eq!(state(&world, "coder").await.to_string(), "stopped: auth: scripted auth");
-    world.kernel.agent_resume(&Principal::User, &instance_selector("coder")).await.unwrap();
+    world.kernel.agents().resume(&Principal::User, &instance_selector("coder")).await.unwrap();
     world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     assert_eq!(world.receipts(1).await[0].state, DeliveryState::Acted);
     let event =
@@ -193,7 +193,7 @@ async fn an_agent_that_waits_after_a_failure_is_tried_at_once_when_it_is_resumed
     let run = world.run(&team("coder", "limits: { wall: 9h }\nkickoff: '@coder go'")).await;
     world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
     world.pass_time(Duration::from_mins(1)).await;
-    world.kernel.agent_resume(&Principal::User, &instance_selector("coder@team")).await.unwrap();
+    world.kernel.agents().resume(&Principal::User, &instance_selector("coder@team")).await.unwrap();
     let view = world.wait_until_ended(run).await;
     assert_eq!(world.wall_after(view.ended.unwrap()), 60_000);
 }
@@ -215,7 +215,7 @@ async fn an_agent_that_is_removed_is_gone_with_its_mail_and_its_name_is_free_aga
     let run = global_run(&world).await;
     send_to(&world, "alice", "go").await;
     world.wait_for_report(run, "alice", 2).await;
-    let gone = within(world.kernel.agent_remove(&Principal::User, &instance_selector("alice")))
+    let gone = within(world.kernel.agents().remove(&Principal::User, &instance_selector("alice")))
         .await
         .unwrap();
     assert_eq!((gone.agent.as_str(), gone.processes), ("alice", 1));
@@ -223,10 +223,10 @@ async fn an_agent_that_is_removed_is_gone_with_its_mail_and_its_name_is_free_aga
     let dropped = &world.view(run).await.dropped;
     assert_eq!(dropped[0].why.as_deref(), Some("alice was removed"));
     let unheard =
-        world.kernel.send(&Principal::User, None, send_request(Some("alice"), "hello")).await;
+        world.kernel.messages().send(&Principal::User, None, send_request(Some("alice"), "hello")).await;
     assert_eq!(problem(unheard).message, "there is no agent `alice`");
     let hello = send_request(Some("@global"), "@alice hello");
-    let said = world.kernel.send(&Principal::User, None, hello).await.unwrap();
+    let said = world.kernel.messages().send(&Principal::User, None, hello).await.unwrap();
     assert_eq!((said.woken.len(), said.unknown[0].name.as_str()), (0, "alice"));
 
     new_agent(&world, asked).await.unwrap();
@@ -239,7 +239,7 @@ async fn an_agent_that_is_removed_is_gone_with_its_mail_and_its_name_is_free_aga
     assert_eq!(epochs, [3, 2, 1], "its numbers go on");
     let stats = world
         .kernel
-        .stats(&Principal::User, &instance_selector("@global"), ListingScope::All)
+        .runs().stats(&Principal::User, &instance_selector("@global"), ListingScope::All)
         .await
         .unwrap();
     let tally = &stats[0].agents[0].stats;
@@ -259,7 +259,7 @@ async fn a_run_that_is_over_before_its_last_agent_is_taken_out_is_no_error() {
     let coder = instance_selector("coder@team");
     let removing = Box::pin(async {
         added.reached().await;
-        let remove = world.kernel.agent_remove(&Principal::User, &coder);
+        let remove = world.kernel.agents().remove(&Principal::User, &coder);
         let over = async {
             let view = world.wait_until_ended(run).await;
             added.clone().release();
@@ -284,12 +284,12 @@ async fn whoever_is_not_there_cannot_be_stopped_and_is_named() {
     ] {
         let kernel = &world.kernel;
         let place = instance_selector(target);
-        assert_eq!(problem(kernel.agent_stop(&Principal::User, &place).await).message, expected);
-        assert_eq!(problem(kernel.agent_remove(&Principal::User, &place).await).message, expected);
-        assert_eq!(problem(kernel.agent_resume(&Principal::User, &place).await).message, expected);
+        assert_eq!(problem(kernel.agents().stop(&Principal::User, &place).await).message, expected);
+        assert_eq!(problem(kernel.agents().remove(&Principal::User, &place).await).message, expected);
+        assert_eq!(problem(kernel.agents().resume(&Principal::User, &place).await).message, expected);
     }
     let target: Target = "coder@team".parse().unwrap();
     let stopped =
-        world.kernel.agent_stop(&Principal::User, &instance_selector(&target.to_string())).await;
+        world.kernel.agents().stop(&Principal::User, &instance_selector(&target.to_string())).await;
     assert_eq!(stopped.unwrap().processes, 0, "one that does nothing has none");
 }

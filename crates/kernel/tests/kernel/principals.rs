@@ -44,28 +44,28 @@ fn token(name: &str) -> TokenRequest {
 }
 
 async fn read(kernel: &Kernel, who: &Principal, place: InstanceSelector) -> Option<Code> {
-    code(kernel.messages(who, &place, ChannelQuery::default()).await)
+    code(kernel.messages().list(who, &place, ChannelQuery::default()).await)
 }
 
 async fn write(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code> {
-    code(kernel.send(who, None, send_request(Some(target), "@lead hello")).await)
+    code(kernel.messages().send(who, None, send_request(Some(target), "@lead hello")).await)
 }
 
 async fn watch(kernel: &Kernel, who: &Principal, run: RunId) -> Option<Code> {
-    code(kernel.watch(who, WatchSubject::Run(run), None).await)
+    code(kernel.runs().watch(who, WatchSubject::Run(run), None).await)
 }
 
 async fn document(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code> {
     let (file, text) = ("notes.md".parse().unwrap(), "text".to_owned());
     code(
         kernel
-            .document_write(who, None, &instance_selector(target), file, text, DocumentBase::Append)
+            .documents().write(who, None, &instance_selector(target), file, text, DocumentBase::Append)
             .await,
     )
 }
 
 async fn report(kernel: &Kernel, who: &Principal, attempt: AttemptId) -> Option<Code> {
-    code(kernel.attempt_report(who, attempt, EventsRequest::default()).await)
+    code(kernel.attempts().report(who, attempt, EventsRequest::default()).await)
 }
 
 /// What only the user may: whatever begins, ends or changes something for others, what workers print, what is said about
@@ -77,7 +77,7 @@ async fn user_only_calls(kernel: &Kernel, who: &Principal, run: RunId) -> [Optio
     let dead = |burial| {
         let (target, seq) = (Some("@team".parse().unwrap()), Some(Seq::new(99)));
         let request = DeadRequest { target, project: None, seq, agent: None, why: None };
-        kernel.dead_letter_resolve(who, None, request, burial)
+        kernel.attention().resolve_dead_letter(who, None, request, burial)
     };
     let start = RunRequest {
         file: "/team.yaml".into(),
@@ -89,24 +89,24 @@ async fn user_only_calls(kernel: &Kernel, who: &Principal, run: RunId) -> [Optio
         replace: false,
     };
     [
-        code(kernel.run_new(who, start).await),
-        code(kernel.run_resume(who, None, run, ResumeRequest::default()).await),
-        code(kernel.run_pause(who, agent_worker_protocol::RunId::new(uuid::Uuid::nil())).await),
-        code(kernel.agent_new(who, None, agent).await),
-        code(kernel.agent_stop(who, nobody).await),
-        code(kernel.agent_remove(who, nobody).await),
-        code(kernel.agent_resume(who, nobody).await),
-        code(kernel.log_read(who, nobody, None, 0).await),
+        code(kernel.runs().create(who, start).await),
+        code(kernel.runs().resume(who, None, run, ResumeRequest::default()).await),
+        code(kernel.runs().pause(who, agent_worker_protocol::RunId::new(uuid::Uuid::nil())).await),
+        code(kernel.agents().create(who, None, agent).await),
+        code(kernel.agents().stop(who, nobody).await),
+        code(kernel.agents().remove(who, nobody).await),
+        code(kernel.agents().resume(who, nobody).await),
+        code(kernel.agents().read_log(who, nobody, None, 0).await),
         code(dead(DeadLetterAction::Redrive).await),
         code(dead(DeadLetterAction::Drop).await),
-        code(kernel.instance_clear(who, None, nowhere).await),
-        code(kernel.instance_remove(who, nowhere).await),
-        code(kernel.store_check(who).await),
-        code(kernel.feedback_list(who).await),
-        code(kernel.token_create(who, token("mine")).await),
-        code(kernel.token_list(who).await),
-        code(kernel.token_revoke(who, "none".into()).await),
-        code(kernel.run_stop(who, run).await),
+        code(kernel.instances().clear(who, None, nowhere).await),
+        code(kernel.instances().remove(who, nowhere).await),
+        code(kernel.health().check_store(who).await),
+        code(kernel.feedback().list(who).await),
+        code(kernel.tokens().create(who, token("mine")).await),
+        code(kernel.tokens().list(who).await),
+        code(kernel.tokens().revoke(who, "none".into()).await),
+        code(kernel.runs().stop(who, run).await),
     ]
 }
 
@@ -123,25 +123,25 @@ async fn read_only_calls(
     };
     let (own, all) = (of("coder"), ListingScope::All);
     [
-        code(kernel.messages(who, place, ChannelQuery::default()).await),
-        code(kernel.run_views(who, place, all).await),
-        code(kernel.agent_views(who, place, all).await),
-        code(kernel.instance_views(who, place, all).await),
-        code(kernel.dead_letter_list(who, place, all).await),
-        code(kernel.attention(who, place, all).await),
-        code(kernel.stats(who, place, all).await),
-        code(kernel.inbox_peek(who, &own).await),
-        code(kernel.document_list(who, place).await),
-        code(kernel.document_history(who, place, file()).await),
+        code(kernel.messages().list(who, place, ChannelQuery::default()).await),
+        code(kernel.runs().list(who, place, all).await),
+        code(kernel.agents().list(who, place, all).await),
+        code(kernel.instances().list(who, place, all).await),
+        code(kernel.attention().dead_letters(who, place, all).await),
+        code(kernel.attention().list(who, place, all).await),
+        code(kernel.runs().stats(who, place, all).await),
+        code(kernel.inbox().peek(who, &own).await),
+        code(kernel.documents().list(who, place).await),
+        code(kernel.documents().history(who, place, file()).await),
     ]
 }
 
 async fn explain(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code> {
-    code(kernel.agent_detail(who, &instance_selector(target)).await)
+    code(kernel.agents().detail(who, &instance_selector(target)).await)
 }
 
 async fn feedback(kernel: &Kernel, who: &Principal) -> Option<Code> {
-    code(kernel.feedback_submit(who, None, FeedbackRequest { message: "nice".into() }).await)
+    code(kernel.feedback().submit(who, None, FeedbackRequest { message: "nice".into() }).await)
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +180,7 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
     assert_eq!(watched, (None, absent));
     assert_eq!(document(&kernel, &who, "@team").await, None);
     assert_eq!(document(&kernel, &who, "@other").await, no);
-    assert_eq!(code(kernel.run_view(&who, other).await), absent);
+    assert_eq!(code(kernel.runs().view(&who, other).await), absent);
     assert_eq!(read_only_calls(&kernel, &who, &instance_selector("@team")).await, [None; 10]);
     assert_eq!(
         read_only_calls(&kernel, &who, &InstanceSelector::default()).await,
@@ -190,13 +190,13 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
     assert_eq!(read_only_calls(&kernel, &who, &instance_selector("@other")).await, [no; 10]);
     for (list, project) in [(ListingScope::All, None), (ListingScope::Project, Some("/".into()))] {
         let everywhere = InstanceSelector { target: None, project };
-        assert_eq!(kernel.agent_views(&who, &everywhere, list).await.unwrap().len(), 2);
-        assert_eq!(kernel.run_views(&who, &everywhere, list).await.unwrap().len(), 1);
-        assert_eq!(kernel.instance_views(&who, &everywhere, list).await.unwrap().len(), 1);
-        assert_eq!(kernel.stats(&who, &everywhere, list).await.unwrap().len(), 1);
+        assert_eq!(kernel.agents().list(&who, &everywhere, list).await.unwrap().len(), 2);
+        assert_eq!(kernel.runs().list(&who, &everywhere, list).await.unwrap().len(), 1);
+        assert_eq!(kernel.instances().list(&who, &everywhere, list).await.unwrap().len(), 1);
+        assert_eq!(kernel.runs().stats(&who, &everywhere, list).await.unwrap().len(), 1);
     }
     assert_eq!(
-        code(kernel.inbox_peek(&who, &instance_selector("lead")).await),
+        code(kernel.inbox().peek(&who, &instance_selector("lead")).await),
         no,
         "only its own inbox"
     );
@@ -204,7 +204,7 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
     assert_eq!(explain(&kernel, &who, "lead").await, no);
     assert_eq!(explain(&kernel, &who, "coder@other").await, no);
     assert_eq!(feedback(&kernel, &who).await, None);
-    assert_eq!(code(kernel.inbox_check(&who).await), None);
+    assert_eq!(code(kernel.inbox().check(&who).await), None);
     assert_eq!(report(&kernel, &who, coder.job.attempt).await, None);
     assert_eq!(report(&kernel, &who, stranger.job.attempt).await, no);
     assert_eq!(user_only_calls(&kernel, &who, team).await, [no; 18]);
@@ -216,8 +216,8 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
 async fn a_client_reads_and_sends_and_rules_nothing() {
     let TwoInstances { world, team, other, coder, .. } = two_instances().await;
     let kernel = &world.kernel;
-    let made = kernel.token_create(&Principal::User, token("ci")).await.unwrap();
-    let who = kernel.principal_by_token(&made.token).await.unwrap();
+    let made = kernel.tokens().create(&Principal::User, token("ci")).await.unwrap();
+    let who = kernel.tokens().principal_by_token(&made.token).await.unwrap();
     let no = Some(Code::Forbidden);
     for (target, run) in [("@team", team), ("@other", other)] {
         assert_eq!(read(kernel, &who, instance_selector(target)).await, None);
@@ -229,11 +229,11 @@ async fn a_client_reads_and_sends_and_rules_nothing() {
     assert_eq!(read_only_calls(kernel, &who, &instance_selector("@team")).await, [None; 10]);
     assert_eq!(explain(kernel, &who, "coder@other").await, None);
     assert_eq!(feedback(kernel, &who).await, None);
-    assert_eq!(code(kernel.inbox_check(&who).await), no);
+    assert_eq!(code(kernel.inbox().check(&who).await), no);
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
     assert_eq!(user_only_calls(kernel, &who, team).await, [no; 18]);
-    kernel.token_revoke(&Principal::User, "ci".into()).await.unwrap();
-    assert_eq!(code(kernel.principal_by_token(&made.token).await), Some(Code::Unauthorized));
+    kernel.tokens().revoke(&Principal::User, "ci".into()).await.unwrap();
+    assert_eq!(code(kernel.tokens().principal_by_token(&made.token).await), Some(Code::Unauthorized));
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,11 +249,11 @@ async fn nobody_may_nothing() {
     assert_eq!(read_only_calls(kernel, &who, &InstanceSelector::default()).await, [no; 10]);
     assert_eq!(explain(kernel, &who, "coder@team").await, no);
     assert_eq!(feedback(kernel, &who).await, no);
-    assert_eq!(code(kernel.run_view(&who, team).await), no);
+    assert_eq!(code(kernel.runs().view(&who, team).await), no);
     let unknown = RunId::new(uuid::Uuid::nil());
-    assert_eq!(code(kernel.run_view(&who, unknown).await), no, "nor learns what there is");
-    assert_eq!(code(kernel.inbox_check(&who).await), no);
-    assert_eq!(code(kernel.inbox_ack(&who, Seq::new(1)).await), no);
+    assert_eq!(code(kernel.runs().view(&who, unknown).await), no, "nor learns what there is");
+    assert_eq!(code(kernel.inbox().check(&who).await), no);
+    assert_eq!(code(kernel.inbox().ack(&who, Seq::new(1)).await), no);
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
     assert_eq!(user_only_calls(kernel, &who, team).await, [no; 18]);
 }
@@ -263,15 +263,15 @@ async fn a_token_is_dead_when_its_attempt_has_ended() {
     let TwoInstances { world, team, coder, stranger, .. } = two_instances().await;
     let kernel = &world.kernel;
     let is_agent = |who: Result<Principal, Error>| matches!(who, Ok(Principal::Agent(_)));
-    assert!(is_agent(kernel.principal_by_token(&coder.job.token).await));
-    let inhabitant = || kernel.principal_by_mark(coder.job.attempt);
+    assert!(is_agent(kernel.tokens().principal_by_token(&coder.job.token).await));
+    let inhabitant = || kernel.tokens().principal_by_mark(coder.job.attempt);
     assert!(matches!(inhabitant().await, Ok(Some(Principal::Agent(_)))));
     world.stop(team).await.unwrap();
-    assert_eq!(code(kernel.principal_by_token(&coder.job.token).await), Some(Code::Unauthorized));
+    assert_eq!(code(kernel.tokens().principal_by_token(&coder.job.token).await), Some(Code::Unauthorized));
     assert!(matches!(inhabitant().await, Ok(Some(Principal::Anonymous))));
     assert!(
-        is_agent(kernel.principal_by_token(&stranger.job.token).await),
+        is_agent(kernel.tokens().principal_by_token(&stranger.job.token).await),
         "the other one's lives on"
     );
-    assert_eq!(code(kernel.principal_by_token("aw_guess").await), Some(Code::Unauthorized));
+    assert_eq!(code(kernel.tokens().principal_by_token("aw_guess").await), Some(Code::Unauthorized));
 }

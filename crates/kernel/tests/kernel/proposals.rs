@@ -31,39 +31,39 @@ fn asks(title: &str, options: &[&str]) -> ProposalRequest {
 impl ScriptedWorker {
     async fn propose(&self, request: ProposalRequest) -> Result<ProposalOutcome, Error> {
         let (kernel, who) = self.principal().await?;
-        kernel.propose(&who, None, request).await
+        kernel.proposals().create(&who, None, request).await
     }
 
     async fn vote(&self, id: i64, choice: &str) -> Result<ProposalOutcome, Error> {
         let (kernel, who) = self.principal().await?;
         let (choice, reason) = (choice.to_owned(), None);
         let request = VoteRequest { target: None, project: None, choice, reason };
-        kernel.vote(&who, None, ProposalId::new(id), request).await
+        kernel.proposals().vote(&who, None, ProposalId::new(id), request).await
     }
 }
 
 impl KernelWorld {
     async fn propose(&self, request: ProposalRequest) -> Result<ProposalOutcome, Error> {
         let target = Some("@team".parse().unwrap());
-        self.kernel.propose(&Principal::User, None, ProposalRequest { target, ..request }).await
+        self.kernel.proposals().create(&Principal::User, None, ProposalRequest { target, ..request }).await
     }
 
     async fn vote(&self, id: i64, choice: &str) -> Result<ProposalOutcome, Error> {
         let target = Some("@team".parse().unwrap());
         let (choice, reason) = (choice.to_owned(), None);
         let request = VoteRequest { target, project: None, choice, reason };
-        self.kernel.vote(&Principal::User, None, ProposalId::new(id), request).await
+        self.kernel.proposals().vote(&Principal::User, None, ProposalId::new(id), request).await
     }
 
     async fn proposal(&self, id: i64) -> Proposal {
         let id = ProposalId::new(id);
-        self.kernel.proposal(&Principal::User, &instance_selector("@team"), id).await.unwrap()
+        self.kernel.proposals().get(&Principal::User, &instance_selector("@team"), id).await.unwrap()
     }
 
     async fn answer(&self, id: i64, answer: &str) -> Result<SendReply, Error> {
         let target = Some("@team".parse().unwrap());
         let request = AnswerRequest { target, project: None, answer: answer.to_owned() };
-        self.kernel.question_answer(&Principal::User, None, QuestionId::new(id), request).await
+        self.kernel.questions().answer(&Principal::User, None, QuestionId::new(id), request).await
     }
 
     async fn said(&self, start: &str) -> Vec<Message> {
@@ -150,21 +150,21 @@ async fn what_was_decided_stands_before_every_later_prompt() {
     assert!(!turns[0].prompt.contains("Decided"), "{}", turns[0].prompt);
     let (user, at) = (&Principal::User, &instance_selector("@team"));
     let file = || "decisions.md".parse().unwrap();
-    let read = world.kernel.document_read(user, at, file(), None).await.unwrap();
+    let read = world.kernel.documents().read(user, at, file(), None).await.unwrap();
     assert!(read.content.contains("## #1 Which database?\n\nresolved: sqlite"), "{}", read.content);
     assert!(read.content.contains("- coder sqlite"), "{}", read.content);
-    let documents = world.kernel.document_list(user, at).await.unwrap();
+    let documents = world.kernel.documents().list(user, at).await.unwrap();
     let listed = documents.iter().find(|entry| entry.file == file()).unwrap();
     assert_eq!((listed.author.as_str(), listed.revision), ("system", read.revision));
     assert_eq!(listed.bytes, read.content.len() as u64);
     let newest = Some(read.revision);
-    let again = world.kernel.document_read(user, at, file(), newest).await.unwrap();
+    let again = world.kernel.documents().read(user, at, file(), newest).await.unwrap();
     assert_eq!(again.content, read.content);
     let other = Some(Revision::new(read.revision.get() + 1));
-    let other = world.kernel.document_read(user, at, file(), other).await;
+    let other = world.kernel.documents().read(user, at, file(), other).await;
     assert_eq!(code(other), Some(Code::NotFound), "it has no history");
     let base = DocumentBase::Append;
-    let write = world.kernel.document_write(user, None, at, file(), "x".into(), base).await;
+    let write = world.kernel.documents().write(user, None, at, file(), "x".into(), base).await;
     assert_eq!(code(write), Some(Code::Forbidden));
 }
 
@@ -214,7 +214,7 @@ async fn the_team_elects_who_owns_its_documents_before_the_kickoff() {
             let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
             let text = "mine\n".to_owned();
             let wrote =
-                kernel.document_write(&who, None, &own, file, text, DocumentBase::Append).await;
+                kernel.documents().write(&who, None, &own, file, text, DocumentBase::Append).await;
             ScriptEnd::done(if wrote.is_ok() { "wrote" } else { "refused" })
         });
     }
@@ -272,7 +272,7 @@ async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
         let (kernel, who) = worker.principal().await.unwrap();
         let options = Some(vec!["red".to_owned(), "blue".to_owned()]);
         let request = AskRequest { question: "Which colour?".into(), options };
-        let asked = kernel.ask_human(&who, None, request).await.unwrap();
+        let asked = kernel.questions().ask(&who, None, request).await.unwrap();
         assert_eq!(asked.question, QuestionId::new(1));
         ScriptEnd::quiet()
     });
@@ -281,7 +281,7 @@ async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
     assert_eq!(paused.cause.as_deref(), Some("waiting for a person"));
     assert_eq!(world.view(run).await.state, RunState::Paused { cause: PauseCause::Human });
     let (user, at) = (&Principal::User, &instance_selector("@team"));
-    let items = world.kernel.attention(user, at, ListingScope::Project).await.unwrap();
+    let items = world.kernel.attention().list(user, at, ListingScope::Project).await.unwrap();
     let asked = items.iter().find(|item| item.need.kind() == AttentionKind::Question).unwrap();
     assert_eq!(asked.what, "asks #1: Which colour? (red | blue)");
     assert_eq!(asked.need, AttentionNeed::Answer(QuestionId::new(1)));
@@ -293,7 +293,7 @@ async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
     assert_eq!((reply.paused, reply.stopped), (None, vec![]), "the answer lets it go on");
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
     assert_eq!(world.said("so it is blue").await.len(), 1);
-    let open = world.kernel.question_list(user, at, ListingScope::Project).await.unwrap();
+    let open = world.kernel.questions().list(user, at, ListingScope::Project).await.unwrap();
     assert_eq!(open, []);
 }
 
@@ -304,7 +304,7 @@ async fn a_run_that_waits_for_a_person_goes_on_when_one_says_something_else() {
         if worker.nth == 1 {
             let (kernel, who) = worker.principal().await.unwrap();
             let request = AskRequest { question: "Which colour?".into(), options: None };
-            kernel.ask_human(&who, None, request).await.unwrap();
+            kernel.questions().ask(&who, None, request).await.unwrap();
         }
         ScriptEnd::quiet()
     });
@@ -323,14 +323,14 @@ async fn a_run_pauses_for_a_person_only_while_none_is_there() {
         if worker.nth == 1 {
             let (kernel, who) = worker.principal().await.unwrap();
             let request = AskRequest { question: "Which colour?".into(), options: None };
-            kernel.ask_human(&who, None, request).await.unwrap();
+            kernel.questions().ask(&who, None, request).await.unwrap();
         }
         ScriptEnd::quiet()
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     let watch = async |who: &Principal| {
         let feed =
-            world.kernel.watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
+            world.kernel.runs().watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
         feed.unwrap().with_presence_of(who)
     };
     let person = watch(&Principal::User).await;
@@ -382,7 +382,7 @@ async fn a_tool_waits_until_its_gate_is_opened_by_a_vote() {
         let (kernel, who) = worker.principal().await.unwrap();
         let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
         let text = "x".to_owned();
-        let wrote = kernel.document_write(&who, None, &own, file, text, DocumentBase::Append).await;
+        let wrote = kernel.documents().write(&who, None, &own, file, text, DocumentBase::Append).await;
         ScriptEnd::done(&wrote.map_or_else(|error| error.to_string(), |_| "wrote".to_owned()))
     });
     let file = "agents:\n  coder: { backend: mock, requires: { document_append: release } }\n";
@@ -450,11 +450,11 @@ async fn a_tie_waits_for_whoever_made_the_proposal_and_a_veto_ends_it() {
     let why = Some("not now".to_owned());
     let request = CancelRequest { target, project: None, why };
     let id = ProposalId::new(2);
-    let vetoed = world.kernel.proposal_cancel(&Principal::User, None, id, request).await.unwrap();
+    let vetoed = world.kernel.proposals().cancel(&Principal::User, None, id, request).await.unwrap();
     assert_eq!(vetoed.state.to_string(), "cancelled by user: not now");
     let (user, at) = (&Principal::User, &instance_selector("@team"));
-    let open = world.kernel.proposals(user, at, ProposalFilter::Open).await.unwrap();
+    let open = world.kernel.proposals().list(user, at, ProposalFilter::Open).await.unwrap();
     assert_eq!(open.proposals, []);
-    let all = world.kernel.proposals(user, at, ProposalFilter::All).await.unwrap();
+    let all = world.kernel.proposals().list(user, at, ProposalFilter::All).await.unwrap();
     assert_eq!(all.proposals.len(), 2);
 }

@@ -20,7 +20,7 @@ const STOPPED: RunState = RunState::Ended { outcome: Outcome::Stopped };
 const AS_IT_IS: ResumeRequest = ResumeRequest { hops: None, turns: None, wall: None };
 
 async fn resume(world: &KernelWorld, run: RunId, request: ResumeRequest) -> Result<RunView, Error> {
-    world.kernel.run_resume(&Principal::User, None, run, request).await
+    world.kernel.runs().resume(&Principal::User, None, run, request).await
 }
 
 /// The facts a caller gets who resumes a run that would pause again at once: its mode, and the limits it needs.
@@ -142,7 +142,7 @@ async fn a_start_at_its_turn_limit_does_not_rest_when_its_live_turn_is_cut_short
     assert!(!cut_short.is_at_rest(), "it has a turn left: {:?}", cut_short.needs);
     look.release();
     let watched = WatchSubject::RunUntilIdle(run);
-    let mut feed = world.kernel.watch(&Principal::User, watched, None).await.unwrap();
+    let mut feed = world.kernel.runs().watch(&Principal::User, watched, None).await.unwrap();
     let mut resumed = 0;
     while let Some(event) = within(feed.next()).await.unwrap() {
         resumed += u32::from(event.cause.as_deref() == Some("resumed"));
@@ -232,7 +232,7 @@ async fn a_resume_that_is_repeated_gets_its_first_answer() {
     let request = ResumeRequest { hops: Some(50), ..AS_IT_IS };
     let once = |key: &str| {
         let key = EffectKey::new(key.to_owned(), "run_resume", &json!(request));
-        world.kernel.run_resume(&Principal::User, Some(key), run, request)
+        world.kernel.runs().resume(&Principal::User, Some(key), run, request)
     };
     once("k1").await.unwrap();
     once("k1").await.unwrap();
@@ -248,7 +248,7 @@ async fn a_resume_that_is_repeated_gets_its_first_answer() {
 /// The same file again, in place of what runs.
 async fn replace(world: &KernelWorld, file: &str) -> Result<RunId, Error> {
     let request = RunRequest { replace: true, ..world.run_request(RunMode::Run, "team", file) };
-    within(world.kernel.run_new(&Principal::User, request)).await.map(|started| started.run)
+    within(world.kernel.runs().create(&Principal::User, request)).await.map(|started| started.run)
 }
 
 #[tokio::test(start_paused = true)]
@@ -333,7 +333,7 @@ async fn a_run_that_is_paused_by_a_person_finishes_its_turn_and_starts_no_other_
     });
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
     opened.wait_open().await;
-    let view = world.kernel.run_pause(&Principal::User, run).await.unwrap();
+    let view = world.kernel.runs().pause(&Principal::User, run).await.unwrap();
     assert_eq!(view.state.to_string(), "paused: by the user");
     gate.open();
     world.machine.wait_until_empty().await;
@@ -342,9 +342,9 @@ async fn a_run_that_is_paused_by_a_person_finishes_its_turn_and_starts_no_other_
     assert_eq!(world.receipts(1).await[0].state, DeliveryState::Acted);
     assert_eq!(world.receipts(2).await[0].state, DeliveryState::Pending);
     // Asked again it is paused as before.
-    world.kernel.run_pause(&Principal::User, run).await.unwrap();
+    world.kernel.runs().pause(&Principal::User, run).await.unwrap();
     resume(&world, run, AS_IT_IS).await.unwrap();
     world.wait_until_ended(run).await;
     assert_eq!(world.view(run).await.state, DONE);
-    assert_eq!(code(world.kernel.run_pause(&Principal::User, run).await), Some(Code::NoRun));
+    assert_eq!(code(world.kernel.runs().pause(&Principal::User, run).await), Some(Code::NoRun));
 }

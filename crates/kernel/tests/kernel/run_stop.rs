@@ -47,13 +47,13 @@ async fn a_users_stop_ends_the_run_and_everything_of_it() {
     let event = WorkerEvent::Retry { why: "late".into() };
     let events = vec![NumberedEvent { no: 2, ts: world.now().wall, event }];
     let late = EventsRequest { events, live: Vec::new() };
-    let reported = world.kernel.attempt_report(&coder, worker.job.attempt, late).await;
+    let reported = world.kernel.attempts().report(&coder, worker.job.attempt, late).await;
     assert_eq!(code(reported), Some(Code::StaleEpoch));
-    let said = world.kernel.send(&coder, None, send_request(None, "@lead help")).await;
+    let said = world.kernel.messages().send(&coder, None, send_request(None, "@lead help")).await;
     assert_eq!(code(said), Some(Code::StaleEpoch));
     assert_eq!(code(worker.principal().await), Some(Code::Unauthorized));
     let user =
-        world.kernel.send(&Principal::User, None, send_request(Some("@team"), "@lead hi")).await;
+        world.kernel.messages().send(&Principal::User, None, send_request(Some("@team"), "@lead hi")).await;
     assert_eq!(code(user), Some(Code::NoRun));
     let again = world.stop(run).await;
     assert_eq!(code(again), Some(Code::RunEnded));

@@ -150,7 +150,7 @@ async fn a_run_that_goes_on_is_told_though_a_hundred_newer_ones_have_ended() {
     }
     let everywhere = InstanceSelector::default();
     let all =
-        world.kernel.run_views(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
+        world.kernel.runs().list(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
     assert_eq!((all[0].run, &all[0].state), (live, &RunState::Running));
     assert_eq!(all.len(), 100);
     let rest: Vec<_> = all[1..].iter().map(|view| world.wall_after(view.started)).collect();

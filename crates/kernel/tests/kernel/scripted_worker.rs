@@ -79,7 +79,7 @@ impl ScriptedWorker {
     /// Who it is, asked anew for every call, as a door does.
     pub(crate) async fn principal(&self) -> Result<(Kernel, Principal), Error> {
         let kernel = self.machine.daemon().await;
-        let principal = kernel.principal_by_token(&self.job.token).await?;
+        let principal = kernel.tokens().principal_by_token(&self.job.token).await?;
         Ok((kernel, principal))
     }
 
@@ -110,19 +110,19 @@ impl ScriptedWorker {
         let key = EffectKey::nth_call_key("channel_send", &args, n);
         let key = EffectKey::new(key, "channel_send", &args);
         let (kernel, principal) = self.principal().await?;
-        kernel.send(&principal, Some(key), request).await
+        kernel.messages().send(&principal, Some(key), request).await
     }
 
     /// Looks at mail that came since it began.
     pub(crate) async fn inbox(&self) -> Result<Vec<Message>, Error> {
         let (kernel, principal) = self.principal().await?;
-        Ok(kernel.inbox_check(&principal).await?.messages)
+        Ok(kernel.inbox().check(&principal).await?.messages)
     }
 
     /// Lets mail it was shown be done with this turn.
     pub(crate) async fn ack(&self, until: Seq) -> Result<InboxAckResult, Error> {
         let (kernel, principal) = self.principal().await?;
-        kernel.inbox_ack(&principal, until).await
+        kernel.inbox().ack(&principal, until).await
     }
 
     /// Says that it is still there.
@@ -165,7 +165,7 @@ impl ScriptedWorker {
 
     async fn report(&self, request: EventsRequest) -> Result<EventsReply, Error> {
         let (kernel, principal) = self.principal().await?;
-        kernel.attempt_report(&principal, self.job.attempt, request).await
+        kernel.attempts().report(&principal, self.job.attempt, request).await
     }
 }
 

@@ -73,7 +73,7 @@ async fn a_kickoff_that_names_nobody_fails_the_run() {
         assert_eq!(error, RunError { code: RunErrorCode::NobodyWoken, message });
     }
     let (place, project) = (instance_selector("@team"), ListingScope::Project);
-    let agents = world.kernel.agent_views(&Principal::User, &place, project).await.unwrap();
+    let agents = world.kernel.agents().list(&Principal::User, &place, project).await.unwrap();
     assert_eq!(agents[0].state.to_string(), "stopped: its run woke nobody");
 }
 
@@ -107,7 +107,7 @@ async fn a_value_of_ten_megabytes_is_a_resource_and_the_mention_after_it_still_w
     let end = (SIZE - 100) as u64..SIZE as u64;
     let part = world
         .kernel
-        .resource_read(&Principal::User, &instance_selector("@team"), id, Some(end))
+        .resources().read(&Principal::User, &instance_selector("@team"), id, Some(end))
         .await
         .unwrap();
     assert_eq!((part.total, part.content.len()), (SIZE as u64 - 1, 99));

@@ -21,7 +21,7 @@ async fn begin(world: &KernelWorld, project: &str, instance: &str, agents: &str)
     let file = team(agents, &format!("kickoff: '{project}/{instance}'"));
     let request = world.run_request(RunMode::Start, &format!("{project}/{name}"), &file);
     let request = RunRequest { tag: Some(tag.parse().unwrap()), ..request };
-    let run = world.kernel.run_new(&Principal::User, request).await.unwrap().run;
+    let run = world.kernel.runs().create(&Principal::User, request).await.unwrap().run;
     world.pass_time(Duration::from_millis(1)).await;
     run
 }
@@ -34,7 +34,7 @@ fn at(world: &KernelWorld, target: &str, project: &str) -> InstanceSelector {
 /// What `target` means to somebody in `project`, or what they are told instead.
 async fn meant(world: &KernelWorld, target: &str, project: &str) -> String {
     let place = at(world, target, project);
-    match world.kernel.messages(&Principal::User, &place, ChannelQuery::default()).await {
+    match world.kernel.messages().list(&Principal::User, &place, ChannelQuery::default()).await {
         Ok(read) => match read.messages.first() {
             Some(first) => first.body.clone(),
             None => read.instance.to_string(),
@@ -83,7 +83,7 @@ async fn a_bare_name_is_a_standalone_agents_while_they_live() {
     assert_eq!(meant(&world, "alice", "three").await, "global");
     assert_eq!(meant(&world, "alice@docs:pr-3", "three").await, "three/docs:pr-3");
     assert_eq!(meant(&world, "@global", "one").await, "global");
-    world.kernel.agent_remove(&Principal::User, &at(&world, "alice", "three")).await.unwrap();
+    world.kernel.agents().remove(&Principal::User, &at(&world, "alice", "three")).await.unwrap();
     let doubt = "`alice` could be `@docs:pr-3` in three or `@plan:pr-3` in three";
     assert_eq!(meant(&world, "alice", "three").await, doubt);
 }
@@ -143,25 +143,25 @@ async fn what_cannot_be_undone_is_done_elsewhere_only_by_its_name() {
     let (kernel, user) = (&world.kernel, &Principal::User);
     let (here, there) = (at(&world, "", "one"), at(&world, "", "two"));
     assert_eq!(meant(&world, "", "two").await, "one/review");
-    assert_eq!(code(kernel.instance_clear(user, None, &there).await), Some(Code::NotFound));
-    kernel.instance_clear(user, None, &here).await.unwrap();
-    let running = problem(kernel.instance_remove(user, &here).await);
+    assert_eq!(code(kernel.instances().clear(user, None, &there).await), Some(Code::NotFound));
+    kernel.instances().clear(user, None, &here).await.unwrap();
+    let running = problem(kernel.instances().remove(user, &here).await);
     assert_eq!(
         (running.code, running.message.as_str()),
         (Code::Conflict, "@review is running already")
     );
     world.stop(run).await.unwrap();
     begin(&world, "three", "docs", "writer").await;
-    let gone = problem(kernel.instance_remove(user, &there).await);
+    let gone = problem(kernel.instances().remove(user, &there).await);
     assert_eq!(gone.message, "there is no run in this folder");
     let InstanceSelector { target, project } = there.clone();
     let dead = DeadRequest { target, project, seq: None, agent: None, why: None };
-    let drop = problem(kernel.dead_letter_resolve(user, None, dead, DeadLetterAction::Drop).await);
+    let drop = problem(kernel.attention().resolve_dead_letter(user, None, dead, DeadLetterAction::Drop).await);
     assert_eq!(drop.message, "there is no run in this folder");
-    kernel.instance_remove(user, &at(&world, "@review", "two")).await.unwrap();
+    kernel.instances().remove(user, &at(&world, "@review", "two")).await.unwrap();
     assert_eq!(meant(&world, "@review", "one").await, "there is no instance `@review`");
     let left =
-        kernel.instance_views(user, &InstanceSelector::default(), ListingScope::All).await.unwrap();
+        kernel.instances().list(user, &InstanceSelector::default(), ListingScope::All).await.unwrap();
     assert_eq!(left.len(), 1);
 }
 
@@ -172,12 +172,12 @@ async fn what_is_written_without_a_target_never_lands_in_another_folder() {
     let send = async |target: &str, project: &str| {
         let InstanceSelector { target, project } = at(&world, target, project);
         let message = SendRequest { target, project, ..send_request(None, "@coder hello") };
-        code(world.kernel.send(&Principal::User, None, message).await)
+        code(world.kernel.messages().send(&Principal::User, None, message).await)
     };
     let append = async |project: &str| {
         let (place, file) = (at(&world, "", project), "notes.md".parse().unwrap());
         let text = "text".to_owned();
-        let write = world.kernel.document_write(
+        let write = world.kernel.documents().write(
             &Principal::User,
             None,
             &place,
@@ -200,11 +200,11 @@ async fn where_standalone_agents_live_is_never_removed() {
     let world = KernelWorld::new().await;
     new_agent(&world, mock_agent_request(Some("alice"), None)).await.unwrap();
     let global = at(&world, "@global", "one");
-    let refused = problem(world.kernel.instance_remove(&Principal::User, &global).await);
+    let refused = problem(world.kernel.instances().remove(&Principal::User, &global).await);
     assert_eq!(refused.code, Code::Conflict);
     assert_eq!(refused.details, Some(Box::new(ProblemDetails::PermanentRun)));
     let run =
-        world.kernel.instance_views(&Principal::User, &global, ListingScope::All).await.unwrap();
-    let stop = world.kernel.run_stop(&Principal::User, run[0].live.unwrap()).await;
+        world.kernel.instances().list(&Principal::User, &global, ListingScope::All).await.unwrap();
+    let stop = world.kernel.runs().stop(&Principal::User, run[0].live.unwrap()).await;
     assert_eq!(code(stop), Some(Code::Conflict));
 }

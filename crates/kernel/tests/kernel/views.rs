@@ -17,7 +17,7 @@ use crate::{
 
 /// Why an agent does what it does.
 async fn why(world: &KernelWorld, agent: &str) -> AgentExplanation {
-    world.kernel.agent_detail(&Principal::User, &instance_selector(agent)).await.unwrap()
+    world.kernel.agents().detail(&Principal::User, &instance_selector(agent)).await.unwrap()
 }
 
 /// Its word, and what would wake it.
@@ -56,10 +56,10 @@ async fn an_agents_state_is_told_with_what_would_wake_it() {
     let wakes = WakeCondition::Time("2026-01-01T00:05:00.001Z".parse().unwrap());
     assert_eq!(words(&world, "coder").await, shown(parked, wakes));
     world.machine.set_exit_delay(Duration::from_secs(3));
-    world.kernel.agent_resume(&Principal::User, &instance_selector("coder")).await.unwrap();
+    world.kernel.agents().resume(&Principal::User, &instance_selector("coder")).await.unwrap();
     world.wait_for_report(run, "coder", 3).await;
     let stop = async {
-        within(world.kernel.agent_stop(&Principal::User, &instance_selector("coder")))
+        within(world.kernel.agents().stop(&Principal::User, &instance_selector("coder")))
             .await
             .unwrap();
     };
@@ -140,7 +140,7 @@ async fn looking_into_an_inbox_shows_and_acks_nothing() {
     world.wait_for_report(run, "coder", 1).await;
     world.send_to_team("@coder this is urgent").await;
     let look = async |target: &str| {
-        world.kernel.inbox_peek(&Principal::User, &instance_selector(target)).await
+        world.kernel.inbox().peek(&Principal::User, &instance_selector(target)).await
     };
     for _ in 0..2 {
         let inbox = look("coder").await.unwrap();
@@ -172,7 +172,7 @@ async fn what_a_worker_prints_is_read_on_from_anywhere() {
     let read = async |after| {
         world
             .kernel
-            .log_read(&Principal::User, &instance_selector("coder@team"), None, after)
+            .agents().read_log(&Principal::User, &instance_selector("coder@team"), None, after)
             .await
             .unwrap()
     };
@@ -186,7 +186,7 @@ async fn what_a_worker_prints_is_read_on_from_anywhere() {
     world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     assert!(read(0).await.ended);
     let never =
-        world.kernel.log_read(&Principal::User, &instance_selector("lead@team"), None, 0).await;
+        world.kernel.agents().read_log(&Principal::User, &instance_selector("lead@team"), None, 0).await;
     assert_eq!(problem(never).message, "there is no attempt of `lead` yet");
 }
 
@@ -205,7 +205,7 @@ async fn figures_tell_what_was_done_and_how_long_it_took() {
     world.pass_time(Duration::from_hours(1)).await;
     let stats = world
         .kernel
-        .stats(&Principal::User, &instance_selector("@team"), ListingScope::All)
+        .runs().stats(&Principal::User, &instance_selector("@team"), ListingScope::All)
         .await
         .unwrap();
     let [stats] = &stats[..] else { panic!("{} of them", stats.len()) };
@@ -263,7 +263,7 @@ async fn it_is_told_since_when_an_agent_is_what_it_is() {
         why(&world, "coder").await.state_since.map(|since| world.wall_after(since)),
         Some(20_000)
     );
-    within(world.kernel.agent_stop(&Principal::User, &instance_selector("coder"))).await.unwrap();
+    within(world.kernel.agents().stop(&Principal::User, &instance_selector("coder"))).await.unwrap();
     world.pass_time(Duration::from_secs(10)).await;
     assert_eq!(since().await, ("stopped: stopped by the user".into(), 30_000));
     world.stop(run).await.unwrap();
@@ -283,7 +283,7 @@ async fn the_parts_of_a_long_text_add_up_to_it() {
     let read = async |range| {
         world
             .kernel
-            .resource_read(&Principal::User, &instance_selector("@team"), id, Some(range))
+            .resources().read(&Principal::User, &instance_selector("@team"), id, Some(range))
             .await
             .unwrap()
     };
@@ -313,7 +313,7 @@ async fn a_channel_that_is_cleared_hides_what_it_said_and_keeps_it() {
     world.send_to_team("@coder more").await;
     let cleared = world
         .kernel
-        .instance_clear(&Principal::User, None, &instance_selector("@team"))
+        .instances().clear(&Principal::User, None, &instance_selector("@team"))
         .await
         .unwrap();
     assert_eq!((cleared.instance.to_string(), cleared.until), ("team".into(), Seq::new(2)));
@@ -322,7 +322,7 @@ async fn a_channel_that_is_cleared_hides_what_it_said_and_keeps_it() {
         let reading = ChannelQuery { all_runs, ..ChannelQuery::default() };
         let read = world
             .kernel
-            .messages(&Principal::User, &instance_selector("@team"), reading)
+            .messages().list(&Principal::User, &instance_selector("@team"), reading)
             .await
             .unwrap();
         read.messages.into_iter().map(|message| message.body).collect::<Vec<_>>()
@@ -330,7 +330,7 @@ async fn a_channel_that_is_cleared_hides_what_it_said_and_keeps_it() {
     assert_eq!(bodies(false).await, ["hello"]);
     assert_eq!(bodies(true).await, ["@coder go", "@coder more", "hello"]);
     let inbox =
-        world.kernel.inbox_peek(&Principal::User, &instance_selector("coder")).await.unwrap();
+        world.kernel.inbox().peek(&Principal::User, &instance_selector("coder")).await.unwrap();
     assert_eq!(inbox.messages[0].message.body, "@coder more", "what waits still waits");
 }
 
@@ -344,15 +344,15 @@ async fn an_instance_that_is_removed_leaves_nothing_and_waits_for_those_who_leav
     let team = instance_selector("@team");
     let remove = async {
         world.pass_time(Duration::from_secs(1)).await;
-        let removed = world.kernel.instance_remove(&Principal::User, &team).await.unwrap();
+        let removed = world.kernel.instances().remove(&Principal::User, &team).await.unwrap();
         (removed.instance.to_string(), world.machine.live_worker_count(), world.after(world.now()))
     };
     let (stopped, removed) = within(async { tokio::join!(world.stop(run), remove) }).await;
     stopped.unwrap();
     assert_eq!(removed, ("team".into(), 0, 4_000));
     assert_eq!(world.machine.erased_runs(), [run]);
-    assert_eq!(code(world.kernel.run_view(&Principal::User, run).await), Some(Code::NotFound));
-    let gone = world.kernel.instance_remove(&Principal::User, &team).await;
+    assert_eq!(code(world.kernel.runs().view(&Principal::User, run).await), Some(Code::NotFound));
+    let gone = world.kernel.instances().remove(&Principal::User, &team).await;
     assert_eq!(problem(gone).message, "there is no instance `@team`");
 }
 
@@ -364,7 +364,7 @@ async fn instances_are_listed_near_or_everywhere() {
     world.stop(over).await.unwrap();
     let list = async |project: Option<&std::path::Path>, breadth| {
         let place = InstanceSelector { target: None, project: project.map(Into::into) };
-        let views = world.kernel.instance_views(&Principal::User, &place, breadth).await.unwrap();
+        let views = world.kernel.instances().list(&Principal::User, &place, breadth).await.unwrap();
         let shown = |view: agent_worker_protocol::api::InstanceView| {
             (view.instance.to_string(), view.live, view.last)
         };
@@ -384,7 +384,7 @@ async fn the_store_is_looked_through_and_found_sound() {
     let world = KernelWorld::new().await;
     world.start(&team("coder", "kickoff: hello")).await;
     world.pass_time(Duration::from_millis(1)).await;
-    let report = world.kernel.store_check(&Principal::User).await.unwrap();
+    let report = world.kernel.health().check_store(&Principal::User).await.unwrap();
     assert_eq!((report.instances, report.messages, report.problems.len()), (1, 1, 0));
 }
 
@@ -394,18 +394,18 @@ async fn what_is_said_about_the_program_is_kept_with_who_said_it() {
     world.machine.set_worker_script("coder", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
         let request = FeedbackRequest { message: "too slow".into() };
-        kernel.feedback_submit(&who, None, request).await.unwrap();
+        kernel.feedback().submit(&who, None, request).await.unwrap();
         ScriptEnd::quiet()
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     world.wait_until_ended(run).await;
     let say = async |message: String| {
-        world.kernel.feedback_submit(&Principal::User, None, FeedbackRequest { message }).await
+        world.kernel.feedback().submit(&Principal::User, None, FeedbackRequest { message }).await
     };
     say("nice".into()).await.unwrap();
     assert_eq!(code(say("  ".into()).await), Some(Code::BadRequest));
     assert_eq!(code(say("x".repeat(64 * 1024 + 1)).await), Some(Code::TooLarge));
-    let said = world.kernel.feedback_list(&Principal::User).await.unwrap();
+    let said = world.kernel.feedback().list(&Principal::User).await.unwrap();
     let said: Vec<_> = said
         .iter()
         .map(|one| (&*one.by, one.instance.as_ref().map(ToString::to_string), &*one.message))
@@ -421,7 +421,7 @@ async fn every_run_that_goes_on_is_told_however_many_there_are() {
     }
     let everywhere = InstanceSelector::default();
     let all =
-        world.kernel.run_views(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
+        world.kernel.runs().list(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
     assert_eq!(all.len(), 101);
     let idle = all.iter().flat_map(|run| &run.agents).all(|one| one.state == AgentState::Idle);
     assert!(idle);

@@ -85,10 +85,10 @@ async fn a_vote_lasts_as_long_as_it_was_given_and_its_deadline_is_shown_on_the_w
             deadline: Some(Span::from_secs(90)),
             ..ProposalRequest::default()
         };
-        world.kernel.propose(&Principal::User, None, request).await.unwrap();
+        world.kernel.proposals().create(&Principal::User, None, request).await.unwrap();
         let proposal = async || {
             let id = ProposalId::new(1);
-            world.kernel.proposal(&Principal::User, &instance_selector("@team"), id).await.unwrap()
+            world.kernel.proposals().get(&Principal::User, &instance_selector("@team"), id).await.unwrap()
         };
         assert_eq!(world.wall_after(proposal().await.deadline), 90_000);
         world.clock.shift_wall(jump);

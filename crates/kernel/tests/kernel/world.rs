@@ -114,7 +114,7 @@ impl KernelWorld {
 
     /// The user stops a run.
     pub(crate) async fn stop(&self, run: RunId) -> Result<RunStopped, Error> {
-        within(self.kernel.run_stop(&Principal::User, run)).await
+        within(self.kernel.runs().stop(&Principal::User, run)).await
     }
 
     /// The next daemon comes, on what the one before left.
@@ -162,7 +162,7 @@ impl KernelWorld {
         name: &str,
         file: &str,
     ) -> Result<RunStarted, Error> {
-        self.kernel.run_new(&Principal::User, self.run_request(mode, name, file)).await
+        self.kernel.runs().create(&Principal::User, self.run_request(mode, name, file)).await
     }
 
     /// What is asked for then; `name` may lie in a folder.
@@ -189,13 +189,13 @@ impl KernelWorld {
     /// The user says something in the team's channel.
     pub(crate) async fn send_to_team(&self, message: &str) -> SendReply {
         let request = send_request(Some("@team"), message);
-        self.kernel.send(&Principal::User, None, request).await.unwrap()
+        self.kernel.messages().send(&Principal::User, None, request).await.unwrap()
     }
 
     /// Every event of a run, from its first to its last.
     pub(crate) async fn events_of(&self, run: RunId) -> Vec<Event> {
         let watched = WatchSubject::Run(run);
-        let mut feed = self.kernel.watch(&Principal::User, watched, None).await.unwrap();
+        let mut feed = self.kernel.runs().watch(&Principal::User, watched, None).await.unwrap();
         let mut events = Vec::new();
         within(async {
             while let Some(event) = feed.next().await.unwrap() {
@@ -219,7 +219,7 @@ impl KernelWorld {
         wanted: impl Fn(&Event) -> bool,
     ) -> Event {
         let watched = WatchSubject::Run(run);
-        let mut feed = self.kernel.watch(&Principal::User, watched, None).await.unwrap();
+        let mut feed = self.kernel.runs().watch(&Principal::User, watched, None).await.unwrap();
         within(async {
             loop {
                 let event = feed.next().await.unwrap().expect("the run ended without it");
@@ -250,20 +250,20 @@ impl KernelWorld {
     }
 
     pub(crate) async fn view(&self, run: RunId) -> RunView {
-        self.kernel.run_view(&Principal::User, run).await.unwrap()
+        self.kernel.runs().view(&Principal::User, run).await.unwrap()
     }
 
     /// Everything that was said in the team's channel.
     pub(crate) async fn channel(&self) -> Vec<Message> {
         let reading = ChannelQuery { limit: Some(1000), all_runs: true, ..ChannelQuery::default() };
         let place = instance_selector("@team");
-        self.kernel.messages(&Principal::User, &place, reading).await.unwrap().messages
+        self.kernel.messages().list(&Principal::User, &place, reading).await.unwrap().messages
     }
 
     /// Where each delivery of one of the team's messages stands.
     pub(crate) async fn receipts(&self, seq: i64) -> Vec<Receipt> {
         let (place, seq) = (instance_selector("@team"), Seq::new(seq));
-        self.kernel.receipts(&Principal::User, &place, seq).await.unwrap().receipts
+        self.kernel.messages().receipts(&Principal::User, &place, seq).await.unwrap().receipts
     }
 
     /// Lets time pass, for everybody.
